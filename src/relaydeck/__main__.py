@@ -1,0 +1,3 @@
+from relaydeck.cli import main
+
+main()

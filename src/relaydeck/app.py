@@ -1,0 +1,200 @@
+"""The one place that wires settings to services to the ASGI application."""
+
+import asyncio
+import gc
+import sqlite3
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+from relaydeck.contract.operations import Operations, Pages
+from relaydeck.contract.routes import Router
+from relaydeck.contract.rpc import RelayerRpc
+from relaydeck.contract.views import relayer_encoder, signer_encoder
+from relaydeck.contract.wire import Failure
+from relaydeck.errors import OperatorError
+from relaydeck.fees.estimator import Estimator, FeeOptions
+from relaydeck.http.body import BodyReader, Receive
+from relaydeck.http.clients import ClientAddress
+from relaydeck.http.front import Front, Route, Send, failure_encoder
+from relaydeck.http.metrics import Metrics
+from relaydeck.http.operations import OperationsRoutes
+from relaydeck.http.ratelimit import RateLimiter
+from relaydeck.http.tokens import TokenBook
+from relaydeck.log import Log
+from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers.directory import RelayerDirectory
+from relaydeck.settings import Settings
+from relaydeck.signers import records as signer_records
+from relaydeck.store.follower import Follower
+from relaydeck.store.home import Store, open_store
+from relaydeck.store.listing import Listing
+from relaydeck.store.sealing import Damaged
+from relaydeck.store.writer import Writer
+
+_LOOK_SECONDS = 1.0
+_WARM_ITEMS = 200
+
+
+class Worker:
+    """Everything one worker process holds, from the start of its event loop to its end."""
+
+    def __init__(self, settings: Settings, log: Log, metrics: Metrics) -> None:
+        self._log = log
+        self._metrics = metrics
+        self._store = open_settings_store(settings)
+        database, vault = self._store
+        self._writer = Writer(database)
+        self._signers = Listing(
+            "signers",
+            signer_records.LIST_COLUMNS,
+            signer_encoder(widened=settings.signer_config == "non_secret"),
+            database,
+        )
+        self._relayers = Listing(
+            "relayers", relayer_records.COLUMNS, relayer_encoder(vault, self._report_damage), database
+        )
+        tokens = TokenBook(database)
+        self._directory = RelayerDirectory(database, vault)
+        self._follower = Follower(database, [tokens, self._signers, self._relayers], self._forget)
+        self._signer_pages = Pages(self._signers, self._follower, settings.max_per_page)
+        self._relayer_pages = Pages(self._relayers, self._follower, settings.max_per_page)
+        self._estimator = Estimator(_fee_options(settings))
+        operations = Operations(
+            signers=self._signer_pages,
+            relayers=self._relayer_pages,
+            run_rpc=RelayerRpc(self._directory, self._estimator),
+            writer=self._writer,
+            vault=vault,
+            widened_signer_config=settings.signer_config == "non_secret",
+        )
+        self.front = Front(
+            find_route=Router(operations.routes(), self._open_routes(settings)).find,
+            catch_up=self._follower.catch_up,
+            tokens=tokens,
+            limiter=_limiter(settings),
+            limit_policy=_limit_policy(settings),
+            bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
+            clients=ClientAddress(settings.trusted_proxies),
+            metrics=metrics,
+            log=log,
+            encode_failure=failure_encoder(Failure),
+        )
+        self._follower.load()
+        self._background = [asyncio.create_task(self._keep_looking()), asyncio.create_task(self._warm())]
+
+    def _open_routes(self, settings: Settings) -> dict[str, dict[str, Route]]:
+        if settings.operations_address is not None:
+            return {}
+        return open_routes(self._metrics, self.problem)
+
+    def _forget(self) -> None:
+        self._signer_pages.forget()
+        self._relayer_pages.forget()
+        self._directory.forget()
+
+    def _report_damage(self, damage: Damaged) -> None:
+        self._metrics.count("damaged_values")
+        self._log.event("error", "sealed value does not open", record=damage.place.record, table=damage.place.table)
+
+    def problem(self) -> str:
+        """Why this worker cannot serve; empty when it can."""
+        return store_problem(self._store)
+
+    async def _keep_looking(self) -> None:
+        """A writer killed between its commit and its ring is heard here."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                self._follower.look()
+            except sqlite3.Error as error:
+                self._log.event("error", "the store cannot be read", problem=str(error))
+
+    async def _warm(self) -> None:
+        """Encode every item in the background, a few at a time, so that no page has a first reader."""
+        for listing in (self._signers, self._relayers):
+            start = 0
+            while start < listing.total:
+                with self._follower.snapshot():
+                    self._follower.follow_inside_snapshot()
+                    listing.fill(start, start + _WARM_ITEMS)
+                start += _WARM_ITEMS
+                await asyncio.sleep(0.001)
+        gc.freeze()
+
+    async def stop(self) -> None:
+        for task in self._background:
+            task.cancel()
+        await self._estimator.close()
+        await self._writer.stop()
+        self._store.close()
+
+
+class Application:
+    """The ASGI application. Its worker is made when the server's event loop has begun."""
+
+    def __init__(self, settings: Settings, metrics_path: Path, log: Log) -> None:
+        self._settings = settings
+        self._metrics_path = metrics_path
+        self._log = log
+
+    def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "http":
+            return self._front(scope, receive, send)
+        return self._lifespan(receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            worker = self._start()
+        except OperatorError as error:
+            self._log.event("error", "cannot start", problem=error.problem, remedy=error.remedy)
+            await send({"type": "lifespan.startup.failed", "message": error.problem})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await worker.stop()
+        self._log.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def _start(self) -> Worker:
+        self._log.gather(asyncio.get_running_loop())
+        metrics = Metrics(self._metrics_path)
+        metrics.claim_row()
+        self._log.dropped = lambda lines: metrics.count("log_lines_dropped", lines)
+        worker = Worker(self._settings, self._log, metrics)
+        self._front = worker.front
+        return worker
+
+
+def open_settings_store(settings: Settings) -> Store:
+    return open_store(settings.home, settings.sqlite_path, settings.master_key_path)
+
+
+def store_problem(store: Store) -> str:
+    try:
+        store.database.read("SELECT revision FROM clock")
+    except sqlite3.Error:
+        return "the store cannot be read"
+    return ""
+
+
+def open_routes(metrics: Metrics, problem: Any) -> dict[str, dict[str, Route]]:
+    """What needs no credential."""
+    return OperationsRoutes(metrics, problem).routes()
+
+
+def _limiter(settings: Settings) -> RateLimiter | None:
+    if settings.rate_limit_per_second == 0:
+        return None
+    path = settings.run_folder / "limits"
+    return RateLimiter(path, settings.rate_limit_per_second, settings.rate_limit_burst)
+
+
+def _limit_policy(settings: Settings) -> tuple[bytes, bytes]:
+    window = -(-settings.rate_limit_burst // max(settings.rate_limit_per_second, 1))
+    return (b"ratelimit-policy", b'"default";q=%d;w=%d' % (settings.rate_limit_burst, window))
+
+
+def _fee_options(settings: Settings) -> FeeOptions:
+    return FeeOptions()

@@ -1,0 +1,182 @@
+"""`relaydeck serve`: prepare the home, say what an operator should know, run the server."""
+
+import logging
+import os
+import re
+import sys
+import time
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from granian import Granian
+from granian.constants import Interfaces
+from granian.http import HTTP1Settings
+
+from relaydeck import __version__
+from relaydeck.app import Application, open_settings_store
+from relaydeck.errors import OperatorError
+from relaydeck.http.tokens import Kind, add, all_tokens, digest_of, new_token, revoke
+from relaydeck.log import Log
+from relaydeck.secret import Secret
+from relaydeck.settings import Settings, read_settings, unknown_names
+from relaydeck.store.home import Store
+
+_OWN_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,256}")
+
+
+def run(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
+    settings = read_settings()
+    log = _log(settings)
+    for warning in unknown_names():
+        log.event("warning", warning)
+    _require_both(tls_cert, tls_key)
+    scheme = "https" if tls_cert else "http"
+    if scheme == "http" and not _is_loopback(host):
+        log.event(
+            "warning",
+            "PLAIN HTTP ON A NON-LOOPBACK ADDRESS: tokens and keys cross the network readable by anyone on it; "
+            "give --tls-cert and --tls-key, or put a TLS proxy in front",
+            address=host,
+        )
+    store = open_settings_store(settings)
+    try:
+        _accept_bootstrap_token(settings, store)
+        _first_token(store, f"{scheme}://{_in_url(host)}:{port}", log)
+    finally:
+        store.close()  # nothing of SQLite may cross into the workers
+    _serve(settings, log, host, port, workers, tls_cert, tls_key)
+
+
+def _serve(
+    settings: Settings, log: Log, host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path | None
+) -> None:
+    metrics_path = _fresh_metrics(settings)
+    server = Granian(
+        "relaydeck",
+        address=host,
+        port=port,
+        interface=Interfaces.ASGI,
+        workers=workers,
+        websockets=False,
+        http1_settings=HTTP1Settings(header_read_timeout=round(settings.header_timeout_seconds * 1000)),
+        ssl_cert=tls_cert,
+        ssl_key=tls_key,
+        respawn_failed_workers=True,
+        workers_kill_timeout=max(1, round(settings.stop_timeout_seconds)),
+        log_dictconfig=_server_logging(log),
+    )
+    log.event("info", "serving", address=f"{_in_url(host)}:{port}", workers=workers, version=__version__)
+    try:
+        server.serve(target_loader=partial(Application, settings, metrics_path, log), wrap_loader=False)
+    finally:
+        metrics_path.unlink(missing_ok=True)
+    log.event("info", "stopped")
+
+
+def _log(settings: Settings) -> Log:
+    as_json = not sys.stderr.isatty() if settings.log_format == "auto" else settings.log_format == "json"
+    return Log(as_json=as_json, level=settings.log_level)
+
+
+def _server_logging(log: Log) -> dict[str, Any]:
+    """The HTTP server's own words go into our log."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            log.event(record.levelname.lower() if record.levelname != "CRITICAL" else "error", record.getMessage())
+
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"log": {"()": Handler}},
+        "loggers": {name: {"handlers": ["log"], "level": "WARNING", "propagate": False} for name in ("_granian", "granian")},
+    }
+
+
+def _fresh_metrics(settings: Settings) -> Path:
+    path = settings.run_folder / f"metrics-{os.getpid()}"
+    path.unlink(missing_ok=True)
+    return path
+
+
+def _require_both(tls_cert: Path | None, tls_key: Path | None) -> None:
+    if (tls_cert is None) != (tls_key is None):
+        raise OperatorError("--tls-cert and --tls-key go together", "Give both, or neither.")
+    for path in (tls_cert, tls_key):
+        if path is not None and not path.is_file():
+            raise OperatorError(f"there is no file {path}")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _accept_bootstrap_token(settings: Settings, store: Store) -> None:
+    path = settings.bootstrap_token_file
+    if path is None:
+        return
+    token = _own_token(path)
+    live = {each.name: each for each in all_tokens(store.database) if each.revoked_at is None}
+    known = live.get("bootstrap")
+    if known is not None and known.digest == digest_of(token.reveal().encode()):
+        return
+    kind: Kind = settings.bootstrap_token_kind  # type: ignore[assignment]
+    with store.database.transaction() as transaction:
+        revoke(transaction, "bootstrap", now=int(time.time()))
+        add(transaction, "bootstrap", kind, token, now=int(time.time()))
+
+
+def _own_token(path: Path) -> Secret:
+    try:
+        token = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        token = ""
+    if not _OWN_TOKEN.fullmatch(token):
+        raise OperatorError(
+            f"the bootstrap token file {path} cannot be used",
+            "It must hold 32 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = and nothing else.",
+        )
+    return Secret(token)
+
+
+def _first_token(store: Store, address: str, log: Log) -> None:
+    now = int(time.time())
+    if any(token.revoked_at is None for token in all_tokens(store.database)):
+        return
+    if not sys.stdout.isatty():
+        log.event("warning", "there is no access token yet: make one with 'relaydeck token create NAME'")
+        return
+    token = new_token()
+    with store.database.transaction() as transaction:
+        add(transaction, "first", "api", token, now=now)
+    sys.stdout.write(_welcome(token, address))
+    sys.stdout.flush()
+
+
+def _welcome(token: Secret, address: str) -> str:
+    return f"""
+This is your first access token. It is shown once; keep it somewhere safe.
+
+  export TOKEN={token.reveal()}
+
+Try it:
+
+  curl -s {address}/api/v1/signers -H "Authorization: Bearer $TOKEN"
+  curl -s {address}/api/v1/signers -H "Authorization: Bearer $TOKEN" \\
+    -H "Content-Type: application/json" \\
+    -d '{{"type": "provider_a_kms", "config": {{"key_id": "alias/ops", "region": "eu-west-1"}}}}'
+
+The interface is described at {address}/docs
+
+"""

@@ -1,0 +1,71 @@
+"""`relaydeck token …`."""
+
+import json
+import re
+import sys
+import time
+from contextlib import closing
+
+from relaydeck.app import open_settings_store
+from relaydeck.errors import OperatorError
+from relaydeck.http.tokens import KINDS, Token, add, all_tokens, new_token
+from relaydeck.http.tokens import revoke as revoke_token
+from relaydeck.identifiers import identifier_problem
+from relaydeck.settings import read_settings
+
+_SPAN = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def create(name: str, kind: str, expires: str) -> None:
+    if problem := identifier_problem(name):
+        raise OperatorError(f"the token's name {problem}")
+    if kind not in KINDS:
+        raise OperatorError(f"--kind must be one of {', '.join(KINDS)}")
+    now = int(time.time())
+    expires_at = now + span_seconds(expires) if expires else None
+    token = new_token()
+    with closing(open_settings_store(read_settings())) as store, store.database.transaction() as transaction:
+        add(transaction, name, kind, token, now=now, expires_at=expires_at)
+    sys.stdout.write(token.reveal() + "\n")
+
+
+def span_seconds(text: str) -> int:
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise OperatorError("--expires must be a number and a unit: 45m, 12h, 30d or 8w")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def revoke(name: str) -> None:
+    with closing(open_settings_store(read_settings())) as store, store.database.transaction() as transaction:
+        if not revoke_token(transaction, name, now=int(time.time())):
+            raise OperatorError(f"there is no live token named {name!r}", "See 'relaydeck token list'.")
+    sys.stderr.write(f"revoked {name}\n")
+
+
+def show(as_json: bool) -> None:
+    with closing(open_settings_store(read_settings())) as store:
+        tokens = all_tokens(store.database)
+    if as_json:
+        rows = [{"name": t.name, "kind": t.kind, "state": _state(t), "created": _day(t.created_at),
+                 "expires": _day(t.expires_at)} for t in tokens]
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "kind", "state", "created", "expires")
+    for each in tokens:
+        table.add_row(each.name, each.kind, _state(each), _day(each.created_at), _day(each.expires_at) or "never")
+    Console().print(table)
+
+
+def _state(token: Token) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    return "expired" if token.expires_at is not None and token.expires_at <= time.time() else "live"
+
+
+def _day(moment: int | None) -> str | None:
+    return None if moment is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))

@@ -1,0 +1,1 @@
+"""The described interface and nothing else: its wire types, its envelope and its five operations."""

@@ -1,0 +1,67 @@
+"""From the bytes of a request to a typed object, or a refusal that says why without quoting a value."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from relaydeck.errors import BadRequest
+from relaydeck.signers.shapes import decode_secret
+
+T = TypeVar("T")
+
+# What msgspec says is safe up to where it quotes: a bad value, or the name of an unknown field.
+_QUOTED = re.compile(r"Invalid (?:enum )?value .*?(?= - at `|$)", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `.*?`(?= - at `\$|$)", re.DOTALL)
+_NUMBER = re.compile(rb"-?[0-9]")
+
+
+def body_decoder(shape: Any) -> Callable[[Iterable[tuple[bytes, bytes]], bytes], Any]:
+    """A function that checks content type and body and gives a `shape`. Raises BadRequest."""
+    decode = msgspec.json.Decoder(shape, dec_hook=decode_secret).decode
+
+    def decode_body(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Any:
+        require_json(headers)
+        try:
+            if not body.isascii():
+                body.decode()  # parts that are kept as they came are not checked by the decoder
+            return decode(body)
+        except msgspec.ValidationError as error:
+            raise BadRequest(reason_of(error)) from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise BadRequest("the body is not valid JSON") from None
+        except RecursionError:
+            raise BadRequest("the body is nested too deep") from None
+
+    return decode_body
+
+
+def reason_of(error: msgspec.ValidationError) -> str:
+    """What msgspec found wrong, in words that hold only field names of ours."""
+    text = _UNKNOWN.sub("unknown field", str(error))
+    text = _QUOTED.sub("value is not one of those allowed", text)
+    return text.replace("`", "").encode("ascii", "replace").decode()[:200]
+
+
+def require_json(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    for name, value in headers:
+        if name == b"content-type":
+            media_type = value.split(b";", 1)[0].strip().lower()
+            if media_type == b"application/json" or media_type.endswith(b"+json"):
+                return
+            raise BadRequest("the content type is not JSON")
+    raise BadRequest("the content type is missing")
+
+
+def rpc_id(raw: msgspec.Raw) -> str | None:
+    """The id a response repeats: a string as it is, a number as its text as sent, null for none."""
+    sent = bytes(raw)
+    if sent == b"null":
+        return None
+    if _NUMBER.match(sent):
+        return sent.decode()
+    if sent.startswith(b'"'):
+        text: str = msgspec.json.decode(sent, type=str)
+        return text
+    raise BadRequest("id must be a string, a number or null")

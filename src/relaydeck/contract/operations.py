@@ -1,0 +1,162 @@
+"""The five operations: decode once, ask the resource, answer in the envelope."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from relaydeck.contract.decoding import body_decoder, rpc_id
+from relaydeck.contract.paging import encode_page, read_page
+from relaydeck.contract.routes import ANY_KIND, WRITING_KINDS, ContractRoutes, path_identifier
+from relaydeck.contract.views import notification_view, signer_view
+from relaydeck.contract.wire import (
+    LogEntry,
+    Metadata,
+    NotificationUpdate,
+    RpcRequest,
+    RpcResponse,
+    SignerRequest,
+    Success,
+)
+from relaydeck.errors import BadRequest
+from relaydeck.http.front import Headers, Reply, Route
+from relaydeck.identifiers import identifier_problem, new_identifier
+from relaydeck.notifications import records as notification_records
+from relaydeck.notifications.records import NotificationChange
+from relaydeck.signers import records as signer_records
+from relaydeck.signers.hints import hints
+from relaydeck.signers.records import NewSigner
+from relaydeck.signers.shapes import nested_object_problem
+from relaydeck.store.database import Transaction
+from relaydeck.store.follower import Follower
+from relaydeck.store.listing import Listing
+from relaydeck.store.vault import Vault
+from relaydeck.store.writer import Writer
+from relaydeck.web_addresses import web_address_problem
+
+_decode_signer = body_decoder(SignerRequest)
+_decode_update = body_decoder(NotificationUpdate)
+_decode_rpc = body_decoder(RpcRequest)
+
+# Rendered pages kept until the next write: enough for every client that polls, bounded in memory.
+_MOST_RENDERED = 256
+_LARGEST_RENDERED = 65_536
+
+
+class Pages:
+    """A list operation: from a query to a whole body."""
+
+    def __init__(self, listing: Listing, follower: Follower, max_per_page: int) -> None:
+        self._listing = listing
+        self._follower = follower
+        self._max_per_page = max_per_page
+        self._rendered: dict[bytes, bytes] = {}
+
+    def page(self, query: bytes) -> bytes:
+        return self._rendered.get(query) or self._render(query)
+
+    def forget(self) -> None:
+        self._rendered.clear()
+
+    def _render(self, query: bytes) -> bytes:
+        page = read_page(query, self._max_per_page)
+        if not self._listing.has(*page.bounds(self._listing.total)):
+            with self._follower.snapshot():
+                self._follower.follow_inside_snapshot()
+                self._listing.fill(*page.bounds(self._listing.total))
+        body = encode_page(self._listing, page)
+        if len(self._rendered) < _MOST_RENDERED and len(body) <= _LARGEST_RENDERED:
+            self._rendered[query] = body
+        return body
+
+
+class RunsRpc(Protocol):
+    """Runs one JSON-RPC method through a relayer. Raises RelayerNotFound."""
+
+    async def __call__(self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None) -> RpcResponse: ...
+
+
+class Operations:
+    def __init__(
+        self,
+        *,
+        signers: Pages,
+        relayers: Pages,
+        run_rpc: RunsRpc,
+        writer: Writer,
+        vault: Vault,
+        widened_signer_config: bool,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._signers = signers
+        self._relayers = relayers
+        self._run_rpc = run_rpc
+        self._writer = writer
+        self._vault = vault
+        self._widened = widened_signer_config
+        self._now = now
+
+    def routes(self) -> ContractRoutes:
+        return ContractRoutes(
+            create_signer=Route("create_signer", WRITING_KINDS, answer=self.create_signer),
+            list_signers=Route("list_signers", ANY_KIND, page=self._signers.page),
+            update_notification=Route("update_notification", WRITING_KINDS, answer=self.update_notification),
+            list_relayers=Route("list_relayers", ANY_KIND, limited=True, page=self._relayers.page),
+            relayer_rpc=Route("relayer_rpc", WRITING_KINDS, limited=True, answer=self.relayer_rpc),
+        )
+
+    async def create_signer(self, _path: str, headers: Headers, body: bytes) -> Reply:
+        request = _decode_signer(headers, body)
+        if problem := nested_object_problem(request.config):
+            raise BadRequest(problem)
+        new = NewSigner(_signer_id(request.id), request.__struct_config__.tag, request.config)
+        now = int(self._now())
+
+        def store(transaction: Transaction) -> bytes:
+            return signer_records.create(transaction, self._vault, new, origin="api", now=now)
+
+        shown = await self._writer.write(store)
+        view = signer_view(new.id, new.type, shown, widened=self._widened)
+        return Reply(201, _success(view, hints(new.config)))
+
+    async def update_notification(self, path: str, headers: Headers, body: bytes) -> Reply:
+        notification_id = path_identifier(path)
+        change = _notification_change(_decode_update(headers, body))
+
+        def store(transaction: Transaction) -> notification_records.Notification:
+            return notification_records.update(transaction, self._vault, notification_id, change)
+
+        return Reply(200, _success(notification_view(await self._writer.write(store)), []))
+
+    async def relayer_rpc(self, path: str, headers: Headers, body: bytes) -> Reply:
+        relayer_id = path_identifier(path)
+        request: RpcRequest = _decode_rpc(headers, body)
+        if not bytes(request.params).startswith(b"{"):
+            raise BadRequest("params must be an object")
+        response = await self._run_rpc(relayer_id, request.method, request.params, rpc_id(request.id))
+        return Reply(200, msgspec.json.encode(response))
+
+
+def _signer_id(given: str | msgspec.UnsetType) -> str:
+    if given is UNSET:
+        return new_identifier()
+    if problem := identifier_problem(given):
+        raise BadRequest(f"id {problem}")
+    return given
+
+
+def _notification_change(update: NotificationUpdate) -> NotificationChange:
+    if update.url is not UNSET and (problem := web_address_problem(update.url)):
+        raise BadRequest(f"url {problem}")
+    return NotificationChange(
+        type=None if update.type is UNSET else update.type,
+        url=None if update.url is UNSET else update.url,
+        signing_key=None if update.signing_key is UNSET else update.signing_key,
+    )
+
+
+def _success(view: msgspec.Struct, notes: list[str]) -> bytes:
+    logs = [LogEntry(note) for note in notes]
+    return msgspec.json.encode(Success(data=msgspec.Raw(msgspec.json.encode(view)), metadata=Metadata(logs=logs)))

@@ -1,0 +1,67 @@
+"""Which of the five operations a request asks for."""
+
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from relaydeck.errors import BadRequest, UnknownPath, WrongMethod
+from relaydeck.http.front import Route
+from relaydeck.identifiers import identifier_problem
+
+SIGNERS = "/api/v1/signers"
+RELAYERS = "/api/v1/relayers"
+NOTIFICATIONS = "/api/v1/notifications"
+ANY_KIND = frozenset({"api", "readonly", "admin"})
+WRITING_KINDS = frozenset({"api", "admin"})
+
+
+class ContractRoutes(NamedTuple):
+    create_signer: Route
+    list_signers: Route
+    update_notification: Route
+    list_relayers: Route
+    relayer_rpc: Route
+
+
+class Router:
+    """Exact paths are one look-up; only the two paths with an identifier in them are taken apart."""
+
+    def __init__(self, contract: ContractRoutes, others: dict[str, dict[str, Route]]) -> None:
+        self._methods = {
+            SIGNERS: {"GET": contract.list_signers, "POST": contract.create_signer},
+            RELAYERS: {"GET": contract.list_relayers},
+            **others,
+        }
+        self._exact = {
+            method + path: (route, "") for path, methods in self._methods.items() for method, route in methods.items()
+        }
+        self._update_notification = {"PATCH": contract.update_notification}
+        self._relayer_rpc = {"POST": contract.relayer_rpc}
+
+    def find(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
+        """The operation and the identifier in its path. Raises UnknownPath or WrongMethod."""
+        return self._exact.get(method + path) or self._take_apart(method, path, raw_path)
+
+    def _take_apart(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
+        if path in self._methods:
+            raise WrongMethod(", ".join(self._methods[path]))
+        match raw_path.split(b"/"):
+            case [b"", b"api", b"v1", b"notifications", identifier] if identifier:
+                methods = self._update_notification
+            case [b"", b"api", b"v1", b"relayers", identifier, b"rpc"] if identifier:
+                methods = self._relayer_rpc
+            case _:
+                raise UnknownPath("nothing is served at this path")
+        if method not in methods:
+            raise WrongMethod(", ".join(methods))
+        return methods[method], identifier.decode("latin-1")
+
+
+def path_identifier(encoded: str) -> str:
+    """The identifier in a path segment: percent-decoded, UTF-8. Raises BadRequest."""
+    try:
+        identifier = unquote_to_bytes(encoded).decode()
+    except UnicodeDecodeError:
+        raise BadRequest("the identifier in the path is not UTF-8") from None
+    if problem := identifier_problem(identifier):
+        raise BadRequest(f"the identifier in the path {problem}")
+    return identifier

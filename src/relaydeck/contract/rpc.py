@@ -1,0 +1,47 @@
+"""The JSON-RPC call through a relayer: `feeEstimate` is the one method."""
+
+import msgspec
+
+from relaydeck.contract.decoding import reason_of
+from relaydeck.contract.wire import FeeEstimateResult, RpcErrorView, RpcResponse
+from relaydeck.errors import ServerFailure
+from relaydeck.fees.errors import InvalidParams, RpcFailure
+from relaydeck.fees.estimator import Estimator, FeeEstimateParams
+from relaydeck.relayers.directory import RelayerDirectory
+from relaydeck.store.sealing import Damaged
+
+_decode_params = msgspec.json.Decoder(FeeEstimateParams).decode
+METHOD_NOT_FOUND = RpcErrorView(-32601, "Method not found", "feeEstimate is the only method.")
+
+
+class RelayerRpc:
+    def __init__(self, directory: RelayerDirectory, estimator: Estimator) -> None:
+        self._directory = directory
+        self._estimator = estimator
+
+    async def __call__(
+        self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None
+    ) -> RpcResponse:
+        try:
+            relayer, network = self._directory.find(relayer_id)
+        except Damaged as damage:
+            raise ServerFailure(str(damage)) from None
+        if method != "feeEstimate":
+            return RpcResponse(id=answer_id, error=METHOD_NOT_FOUND)
+        try:
+            estimate = await self._estimator.estimate(relayer, network, _params(params))
+        except RpcFailure as failure:
+            return RpcResponse(
+                id=answer_id, error=RpcErrorView(failure.code, failure.message, failure.description)
+            )
+        result = FeeEstimateResult(
+            conversion_rate=estimate.conversion_rate, estimated_fee=estimate.estimated_fee
+        )
+        return RpcResponse(id=answer_id, result=result)
+
+
+def _params(raw: msgspec.Raw) -> FeeEstimateParams:
+    try:
+        return _decode_params(raw)
+    except msgspec.ValidationError as error:
+        raise InvalidParams(reason_of(error)) from None

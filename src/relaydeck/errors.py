@@ -1,0 +1,107 @@
+"""Every way a request can fail, and the one message each failure is told by.
+
+    RelaydeckError
+    ├── RequestError                      answered to the caller: status + message
+    │   ├── BadRequest            400     "Bad Request"
+    │   │   └── BodyTooLarge      413     "Bad Request"
+    │   ├── Unauthorized          401     "Unauthorized"
+    │   ├── UnknownPath           404     "Not Found"
+    │   ├── NotificationNotFound  404     "Notification not found"
+    │   ├── RelayerNotFound       404     "Relayer with ID <relayer_id> not found"
+    │   ├── WrongMethod           405     "Method Not Allowed"
+    │   ├── SignerExists          409     "Signer with this ID already exists"
+    │   ├── TooManyRequests       429     "Too Many Requests"
+    │   └── ServerFailure         500     "Internal Server Error"
+    └── OperatorError                     told to the operator: what is wrong, what to do
+
+`reason` says what exactly was wrong, in our words and field names, never with a value of the caller's:
+it travels in the `Relaydeck-Reason` header and the log, while the body keeps its three fields.
+"""
+
+from typing import ClassVar
+
+Header = tuple[bytes, bytes]
+
+
+class RelaydeckError(Exception):
+    """The root: nothing else is raised on purpose."""
+
+
+class RequestError(RelaydeckError):
+    status: ClassVar[int]
+    message: str
+    headers: tuple[Header, ...] = ()
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class BadRequest(RequestError):
+    status = 400
+    message = "Bad Request"
+
+
+class BodyTooLarge(BadRequest):
+    status = 413
+
+
+class Unauthorized(RequestError):
+    status = 401
+    message = "Unauthorized"
+    headers = ((b"www-authenticate", b"Bearer"),)
+
+
+class UnknownPath(RequestError):
+    status = 404
+    message = "Not Found"
+
+
+class WrongMethod(RequestError):
+    status = 405
+    message = "Method Not Allowed"
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(f"this path answers {allowed}")
+        self.headers = ((b"allow", allowed.encode()),)
+
+
+class NotificationNotFound(RequestError):
+    status = 404
+    message = "Notification not found"
+
+
+class RelayerNotFound(RequestError):
+    status = 404
+
+    def __init__(self, relayer_id: str) -> None:
+        super().__init__("no relayer has this id")
+        self.message = f"Relayer with ID {relayer_id} not found"
+
+
+class SignerExists(RequestError):
+    status = 409
+    message = "Signer with this ID already exists"
+
+
+class TooManyRequests(RequestError):
+    status = 429
+    message = "Too Many Requests"
+
+    def __init__(self, retry_after_seconds: int, headers: tuple[Header, ...] = ()) -> None:
+        super().__init__("the credential's request rate is used up")
+        self.headers = (*headers, (b"retry-after", b"%d" % retry_after_seconds))
+
+
+class ServerFailure(RequestError):
+    status = 500
+    message = "Internal Server Error"
+
+
+class OperatorError(RelaydeckError):
+    """Something only an operator can mend. `remedy` is the next step, as a sentence."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(f"{problem}\n{remedy}" if remedy else problem)
+        self.problem = problem
+        self.remedy = remedy

@@ -1,0 +1,96 @@
+"""Reading a request body: bounded in size and time, and so that the client can read a refusal."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from relaydeck.errors import BadRequest, BodyTooLarge
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+# A client that is still sending does not read. What it sends beyond the limit is thrown away, up to here,
+# so that it gets to the refusal; past this its connection is closed on it.
+_DISCARDED_AT_MOST = 64 * 1024 * 1024
+_DISCARDED_SECONDS = 5.0
+
+
+class ClientGone(Exception):
+    """The client left before its request was whole: there is nobody to answer."""
+
+
+class BodyReader:
+    def __init__(self, max_bytes: int, seconds: float) -> None:
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+
+    async def read(self, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> bytes:
+        """The whole body. Raises BodyTooLarge, BadRequest when it is too slow, ClientGone."""
+        announced, waits = _announced(headers)
+        if announced > self._max_bytes:
+            if not waits:
+                await discard(receive)
+            raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._read(receive)
+        except TimeoutError:
+            raise BadRequest("the body did not arrive in time") from None
+
+    async def _read(self, receive: Receive) -> bytes:
+        message = await receive()
+        body = _part(message)
+        if not message.get("more_body"):
+            self._check(len(body))
+            return body
+        parts, size = [body], len(body)
+        while message.get("more_body"):
+            message = await receive()
+            parts.append(_part(message))
+            size += len(parts[-1])
+            if size > self._max_bytes:
+                await discard(receive)
+                self._check(size)
+        return b"".join(parts)
+
+    def _check(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
+
+
+def _part(message: dict[str, Any]) -> bytes:
+    if message["type"] != "http.request":
+        raise ClientGone
+    part: bytes = message.get("body", b"")
+    return part
+
+
+def _announced(headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, bool]:
+    """The announced length (0 when there is none), and whether the client waits for our word to send."""
+    length, waits = 0, False
+    for name, value in headers:
+        if name == b"content-length":
+            length = int(value)  # the server has refused anything but one plain number
+        elif name == b"expect":
+            waits = value.lower() == b"100-continue"
+    return length, waits
+
+
+async def discard(receive: Receive) -> None:
+    """Throw away what the client is still sending, within bounds."""
+    size = 0
+    try:
+        async with asyncio.timeout(_DISCARDED_SECONDS):
+            while size < _DISCARDED_AT_MOST:
+                message = await receive()
+                size += len(_part(message))
+                if not message.get("more_body"):
+                    return
+    except TimeoutError:
+        return
+
+
+def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    for name, value in headers:
+        if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
+            return True
+    return False

@@ -1,0 +1,39 @@
+"""Where a request comes from: its peer, or behind a trusted proxy what that proxy says."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+
+from relaydeck.settings import AddressRange
+
+
+class ClientAddress:
+    def __init__(self, trusted: Sequence[AddressRange]) -> None:
+        self._trusted = tuple(trusted)
+        self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
+
+    def address_of(self, peer: tuple[str, object] | None, forwarded: bytes) -> str:
+        if peer is None:
+            return "-"
+        if forwarded and self._trusted and self._trusts(peer[0]):
+            return self._forwarded(peer[0], forwarded)
+        return peer[0]
+
+    def _forwarded(self, peer: str, forwarded: bytes) -> str:
+        """The last address that a trusted proxy did not add itself."""
+        client = peer
+        for hop in reversed(forwarded.decode("latin-1").split(",")):
+            try:
+                client = str(ip_address(hop.strip()))
+            except ValueError:
+                break  # whoever wrote this is not a proxy of ours
+            if not self._trusts(client):
+                break
+        return client
+
+    def _is_trusted(self, address: str) -> bool:
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        return any(found in trusted for trusted in self._trusted)

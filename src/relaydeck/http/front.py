@@ -1,0 +1,218 @@
+"""The one door: every request is matched, recognised, limited, read, answered, counted and logged here.
+
+The order of refusal is the order of the code: unknown path (404) or wrong method (405), then credential
+(401), rate (429), body size (413), content (400), and only then what the resources say (404, 409).
+"""
+
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
+from typing import Any, NamedTuple
+
+import msgspec
+
+from relaydeck.errors import RequestError, ServerFailure, TooManyRequests, Unauthorized
+from relaydeck.http.body import BodyReader, ClientGone, Receive, discard, has_body
+from relaydeck.http.clients import ClientAddress
+from relaydeck.http.metrics import Metrics
+from relaydeck.http.ratelimit import RateLimiter
+from relaydeck.http.tokens import Credential, TokenBook
+from relaydeck.log import Log
+
+Headers = list[tuple[bytes, bytes]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+JSON = (b"content-type", b"application/json")
+_NOBODY = '"-"'
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes
+    content_type: tuple[bytes, bytes] = JSON
+
+
+class Route(NamedTuple):
+    """An operation. Exactly one of `page` and `answer` is given."""
+
+    name: str
+    kinds: frozenset[str] | None  # credentials it takes; None: it asks for none
+    limited: bool = False
+    page: Callable[[bytes], bytes] | None = None  # query -> body, from memory
+    answer: Callable[[str, Headers, bytes], Awaitable[Reply]] | None = None  # path argument, headers, body
+
+
+Find = Callable[[str, str, bytes], tuple[Route, str]]
+UNMATCHED = Route("unmatched", None)
+
+
+class Front:
+    def __init__(
+        self,
+        *,
+        find_route: Find,
+        catch_up: Callable[[], None],
+        tokens: TokenBook,
+        limiter: RateLimiter | None,
+        limit_policy: tuple[bytes, bytes],
+        bodies: BodyReader,
+        clients: ClientAddress,
+        metrics: Metrics,
+        log: Log,
+        encode_failure: Callable[[str], bytes],
+        now: Callable[[], float] = time.time,
+        nanoseconds: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._find_route = find_route
+        self._catch_up = catch_up
+        self._tokens = tokens
+        self._limiter = limiter
+        self._limit_policy = limit_policy
+        self._bodies = bodies
+        self._clients = clients
+        self._metrics = metrics
+        self._log = log
+        self._encode_failure = encode_failure
+        self._now = now
+        self._nanoseconds = nanoseconds
+        self._id_prefix = secrets.token_hex(6)
+        self._id_numbers = count(1)
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        started = self._nanoseconds()
+        headers: Headers = scope["headers"]
+        authorization = given_id = forwarded = b""
+        for name, value in headers:
+            if name == b"authorization":
+                authorization = value
+            elif name == b"x-request-id":
+                given_id = value
+            elif name == b"x-forwarded-for":
+                forwarded = value
+        request_id = self._request_id(given_id)
+        extra: Headers = [(b"x-request-id", request_id)]
+        route, token, reason, unread = UNMATCHED, _NOBODY, "", True
+        try:
+            route, argument = self._find_route(scope["method"], scope["path"], scope["raw_path"])
+            if route.kinds is not None:
+                self._catch_up()
+                credential = self._recognise(authorization)
+                token = credential.logged_name
+                if credential.kind not in route.kinds:
+                    raise Unauthorized("this kind of credential may not use this operation")
+                if route.limited and self._limiter is not None:
+                    self._take_from_limit(credential, extra)
+            if route.page is not None:
+                status, body, content_type = 200, route.page(scope["query_string"]), JSON
+            else:
+                unread = False
+                content = await self._bodies.read(headers, receive)
+                assert route.answer is not None
+                status, body, content_type = await route.answer(argument, headers, content)
+        except RequestError as error:
+            status, body, content_type, reason = error.status, self._encode_failure(error.message), JSON, error.reason
+            extra += _error_headers(error)
+            if status == 500:
+                self._log.event("error", "request failed", request_id=request_id.decode(), reason=reason)
+        except ClientGone:
+            self._finish(route, 400, started, request_id, token, scope, forwarded, "the client left")
+            return
+        except Exception as error:
+            self._report(error, request_id)
+            status, body, content_type, reason = 500, self._encode_failure(ServerFailure.message), JSON, "unexpected"
+        if unread and has_body(headers):
+            await self._discard(receive)
+        extra.append(content_type)
+        await send({"type": "http.response.start", "status": status, "headers": extra})
+        await send({"type": "http.response.body", "body": body})
+        self._finish(route, status, started, request_id, token, scope, forwarded, reason)
+
+    def _request_id(self, given: bytes) -> bytes:
+        if given and _REQUEST_ID.fullmatch(given):
+            return given
+        return b"%s-%x" % (self._id_prefix.encode(), next(self._id_numbers))
+
+    def _recognise(self, authorization: bytes) -> Credential:
+        if authorization[:7].lower() != b"bearer ":
+            raise Unauthorized("the Authorization header is missing or is no Bearer credential")
+        credential = self._tokens.find(hashlib.sha256(authorization[7:]).digest())
+        if credential is None:
+            raise Unauthorized("the credential is unknown or revoked")
+        if credential.expires_at <= self._now():
+            raise Unauthorized("the credential has expired")
+        return credential
+
+    def _take_from_limit(self, credential: Credential, extra: Headers) -> None:
+        assert self._limiter is not None
+        admitted, remaining, to_full, to_next = self._limiter.take(credential.seq)
+        extra.append(self._limit_policy)
+        extra.append((b"ratelimit", b'"default";r=%d;t=%d' % (remaining, to_full)))
+        if not admitted:
+            raise TooManyRequests(to_next)
+
+    async def _discard(self, receive: Receive) -> None:
+        try:
+            await discard(receive)
+        except ClientGone:
+            return  # it may still be reading
+
+    def _finish(
+        self,
+        route: Route,
+        status: int,
+        started: int,
+        request_id: bytes,
+        token: str,
+        scope: dict[str, Any],
+        forwarded: bytes,
+        reason: str,
+    ) -> None:
+        taken = self._nanoseconds() - started
+        self._metrics.request(route.name, status, taken)
+        if self._log.logs_requests:
+            client = self._clients.address_of(scope["client"], forwarded)
+            self._log.request(route.name, status, taken, request_id.decode(), token, client, reason)
+
+    def _report(self, error: Exception, request_id: bytes) -> None:
+        self._metrics.count("unexpected_failures")
+        self._log.event(
+            "error",
+            "unexpected failure",
+            request_id=request_id.decode(),
+            error=type(error).__name__,
+            at=_where(error),
+        )
+
+
+def _error_headers(error: RequestError) -> Iterable[tuple[bytes, bytes]]:
+    yield from error.headers
+    if error.reason and error.status < 500:
+        yield b"relaydeck-reason", error.reason.encode("ascii", "replace")[:200]
+
+
+def _where(error: Exception) -> str:
+    """The innermost line: never the message, which might quote what the caller sent."""
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename.rpartition('relaydeck')[2]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def failure_encoder(failure: type[msgspec.Struct]) -> Callable[[str], bytes]:
+    """Encodes the error envelope; each message is encoded once."""
+    known: dict[str, bytes] = {}
+
+    def encode(message: str) -> bytes:
+        body = known.get(message)
+        if body is None:
+            body = msgspec.json.encode(failure(message=message))
+            if len(known) < 16:
+                known[message] = body
+        return body
+
+    return encode

@@ -1,0 +1,31 @@
+"""For machines, without a credential: is it alive, is it ready, what has it counted."""
+
+from collections.abc import Callable
+
+from relaydeck.http.front import Headers, Reply, Route
+from relaydeck.http.metrics import Metrics
+
+_TEXT = (b"content-type", b"text/plain; charset=utf-8")
+_EXPOSITION = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+
+
+class OperationsRoutes:
+    def __init__(self, metrics: Metrics, problem: Callable[[], str]) -> None:
+        self._metrics = metrics
+        self._problem = problem
+
+    def routes(self) -> dict[str, dict[str, Route]]:
+        answers = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
+        return {path: {"GET": Route("operations", None, answer=answer)} for path, answer in answers.items()}
+
+    async def healthz(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+        """The process answers."""
+        return Reply(200, b"ok\n", _TEXT)
+
+    async def readyz(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+        """The store answers too."""
+        problem = self._problem()
+        return Reply(503, f"{problem}\n".encode(), _TEXT) if problem else Reply(200, b"ready\n", _TEXT)
+
+    async def metrics(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+        return Reply(200, self._metrics.exposition().encode(), _EXPOSITION)

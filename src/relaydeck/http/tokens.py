@@ -1,0 +1,137 @@
+"""Access tokens: their format, where their digests are kept, and who is who on each request.
+
+A token is `rdk_`, 256 random bits in base 62 (43 characters) and the CRC-32 of all that in base 62
+(6 characters): leak scanners can find one by its prefix and tell a real one by its checksum. Only the
+SHA-256 of a token is stored.
+"""
+
+import hashlib
+import secrets
+import sqlite3
+import string
+import zlib
+from typing import Literal, NamedTuple, get_args
+
+from relaydeck.errors import OperatorError
+from relaydeck.secret import Secret
+from relaydeck.store.database import Database, Transaction
+
+PREFIX = "rdk_"
+Kind = Literal["api", "readonly", "admin"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_COLUMNS = "seq, name, kind, digest, created_at, expires_at, revoked_at"
+
+
+def _base62(number: int, width: int) -> str:
+    digits = []
+    for _ in range(width):
+        number, digit = divmod(number, 62)
+        digits.append(_ALPHABET[digit])
+    return "".join(reversed(digits))
+
+
+def new_token() -> Secret:
+    body = PREFIX + _base62(secrets.randbits(256), 43)
+    return Secret(body + _base62(zlib.crc32(body.encode()), 6))
+
+
+def checksum_holds(token: str) -> bool:
+    """Whether a string has the form of a token, checksum included. Says nothing of whether it is accepted."""
+    body, check = token[:-6], token[-6:]
+    return len(token) == 53 and token.startswith(PREFIX) and _base62(zlib.crc32(body.encode()), 6) == check
+
+
+def digest_of(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
+
+
+class Token(NamedTuple):
+    """What is known of a token once it was issued: everything but the token."""
+
+    seq: int
+    name: str
+    kind: Kind
+    digest: bytes
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+
+def add(
+    transaction: Transaction, name: str, kind: Kind, token: Secret, *, now: int, expires_at: int | None = None
+) -> None:
+    try:
+        transaction.execute(
+            "INSERT INTO tokens (name, kind, digest, created_at, expires_at, revision)"
+            " VALUES (:name, :kind, :digest, :now, :expires_at, :revision)",
+            {
+                "name": name,
+                "kind": kind,
+                "digest": digest_of(token.reveal().encode()),
+                "now": now,
+                "expires_at": expires_at,
+                "revision": transaction.revision,
+            },
+        )
+    except sqlite3.IntegrityError:
+        raise OperatorError(
+            f"a token named {name!r} exists already", "Choose another name, or revoke that one first."
+        ) from None
+
+
+def revoke(transaction: Transaction, name: str, *, now: int) -> bool:
+    """Whether there was a live token of that name."""
+    revoked = transaction.one(
+        "UPDATE tokens SET revoked_at = :now, revision = :revision"
+        " WHERE name = :name AND revoked_at IS NULL RETURNING seq",
+        {"name": name, "now": now, "revision": transaction.revision},
+    )
+    return revoked is not None
+
+
+def all_tokens(database: Database) -> list[Token]:
+    return [Token(*row) for row in database.read(f"SELECT {_COLUMNS} FROM tokens ORDER BY seq")]  # noqa: S608
+
+
+class Credential:
+    """Who a request comes from. `allows` and `expires_at` are looked at on each one."""
+
+    __slots__ = ("expires_at", "kind", "logged_name", "name", "seq")
+
+    def __init__(self, token: Token, logged_name: str) -> None:
+        self.seq = token.seq
+        self.name = token.name
+        self.kind = token.kind
+        self.expires_at = float("inf") if token.expires_at is None else token.expires_at
+        self.logged_name = logged_name
+
+
+class TokenBook:
+    """Every live token by its digest, kept as fresh as the read model."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._by_digest: dict[bytes, Credential] = {}
+        self.find = self._by_digest.get
+
+    def load(self) -> None:
+        self._by_digest.clear()
+        self.follow(-1)
+
+    def follow(self, seen: int) -> None:
+        rows = self._database.read(
+            f"SELECT {_COLUMNS} FROM tokens WHERE revision > ?",  # noqa: S608
+            (seen,),
+        )
+        for token in (Token(*row) for row in rows):
+            if token.revoked_at is not None:
+                self._by_digest.pop(token.digest, None)
+            else:
+                self._by_digest[token.digest] = Credential(token, _json_string(token.name))
+
+
+def _json_string(text: str) -> str:
+    import json
+
+    return json.dumps(text)

@@ -1,0 +1,55 @@
+"""Networks in the database. Their RPC URLs are sealed: a path or query may hold a key."""
+
+import msgspec
+
+from relaydeck.networks.model import FeeToken, Network, RpcUrl
+from relaydeck.store.database import Row, Transaction
+from relaydeck.store.sealing import Place
+from relaydeck.store.vault import Vault
+
+COLUMNS = "name, network_type, chain_id, native_symbol, sealed_rpc_urls, fee_tokens"
+
+_urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...]).decode
+_tokens_from_json = msgspec.json.Decoder(tuple[FeeToken, ...]).decode
+
+
+def place(name: str) -> Place:
+    return Place("networks", name, "rpc_urls")
+
+
+def from_row(row: Row, vault: Vault) -> Network:
+    """A network from `COLUMNS`. Raises Damaged when its sealed URLs do not open."""
+    urls = _urls_from_json(vault.open(row[4], place(row[0]))) if row[4] is not None else ()
+    return Network(*row[:4], rpc_urls=urls, fee_tokens=_tokens_from_json(row[5]))
+
+
+def values(transaction: Transaction, vault: Vault, network: Network) -> dict[str, object]:
+    urls = network.rpc_urls
+    return {
+        "name": network.name,
+        "network_type": network.network_type,
+        "chain_id": network.chain_id,
+        "native_symbol": network.native_symbol,
+        "sealed_rpc_urls": vault.seal(msgspec.json.encode(urls), place(network.name), transaction)
+        if urls
+        else None,
+        "fee_tokens": msgspec.json.encode(network.fee_tokens).decode(),
+        "revision": transaction.revision,
+    }
+
+
+def create(transaction: Transaction, vault: Vault, network: Network, *, origin: str, now: int) -> None:
+    transaction.execute(
+        f"INSERT INTO networks ({COLUMNS}, origin, created_at, revision)"  # noqa: S608
+        " VALUES (:name, :network_type, :chain_id, :native_symbol, :sealed_rpc_urls, :fee_tokens,"
+        " :origin, :now, :revision)",
+        values(transaction, vault, network) | {"origin": origin, "now": now},
+    )
+
+
+def update(transaction: Transaction, vault: Vault, network: Network) -> None:
+    transaction.execute(
+        "UPDATE networks SET network_type = :network_type, chain_id = :chain_id, native_symbol = :native_symbol,"
+        " sealed_rpc_urls = :sealed_rpc_urls, fee_tokens = :fee_tokens, revision = :revision WHERE name = :name",
+        values(transaction, vault, network),
+    )

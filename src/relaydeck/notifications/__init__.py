@@ -1,0 +1,1 @@
+"""What a notification is: a webhook with an optional signing key."""

@@ -1,0 +1,223 @@
+"""Every setting, once: its name, type, default and meaning. `docs/settings.md` is printed from here.
+
+A field `rate_limit_burst` is read from the environment variable `RELAYDECK_RATE_LIMIT_BURST`.
+"""
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Any
+
+from relaydeck.errors import OperatorError
+
+PREFIX = "RELAYDECK_"
+AddressRange = IPv4Network | IPv6Network
+
+
+def _count(text: str) -> int:
+    return _whole_number(text, at_least=1)
+
+
+def _count_or_zero(text: str) -> int:
+    return _whole_number(text, at_least=0)
+
+
+def _whole_number(text: str, at_least: int) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 15 or int(text) < at_least:
+        raise ValueError(f"a whole number of at least {at_least}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 86_400:
+        raise ValueError("a number of seconds above 0, at most 86400")
+    return value
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise ValueError("a path")
+    return Path(text).expanduser()
+
+
+def _database_url(text: str) -> str:
+    if not text.startswith("sqlite:///") or text == "sqlite:///":
+        raise ValueError("sqlite:///path (three slashes for a relative path, four for an absolute one)")
+    return text
+
+
+def _address_ranges(text: str) -> tuple[AddressRange, ...]:
+    try:
+        return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise ValueError("addresses or CIDR ranges separated by commas") from None
+
+
+def _listen_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise ValueError("HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(" or ".join(choices))
+        return text
+
+    return read
+
+
+def _setting(read: Callable[[str], Any], default: Any, meaning: str, shown: str = "") -> Any:
+    return field(default=default, metadata={"read": read, "meaning": meaning, "shown": shown})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    home: Path = _setting(
+        _path, Path(".relaydeck"), "Folder that holds all state: the database and the master key file."
+    )
+    database_url: str = _setting(
+        _database_url, "", "Where the data lives.", "sqlite:///<home>/relaydeck.db"
+    )
+    master_key_file: Path | None = _setting(
+        _path, None, "File with the master key that seals every secret at rest.", "<home>/master.key"
+    )
+    bootstrap_token_file: Path | None = _setting(
+        _path,
+        None,
+        "File with an access token of your own making (32 to 256 characters of `A-Z a-z 0-9 - . _ ~ + / =`). "
+        "`serve` accepts it under the name `bootstrap`; a changed file replaces it at the next start.",
+        "none",
+    )
+    bootstrap_token_kind: str = _setting(
+        _one_of("api", "readonly", "admin"), "api", "What the bootstrap token may do: `api`, `readonly` or `admin`."
+    )
+    rate_limit_per_second: int = _setting(
+        _count_or_zero,
+        100,
+        "Requests a second that one credential may make to list-relayers and the JSON-RPC call together. 0: no limit.",
+    )
+    rate_limit_burst: int = _setting(
+        _count, 300, "Requests that one credential may make at once before that rate applies."
+    )
+    max_per_page: int = _setting(_count, 1000, "Largest page a list gives; a larger `per_page` is reduced to it.")
+    max_body_bytes: int = _setting(_count, 1_048_576, "Largest request body that is read.")
+    body_timeout_seconds: float = _setting(
+        _seconds, 10.0, "How long a client may take to send its request body before it is refused."
+    )
+    header_timeout_seconds: float = _setting(
+        _seconds, 10.0, "How long a client may take to send its request headers before its connection is closed."
+    )
+    stop_timeout_seconds: float = _setting(
+        _seconds, 30.0, "How long requests in flight may take to finish once the service is told to stop."
+    )
+    signer_config: str = _setting(
+        _one_of("shown", "non_secret"),
+        "shown",
+        "Which config fields a signer answers with: `shown` (address, key_name, mount_point, namespace) or "
+        "`non_secret` (every field that is no secret).",
+    )
+    trusted_proxies: tuple[AddressRange, ...] = _setting(
+        _address_ranges,
+        (),
+        "Proxies (addresses or CIDR ranges, comma-separated) whose `X-Forwarded-For` tells the client's address.",
+        "none",
+    )
+    operations_address: tuple[str, int] | None = _setting(
+        _listen_address,
+        None,
+        "HOST:PORT that answers `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/docs` instead of the "
+        "service's own port.",
+        "the service's own port",
+    )
+    log_format: str = _setting(
+        _one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, else json."
+    )
+    log_level: str = _setting(
+        _one_of("debug", "info", "warning", "error"), "info", "Least level that is logged; requests are `info`."
+    )
+
+    @property
+    def sqlite_path(self) -> Path:
+        if self.database_url:
+            return Path(self.database_url.removeprefix("sqlite:///"))
+        return self.home / "relaydeck.db"
+
+    @property
+    def master_key_path(self) -> Path:
+        return self.master_key_file or self.home / "master.key"
+
+    @property
+    def run_folder(self) -> Path:
+        """Shared between the processes of one machine; holds nothing that must survive them."""
+        return self.home / "run"
+
+
+def variable(setting: "Field[Any]") -> str:
+    return PREFIX + setting.name.upper()
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of this environment; every bad value is named at once."""
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for setting in fields(Settings):
+        text = environment.get(variable(setting))
+        if text is None:
+            continue
+        try:
+            values[setting.name] = setting.metadata["read"](text)
+        except ValueError as expected:
+            problems.append(f"{variable(setting)} must be {expected}")
+    if problems:
+        raise OperatorError("; ".join(problems), "Correct the environment and start again.")
+    return Settings(**values)
+
+
+def unknown_names(environment: Iterable[str] = os.environ) -> list[str]:
+    """A warning for each RELAYDECK_* name that is no setting, with the nearest one that is."""
+    known = [variable(setting) for setting in fields(Settings)]
+    warnings = []
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            warnings.append(f"{name} is not a setting and is ignored{hint}")
+    return warnings
+
+
+def settings_page() -> str:
+    """`docs/settings.md`."""
+    rows = [
+        f"| `{variable(s)}` | {s.metadata['shown'] or f'`{_default(s)}`'} | {s.metadata['meaning']} |"
+        for s in fields(Settings)
+    ]
+    return "\n".join(
+        [
+            "# Settings",
+            "",
+            "Every setting is an environment variable, read once at the start. A bad value stops the start with a",
+            "message that names it; an unknown `RELAYDECK_*` name is reported with the nearest known one and ignored.",
+            "",
+            "This page is printed from `src/relaydeck/settings.py` by `make docs`; a test keeps it current.",
+            "",
+            "| variable | default | meaning |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _default(setting: "Field[Any]") -> str:
+    value = setting.default
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,39 @@
+"""What is plainly unusable in a signer's config. It is stored all the same; the hint never quotes a value."""
+
+import re
+
+import msgspec
+
+from relaydeck.secret import Secret
+from relaydeck.signers.shapes import Config, LocalConfig, WalletServiceConfig
+from relaydeck.web_addresses import web_address_problem
+
+_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
+_EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+
+
+def is_private_key(text: str) -> bool:
+    """Whether `text` is 32 bytes of hex that are a key of the secp256k1 curve."""
+    return bool(_KEY.fullmatch(text)) and 0 < int(text.removeprefix("0x"), 16) < _CURVE_ORDER
+
+
+def is_evm_address(text: str) -> bool:
+    return bool(_EVM_ADDRESS.fullmatch(text))
+
+
+def hints(config: Config) -> list[str]:
+    found = [f"config.{name} is empty" for name in config.__struct_fields__ if _is_empty(getattr(config, name))]
+    match config:
+        case LocalConfig(key=key) if key.reveal() and not is_private_key(key.reveal()):
+            found.append("config.key is not a 32-byte hexadecimal private key, so it cannot sign")
+        case WalletServiceConfig(account_address=address) if address and not is_evm_address(address):
+            found.append("config.account_address is not a 20-byte hexadecimal address")
+    address = getattr(config, "address", "")
+    if address and web_address_problem(address):
+        found.append("config.address is not an http(s) URL, so it cannot be reached")
+    return found
+
+
+def _is_empty(value: str | Secret | msgspec.Raw | msgspec.UnsetType) -> bool:
+    return value in ("", Secret(""))

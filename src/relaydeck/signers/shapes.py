@@ -1,0 +1,127 @@
+"""The seven shapes of a signer's config.
+
+A field of type Secret is secret, and so is a nested object (Raw): it is kept as it came, and neither
+looked into nor shown. Every other field may be shown to operators.
+"""
+
+from typing import Any
+
+import msgspec
+
+from relaydeck.secret import Secret
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    pass
+
+
+class LocalConfig(Config):
+    key: Secret
+
+
+class KmsConfig(Config):
+    key_id: str
+    region: str
+
+
+class SecretStoreConfig(Config):
+    address: str
+    key_name: str
+    role_id: Secret
+    secret_id: Secret
+    mount_point: str | msgspec.UnsetType = msgspec.UNSET
+    namespace: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class TransitConfig(Config):
+    address: str
+    key_name: str
+    pubkey: str
+    role_id: Secret
+    secret_id: Secret
+    mount_point: str | msgspec.UnsetType = msgspec.UNSET
+    namespace: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class KeyServiceConfig(Config):
+    api_private_key: Secret
+    api_public_key: str
+    organization_id: str
+    private_key_id: str
+    public_key: str
+
+
+class WalletServiceConfig(Config):
+    account_address: str
+    api_key_id: str
+    api_key_secret: Secret
+    wallet_secret: Secret
+
+
+class SecondKmsConfig(Config):
+    key: msgspec.Raw
+    service_account: msgspec.Raw
+
+
+SHAPES: dict[str, type[Config]] = {
+    "plain": LocalConfig,
+    "provider_a_kms": KmsConfig,
+    "provider_c": SecretStoreConfig,
+    "provider_c_transit": TransitConfig,
+    "provider_d": KeyServiceConfig,
+    "provider_e": WalletServiceConfig,
+    "provider_b_kms": SecondKmsConfig,
+}
+
+# The fields that a signer answers with on the described interface.
+SHOWN_FIELDS = ("address", "key_name", "mount_point", "namespace")
+
+
+def response_type(request_type: str) -> str:
+    """`plain` answers `local`, which is shown; every other type answers as it was asked."""
+    return "local" if request_type == "plain" else request_type
+
+
+def decode_secret(kind: type, value: Any) -> Any:
+    """msgspec's hook for fields of type Secret."""
+    if kind is not Secret or not isinstance(value, str):
+        raise TypeError("Expected `str`")
+    return Secret(value)
+
+
+def encode_secret(value: Any) -> Any:
+    """msgspec's hook the other way, for the sealed form alone."""
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise TypeError(f"{type(value).__name__} has no sealed form")
+
+
+def secret_fields(shape: type[Config]) -> frozenset[str]:
+    hidden = (Secret, msgspec.Raw)
+    return frozenset(field.name for field in msgspec.structs.fields(shape) if field.type in hidden)
+
+
+def nested_object_problem(config: Config) -> str:
+    """The first nested value that is no JSON object; empty when there is none."""
+    for field in msgspec.structs.fields(type(config)):
+        value = getattr(config, field.name)
+        if isinstance(value, msgspec.Raw) and not bytes(value).startswith(b"{"):
+            return f"config.{field.name} must be an object"
+    return ""
+
+
+def split(config: Config) -> tuple[bytes, bytes]:
+    """A config as two JSON objects: what may be shown, and what must be sealed."""
+    hidden = secret_fields(type(config))
+    given = {name: value for name in config.__struct_fields__ if (value := getattr(config, name)) is not msgspec.UNSET}
+    shown = {name: value for name, value in given.items() if name not in hidden}
+    sealed = {name: value for name, value in given.items() if name in hidden}
+    return msgspec.json.encode(shown), msgspec.json.encode(sealed, enc_hook=encode_secret)
+
+
+def join(signer_type: str, shown: bytes, sealed: bytes) -> Config:
+    """The config that `split` took apart."""
+    parts = msgspec.json.decode(shown, type=dict[str, msgspec.Raw])
+    parts |= msgspec.json.decode(sealed, type=dict[str, msgspec.Raw])
+    whole = msgspec.json.encode(parts)
+    return msgspec.json.decode(whole, type=SHAPES[signer_type], dec_hook=decode_secret)

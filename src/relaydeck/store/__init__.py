@@ -1,0 +1,1 @@
+"""Where everything is kept: the database, its sealed secrets, and the read model lists are served from."""

@@ -1,0 +1,121 @@
+"""The database: how it is opened, and the one shape of a transaction.
+
+SQL is written with named parameters (`:name`). A write transaction takes the next revision as its first
+step; that serialises writers, so rows appear to every reader in the order of their revisions.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from relaydeck.errors import OperatorError
+from relaydeck.store.bell import Bell
+
+Row = tuple[Any, ...]
+
+# Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cache_size = -16000",
+)
+
+
+class Transaction:
+    """One write transaction. Whatever happens in it happens whole, or not at all."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.execute = connection.execute
+        self.revision: int = self.execute(
+            "UPDATE clock SET revision = revision + 1 WHERE only_row = 1 RETURNING revision"
+        ).fetchone()[0]
+
+    def one(self, sql: str, values: dict[str, Any] | None = None) -> Row | None:
+        row: Row | None = self.execute(sql, values or {}).fetchone()
+        return row
+
+    def all(self, sql: str, values: dict[str, Any] | None = None) -> list[Row]:
+        return self.execute(sql, values or {}).fetchall()
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A part that is undone alone when it fails, so that grouped writers do not share their failures."""
+        self.execute("SAVEPOINT step")
+        try:
+            yield
+        except BaseException:
+            self.execute("ROLLBACK TO step")
+            self.execute("RELEASE step")
+            raise
+        self.execute("RELEASE step")
+
+
+class Database:
+    """One SQLite database, shared by every process of the machine."""
+
+    def __init__(self, path: Path, bell: Bell) -> None:
+        self._path = path
+        self.bell = bell
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+        except sqlite3.Error as error:
+            raise OperatorError(
+                f"the database {self._path} cannot be opened: {error}",
+                "Check that its folder exists, is writable and has free space.",
+            ) from error
+        return connection
+
+    @property
+    def writer(self) -> sqlite3.Connection:
+        """The connection that writes; used by one thread at a time."""
+        if self._writer is None:
+            self._writer = self._connect()
+        return self._writer
+
+    @property
+    def reader(self) -> sqlite3.Connection:
+        """The connection that reads; it never waits for a writer."""
+        if self._reader is None:
+            self._reader = self._connect()
+        return self._reader
+
+    def read(self, sql: str, values: dict[str, Any] | Sequence[Any] = ()) -> list[Row]:
+        return self.reader.execute(sql, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Commit is the last line; leaving in any other way changes nothing."""
+        connection = self.writer
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield Transaction(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            # A failed COMMIT (disk full, say) may have rolled back by itself already.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        self.bell.ring()
+
+    def write(self, work: Callable[[Transaction], Any]) -> Any:
+        with self.transaction() as transaction:
+            return work(transaction)
+
+    def close(self) -> None:
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = None

@@ -1,0 +1,83 @@
+"""Opens the home folder, or makes it: database, schema, master key and keyring. Asks nothing."""
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from relaydeck.errors import OperatorError
+from relaydeck.store.bell import Bell
+from relaydeck.store.database import Database
+from relaydeck.store.migrate import migrate
+from relaydeck.store.sealing import MasterKey, create_master_key, read_master_key
+from relaydeck.store.vault import Vault
+
+
+class Store(NamedTuple):
+    database: Database
+    vault: Vault
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def open_store(home: Path, sqlite_path: Path, master_key_path: Path) -> Store:
+    """Raises OperatorError, having changed nothing, when the master key is wrong or missing."""
+    run = home / "run"
+    _make_folders(home, run)
+    fresh = not sqlite_path.exists()
+    if fresh:
+        _make_private_file(sqlite_path)
+    database = Database(sqlite_path, Bell(run / "bell"))
+    try:
+        if not fresh:
+            _require_master_key(database, master_key_path)
+        migrate(database)
+        return Store(database, _open_vault(database, master_key_path))
+    except BaseException:
+        database.close()
+        raise
+
+
+def _make_folders(*folders: Path) -> None:
+    for folder in folders:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise OperatorError(
+                f"the folder {folder} cannot be made: {error.strerror}", "Choose another with RELAYDECK_HOME."
+            ) from None
+
+
+def _make_private_file(path: Path) -> None:
+    # The database's journal files take their permissions from it.
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise OperatorError(f"the database {path} cannot be made: {error.strerror}") from None
+
+
+def _require_master_key(database: Database, path: Path) -> None:
+    """A database that has sealed values is not touched without the key that opens them."""
+    if _wrapped_keys(database):
+        Vault(database, read_master_key(path))
+
+
+def _wrapped_keys(database: Database) -> bool:
+    known = database.read("SELECT 1 FROM sqlite_master WHERE name = 'data_keys'")
+    return bool(known) and bool(database.read("SELECT 1 FROM data_keys LIMIT 1"))
+
+
+def _open_vault(database: Database, path: Path) -> Vault:
+    if not _wrapped_keys(database):
+        create_master_key(path)
+        _first_data_key(database, read_master_key(path))
+    return Vault(database, read_master_key(path))
+
+
+def _first_data_key(database: Database, master: MasterKey) -> None:
+    vault = Vault(database, master)
+    with database.transaction() as transaction:
+        # Another first start may have been faster: one data key is enough.
+        if transaction.one("SELECT 1 FROM data_keys") is None:
+            vault.add_data_key(transaction, int(time.time()))

@@ -1,0 +1,152 @@
+"""Secrets at rest: a keyring of data keys under one master key, AES-256-GCM throughout.
+
+A sealed value is   version (1) | data key id (4) | nonce (12) | ciphertext and tag
+and is bound to its place (table, record, field) as associated data: moved to another row, it does not open.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from relaydeck.errors import OperatorError, RelaydeckError
+
+_VERSION = 1
+_NONCE_BYTES = 12
+_HEADER_BYTES = 5
+MASTER_KEY_BYTES = 32
+
+
+class Place(NamedTuple):
+    """Where a sealed value belongs."""
+
+    table: str
+    record: str
+    field: str
+
+    def bound(self) -> bytes:
+        # Lengths keep ("a", "bc") and ("ab", "c") apart.
+        return b"".join(len(part).to_bytes(4, "big") + part for part in map(str.encode, self))
+
+
+class Damaged(RelaydeckError):
+    """A sealed value that does not open: changed, moved, or sealed by a key that is gone."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(f"the sealed {place.field} of {place.table} record {place.record!r} does not open")
+        self.place = place
+
+
+class MasterKey:
+    """Wraps data keys and nothing else."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def wrap(self, data_key: bytes) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, data_key, b"relaydeck data key")
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        """Raises InvalidTag when this is not the master key that wrapped it."""
+        return self._cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], b"relaydeck data key")
+
+
+class Keyring:
+    """The data keys of one database, opened. The greatest id seals; every id opens."""
+
+    def __init__(self, ciphers: dict[int, AESGCM]) -> None:
+        self._ciphers = ciphers
+        self.active = max(ciphers, default=0)
+
+    def knows(self, key_id: int) -> bool:
+        return key_id in self._ciphers
+
+    def seal(self, plain: bytes, place: Place) -> bytes:
+        header = bytes([_VERSION]) + self.active.to_bytes(4, "big")
+        nonce = os.urandom(_NONCE_BYTES)
+        return header + nonce + self._ciphers[self.active].encrypt(nonce, plain, header + place.bound())
+
+    def open(self, sealed: bytes, place: Place) -> bytes:
+        header, nonce = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
+        cipher = self._ciphers.get(sealing_key_of(sealed))
+        if cipher is None or header[:1] != bytes([_VERSION]):
+            raise Damaged(place)
+        try:
+            return cipher.decrypt(nonce, sealed[_HEADER_BYTES + _NONCE_BYTES :], header + place.bound())
+        except (InvalidTag, ValueError):
+            raise Damaged(place) from None
+
+
+def sealing_key_of(sealed: bytes) -> int:
+    """The id of the data key that sealed a value."""
+    return int.from_bytes(sealed[1:_HEADER_BYTES], "big")
+
+
+def open_keyring(master: MasterKey, rows: Sequence[tuple[int, bytes]]) -> Keyring:
+    try:
+        return Keyring({key_id: AESGCM(master.unwrap(wrapped)) for key_id, wrapped in rows})
+    except InvalidTag:
+        raise OperatorError(
+            "the master key does not open this database's keyring",
+            "Put back the master key file this database was created with (RELAYDECK_MASTER_KEY_FILE). "
+            "Nothing was changed.",
+        ) from None
+
+
+def new_data_key(master: MasterKey) -> bytes:
+    """A fresh data key, already wrapped."""
+    return master.wrap(AESGCM.generate_key(256))
+
+
+def read_master_key(path: Path) -> MasterKey:
+    try:
+        text = path.read_text("ascii").strip()
+        return MasterKey(_key_bytes(text))
+    except FileNotFoundError:
+        raise OperatorError(
+            f"the master key file {path} is missing",
+            "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
+            "Nothing was changed.",
+        ) from None
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not 64 hexadecimal digits"
+        raise OperatorError(
+            f"the master key file {path} cannot be used: {reason}", "Nothing was changed."
+        ) from None
+
+
+def _key_bytes(text: str) -> bytes:
+    key = bytes.fromhex(text)
+    if len(key) != MASTER_KEY_BYTES:
+        raise ValueError
+    return key
+
+
+def create_master_key(path: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
+    """Write a new master key, readable by its owner alone; an existing file is left as it is."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(random_bytes(MASTER_KEY_BYTES).hex() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        # A link appears whole or not at all, and never replaces: two first starts agree on one key.
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,41 @@
+"""Seals and opens the secrets of one database, following its keyring as that is rotated."""
+
+from relaydeck.store.database import Database, Transaction
+from relaydeck.store.sealing import Keyring, MasterKey, Place, new_data_key, open_keyring, sealing_key_of
+
+
+class Vault:
+    def __init__(self, database: Database, master: MasterKey) -> None:
+        self._database = database
+        self._master = master
+        self._keyring = Keyring({})
+        self._checked_in: Transaction | None = None
+        self._load()
+
+    def _load(self) -> None:
+        rows = self._database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
+        self._keyring = open_keyring(self._master, [(row[0], row[1]) for row in rows])
+
+    def open(self, sealed: bytes, place: Place) -> bytes:
+        """Raises Damaged when the value was changed or moved."""
+        if not self._keyring.knows(sealing_key_of(sealed)):
+            self._load()
+        return self._keyring.open(sealed, place)
+
+    def seal(self, plain: bytes, place: Place, transaction: Transaction) -> bytes:
+        """Seal inside a write transaction, so that a rotation cannot retire the key in between."""
+        if self._checked_in is not transaction:
+            newest = transaction.one("SELECT max(id) FROM data_keys")
+            if newest and newest[0] != self._keyring.active:
+                rows = transaction.all("SELECT id, wrapped FROM data_keys ORDER BY id")
+                self._keyring = open_keyring(self._master, [(row[0], row[1]) for row in rows])
+            self._checked_in = transaction
+        return self._keyring.seal(plain, place)
+
+    def add_data_key(self, transaction: Transaction, now: int) -> None:
+        """A new data key; from the next seal on it is the one that seals."""
+        transaction.execute(
+            "INSERT INTO data_keys (wrapped, created_at) VALUES (:wrapped, :now)",
+            {"wrapped": new_data_key(self._master), "now": now},
+        )
+        self._checked_in = None

@@ -1,0 +1,46 @@
+"""What may be the `url` of a webhook or a node: an absolute http(s) URL with a host."""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
+_HOST = re.compile(r"[^\s/?#@\[\]<>^`{|}%:\"]+")
+
+
+def web_address_problem(value: str) -> str:
+    """What is wrong with `value` as an absolute http(s) URL; empty when nothing is."""
+    # urlsplit silently drops tabs, newlines and leading blanks: refuse them before it sees them.
+    if _FORBIDDEN.search(value):
+        return "must not hold blanks, control characters or backslashes"
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "must be an absolute http(s) URL"
+    if parts.scheme not in ("http", "https"):
+        return "must begin with http:// or https://"
+    if not host or not _is_host(host, bracketed="[" in parts.netloc):
+        return "must name a host"
+    return ""
+
+
+def _is_host(host: str, *, bracketed: bool) -> bool:
+    if not bracketed:
+        return bool(_HOST.fullmatch(host))
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def shown_address(value: str) -> str:
+    """Scheme, host and port: the part of a URL that may appear in logs, errors, events and audit."""
+    try:
+        parts = urlsplit(value)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "an unreadable URL"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}{port}"
