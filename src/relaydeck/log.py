@@ -11,12 +11,14 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 LEVELS = ("debug", "info", "warning", "error")
 _GATHER_SECONDS = 0.05
 _MOST_BEHIND_BYTES = 8 * 1024 * 1024
 
+# moment, route, status, nanoseconds taken, request id, token name as JSON, client address, reason
+Record = tuple[float, str, int, int, bytes, str, str, str]
 Field = str | int | float | bool | None
 
 
@@ -30,8 +32,8 @@ class Log:
         self._behind = 0
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._second = 0
-        self._second_text = ""
+        self._millisecond = 0
+        self._stamped = ""
         self.dropped: Callable[[int], None] = lambda lines: None
 
     def gather(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -49,45 +51,31 @@ class Log:
             self._thread.join(timeout=2)
             self._thread = None
 
-    @property
-    def logs_requests(self) -> bool:
-        return self._least <= 1
-
-    def request(
-        self, route: str, status: int, nanoseconds: int, request_id: str, token: str, client: str, reason: str
-    ) -> None:
-        """The one line of a request. `token` comes as a JSON string; the rest needs no escaping."""
-        if self._as_json:
-            told = f',"reason":"{reason}"' if reason else ""
-            line = (
-                f'{{"time":"{self._now()}","level":"info","event":"request","request_id":"{request_id}",'
-                f'"route":"{route}","status":{status},"duration_us":{nanoseconds // 1000},"token":{token},'
-                f'"client":"{client}"{told}}}\n'
-            )
-        else:
-            told = f" reason={reason!r}" if reason else ""
-            line = (
-                f"{self._now()} info request {route} {status} {nanoseconds // 1000}us"
-                f" token={token} client={client} id={request_id}{told}\n"
-            )
-        self._add(line)
+    def requests(self, records: Iterable[Record]) -> None:
+        """The one line of each request. A record's token is a JSON string; the rest needs no escaping."""
+        if self._least > LEVELS.index("info"):
+            return
+        line = _json_line if self._as_json else _text_line
+        stamp = self._stamp
+        self._add("".join([line(stamp(record[0]), *record[1:]) for record in records]))
 
     def event(self, level: str, event: str, **fields: Field) -> None:
         if LEVELS.index(level) < self._least:
             return
         if self._as_json:
-            line = json.dumps({"time": self._now(), "level": level, "event": event, **fields})
+            line = json.dumps({"time": self._stamp(time.time()), "level": level, "event": event, **fields})
         else:
-            line = " ".join([self._now(), level, event, *(f"{name}={value}" for name, value in fields.items())])
+            line = " ".join([self._stamp(time.time()), level, event, *(f"{name}={value}" for name, value in fields.items())])
         self._add(line + "\n")
 
-    def _now(self) -> str:
-        now = time.time()
-        second = int(now)
-        if second != self._second:
-            self._second = second
-            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._second_text}.{int((now - second) * 1000):03d}Z"
+    def _stamp(self, moment: float) -> str:
+        millisecond = int(moment * 1000)
+        if millisecond != self._millisecond:
+            self._millisecond = millisecond
+            second = millisecond // 1000
+            day_and_time = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+            self._stamped = f"{day_and_time}.{millisecond - second * 1000:03d}Z"
+        return self._stamped
 
     def _add(self, line: str) -> None:
         if self._gathering is None:
@@ -119,3 +107,24 @@ class Log:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:
             return  # a log that cannot be written must not stop the service
+
+
+def _json_line(
+    stamp: str, route: str, status: int, taken: int, request_id: bytes, token: str, client: str, reason: str
+) -> str:
+    told = f',"reason":"{reason}"' if reason else ""
+    return (
+        f'{{"time":"{stamp}","level":"info","event":"request","request_id":"{request_id.decode()}",'
+        f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
+        f'"client":"{client}"{told}}}\n'
+    )
+
+
+def _text_line(
+    stamp: str, route: str, status: int, taken: int, request_id: bytes, token: str, client: str, reason: str
+) -> str:
+    told = f" reason={reason!r}" if reason else ""
+    return (
+        f"{stamp} info request {route} {status} {taken // 1000}us"
+        f" token={token} client={client} id={request_id.decode()}{told}\n"
+    )

@@ -87,10 +87,3 @@ async def discard(receive: Receive) -> None:
                     return
     except TimeoutError:
         return
-
-
-def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    for name, value in headers:
-        if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
-            return True
-    return False

@@ -4,7 +4,6 @@ The order of refusal is the order of the code: unknown path (404) or wrong metho
 (401), rate (429), body size (413), content (400), and only then what the resources say (404, 409).
 """
 
-import hashlib
 import re
 import secrets
 import time
@@ -15,9 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from relaydeck.errors import RequestError, ServerFailure, TooManyRequests, Unauthorized
-from relaydeck.http.body import BodyReader, ClientGone, Receive, discard, has_body
+from relaydeck.http.body import BodyReader, ClientGone, Receive, discard
 from relaydeck.http.clients import ClientAddress
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.records import RequestRecords
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.tokens import Credential, TokenBook
 from relaydeck.log import Log
@@ -61,7 +60,7 @@ class Front:
         limit_policy: tuple[bytes, bytes],
         bodies: BodyReader,
         clients: ClientAddress,
-        metrics: Metrics,
+        records: RequestRecords,
         log: Log,
         encode_failure: Callable[[str], bytes],
         now: Callable[[], float] = time.time,
@@ -74,38 +73,31 @@ class Front:
         self._limit_policy = limit_policy
         self._bodies = bodies
         self._clients = clients
-        self._metrics = metrics
+        self._records = records
         self._log = log
         self._encode_failure = encode_failure
         self._now = now
         self._nanoseconds = nanoseconds
-        self._id_prefix = secrets.token_hex(6)
+        self._id_prefix = secrets.token_hex(6).encode() + b"-"
         self._id_numbers = count(1)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         started = self._nanoseconds()
         headers: Headers = scope["headers"]
-        authorization = given_id = forwarded = b""
-        for name, value in headers:
-            if name == b"authorization":
-                authorization = value
-            elif name == b"x-request-id":
-                given_id = value
-            elif name == b"x-forwarded-for":
-                forwarded = value
-        request_id = self._request_id(given_id)
+        given = dict(headers).get
+        request_id = self._request_id(given(b"x-request-id"))
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread = UNMATCHED, _NOBODY, "", True
         try:
             route, argument = self._find_route(scope["method"], scope["path"], scope["raw_path"])
             if route.kinds is not None:
                 self._catch_up()
-                credential = self._recognise(authorization)
+                credential = self._tokens.find(given(b"authorization"), self._now())
                 token = credential.logged_name
                 if credential.kind not in route.kinds:
                     raise Unauthorized("this kind of credential may not use this operation")
                 if route.limited and self._limiter is not None:
-                    self._take_from_limit(credential, extra)
+                    self._take_from_limit(self._limiter, credential.seq, extra)
             if route.page is not None:
                 status, body, content_type = 200, route.page(scope["query_string"]), JSON
             else:
@@ -119,36 +111,25 @@ class Front:
             if status == 500:
                 self._log.event("error", "request failed", request_id=request_id.decode(), reason=reason)
         except ClientGone:
-            self._finish(route, 400, started, request_id, token, scope, forwarded, "the client left")
+            self._record(route.name, 400, started, request_id, token, scope["client"], given, "the client left")
             return
         except Exception as error:
             self._report(error, request_id)
             status, body, content_type, reason = 500, self._encode_failure(ServerFailure.message), JSON, "unexpected"
-        if unread and has_body(headers):
+        if unread and (given(b"content-length", b"0") != b"0" or given(b"transfer-encoding")):
             await self._discard(receive)
         extra.append(content_type)
         await send({"type": "http.response.start", "status": status, "headers": extra})
         await send({"type": "http.response.body", "body": body})
-        self._finish(route, status, started, request_id, token, scope, forwarded, reason)
+        self._record(route.name, status, started, request_id, token, scope["client"], given, reason)
 
-    def _request_id(self, given: bytes) -> bytes:
-        if given and _REQUEST_ID.fullmatch(given):
+    def _request_id(self, given: bytes | None) -> bytes:
+        if given is not None and _REQUEST_ID.fullmatch(given):
             return given
-        return b"%s-%x" % (self._id_prefix.encode(), next(self._id_numbers))
+        return b"%b%x" % (self._id_prefix, next(self._id_numbers))
 
-    def _recognise(self, authorization: bytes) -> Credential:
-        if authorization[:7].lower() != b"bearer ":
-            raise Unauthorized("the Authorization header is missing or is no Bearer credential")
-        credential = self._tokens.find(hashlib.sha256(authorization[7:]).digest())
-        if credential is None:
-            raise Unauthorized("the credential is unknown or revoked")
-        if credential.expires_at <= self._now():
-            raise Unauthorized("the credential has expired")
-        return credential
-
-    def _take_from_limit(self, credential: Credential, extra: Headers) -> None:
-        assert self._limiter is not None
-        admitted, remaining, to_full, to_next = self._limiter.take(credential.seq)
+    def _take_from_limit(self, limiter: RateLimiter, slot: int, extra: Headers) -> None:
+        admitted, remaining, to_full, to_next = limiter.take(slot)
         extra.append(self._limit_policy)
         extra.append((b"ratelimit", b'"default";r=%d;t=%d' % (remaining, to_full)))
         if not admitted:
@@ -160,25 +141,23 @@ class Front:
         except ClientGone:
             return  # it may still be reading
 
-    def _finish(
+    def _record(
         self,
-        route: Route,
+        route: str,
         status: int,
         started: int,
         request_id: bytes,
         token: str,
-        scope: dict[str, Any],
-        forwarded: bytes,
+        peer: tuple[str, object] | None,
+        given: Callable[..., bytes],
         reason: str,
     ) -> None:
+        client = self._clients.address_of(peer, given(b"x-forwarded-for"))
         taken = self._nanoseconds() - started
-        self._metrics.request(route.name, status, taken)
-        if self._log.logs_requests:
-            client = self._clients.address_of(scope["client"], forwarded)
-            self._log.request(route.name, status, taken, request_id.decode(), token, client, reason)
+        self._records.add((self._now(), route, status, taken, request_id, token, client, reason))
 
     def _report(self, error: Exception, request_id: bytes) -> None:
-        self._metrics.count("unexpected_failures")
+        self._records.count_unexpected()
         self._log.event(
             "error",
             "unexpected failure",

@@ -5,25 +5,28 @@ refill exactly `rate` billionths a nanosecond: nothing is rounded. The table is 
 worker; the file's lock is the kernel's, which releases it when a worker is killed.
 """
 
+import ctypes
 import fcntl
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from relaydeck.shared_memory import map_cells
+
+# Called without releasing the interpreter lock: the file's lock is held for a microsecond, while handing the
+# interpreter to another thread and waiting to get it back costs five times as much.
+_flock = ctypes.PyDLL(None).flock
+_EXCLUSIVE, _UNLOCK = fcntl.LOCK_EX, fcntl.LOCK_UN
 
 _ONE = 1_000_000_000
 _CELLS_PER_SLOT = 2  # time of the last change, level
 _SLOTS_PER_STEP = 4096
+_SHARED = 0  # the cell that says whether several processes use the table; slots count from 1
 
 
-class Verdict(NamedTuple):
-    admitted: bool
-    remaining: int
-    seconds_to_full: int
-    seconds_to_next: int
+# Whether the request is admitted, what remains, and the whole seconds until the bucket is full / holds one again.
+Verdict = tuple[bool, int, int, int]
 
 
 class RateLimiter:
@@ -33,43 +36,51 @@ class RateLimiter:
         self._path = path
         self._rate = per_second
         self._full = burst * _ONE
+        self._a_second = per_second * _ONE
         self._nanoseconds = nanoseconds
         self._cells = map_cells(path, _SLOTS_PER_STEP * _CELLS_PER_SLOT)
-        # An open file of this process's own: the lock belongs to it, not to the process tree.
+        # Open files of this process's own: a lock belongs to the open file, not to the process tree.
         self._lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._users = os.open(path.with_suffix(".users"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._join()
+
+    def _join(self) -> None:
+        """Find out whether anyone shares the table, and tell them if so: alone, nobody needs the lock."""
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._cells[_SHARED] = 0
+        except BlockingIOError:
+            self._cells[_SHARED] = 1
+        fcntl.flock(self._users, fcntl.LOCK_SH)  # held for as long as this process lives
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def take(self, slot: int) -> Verdict:
         """Take one request from a slot's bucket, if it holds one."""
         cell = slot * _CELLS_PER_SLOT
         if cell >= len(self._cells):
             self._grow(slot)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        cells = self._cells
+        if shared := cells[_SHARED]:
+            _flock(self._lock, _EXCLUSIVE)
         try:
             now = self._nanoseconds()
-            level = self._level(cell, now)
-            admitted = level >= _ONE
-            if admitted:
+            last = cells[cell]
+            # Never used, or the machine's clock began anew since: full.
+            level = self._full if last == 0 or now < last else cells[cell + 1] + (now - last) * self._rate
+            if level > self._full:
+                level = self._full
+            if admitted := level >= _ONE:
                 level -= _ONE
             # The time first: a worker killed between the two stores can only make the bucket emptier.
-            self._cells[cell] = now
-            self._cells[cell + 1] = level
+            cells[cell] = now
+            cells[cell + 1] = level
         finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
-        return self._verdict(admitted, level)
-
-    def _level(self, cell: int, now: int) -> int:
-        last = self._cells[cell]
-        # Never used, or the machine's clock began anew since: full.
-        if last == 0 or now < last:
-            return self._full
-        level: int = self._cells[cell + 1] + (now - last) * self._rate
-        return min(level, self._full)
-
-    def _verdict(self, admitted: bool, level: int) -> Verdict:
-        a_second = self._rate * _ONE
-        to_full = -(-(self._full - level) // a_second)
-        to_next = 0 if level >= _ONE else -(-(_ONE - level) // a_second)
-        return Verdict(admitted, level // _ONE, to_full, to_next)
+            if shared:
+                _flock(self._lock, _UNLOCK)
+        to_full = -((level - self._full) // self._a_second)
+        to_next = 0 if level >= _ONE else -((level - _ONE) // self._a_second)
+        return admitted, level // _ONE, to_full, to_next
 
     def _grow(self, slot: int) -> None:
         steps = slot // _SLOTS_PER_STEP + 1

@@ -6,13 +6,14 @@ SHA-256 of a token is stored.
 """
 
 import hashlib
+import json
 import secrets
 import sqlite3
 import string
 import zlib
 from typing import Literal, NamedTuple, get_args
 
-from relaydeck.errors import OperatorError
+from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.secret import Secret
 from relaydeck.store.database import Database, Transaction
 
@@ -99,21 +100,41 @@ class Credential:
 
     __slots__ = ("expires_at", "kind", "logged_name", "name", "seq")
 
-    def __init__(self, token: Token, logged_name: str) -> None:
+    def __init__(self, token: Token) -> None:
         self.seq = token.seq
         self.name = token.name
         self.kind = token.kind
         self.expires_at = float("inf") if token.expires_at is None else token.expires_at
-        self.logged_name = logged_name
+        self.logged_name = json.dumps(token.name)
 
 
 class TokenBook:
-    """Every live token by its digest, kept as fresh as the read model."""
+    """Every live token by its digest, kept as fresh as the read model.
+
+    An accepted header is remembered whole until the next change of any token, so that a busy client's
+    token is hashed once and not per request.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._by_digest: dict[bytes, Credential] = {}
-        self.find = self._by_digest.get
+        self._accepted: dict[bytes, Credential] = {}
+
+    def find(self, authorization: bytes | None, now: float) -> Credential:
+        """Who an Authorization header speaks for. Raises Unauthorized."""
+        credential = self._accepted.get(authorization) or self._recognise(authorization)  # type: ignore[arg-type]
+        if credential.expires_at <= now:
+            raise Unauthorized("the credential has expired")
+        return credential
+
+    def _recognise(self, authorization: bytes | None) -> Credential:
+        if authorization is None or authorization[:7].lower() != b"bearer ":
+            raise Unauthorized("the Authorization header is missing or is no Bearer credential")
+        credential = self._by_digest.get(digest_of(authorization[7:]))
+        if credential is None:
+            raise Unauthorized("the credential is unknown or revoked")
+        self._accepted[authorization] = credential
+        return credential
 
     def load(self) -> None:
         self._by_digest.clear()
@@ -128,10 +149,5 @@ class TokenBook:
             if token.revoked_at is not None:
                 self._by_digest.pop(token.digest, None)
             else:
-                self._by_digest[token.digest] = Credential(token, _json_string(token.name))
-
-
-def _json_string(text: str) -> str:
-    import json
-
-    return json.dumps(text)
+                self._by_digest[token.digest] = Credential(token)
+        self._accepted.clear()

@@ -1,0 +1,148 @@
+"""A real `relaydeck` on a real socket: how tests start, ask, stop and kill it."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+COMMAND = (sys.executable, "-m", "relaydeck")
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def clean_environment(home: Path, **settings: str) -> dict[str, str]:
+    """This process's environment without settings of its own, plus the given ones (`max_per_page="5"`)."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
+    return kept | {"RELAYDECK_HOME": str(home)} | {f"RELAYDECK_{name.upper()}": v for name, v in settings.items()}
+
+
+def run_command(home: Path, *arguments: str, stdin: str = "", **settings: str) -> "subprocess.CompletedProcess[str]":
+    """Run `relaydeck …` to its end; the caller looks at the outcome."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        env=clean_environment(home, **settings),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def make_token(home: Path, name: str, *options: str) -> str:
+    done = run_command(home, "token", "create", name, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+class Running:
+    """A served home. `ask` sends one request; `token` is what it authenticates with."""
+
+    def __init__(self, home: Path, *arguments: str, token: str = "", **settings: str) -> None:
+        self.home = home
+        self.port = free_port()
+        self.token = token
+        self.log_path = home.parent / f"{home.name}-{self.port}.log"
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, "serve", "--port", str(self.port), *arguments],
+                env=clean_environment(home, **settings),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._await_answer()
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as client:
+                    client.sendall(b"GET /healthz HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+                    if client.recv(1):
+                        return
+            except OSError:
+                pass
+            assert self.process.poll() is None, f"it did not start: {self.log}"
+            assert time.monotonic() < deadline, f"it did not answer: {self.log}"
+            time.sleep(0.01)
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text("utf-8", "replace")
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send JSON when `body` is given (bytes are sent as they are); whole answer back."""
+        sent = dict(headers or {})
+        bearer = self.token if token is None else token
+        if bearer:
+            sent.setdefault("Authorization", f"Bearer {bearer}")
+        content = body if isinstance(body, bytes | type(None)) else json.dumps(body).encode()
+        if content is not None:
+            sent.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(method, path, content, {k: v for k, v in sent.items() if v})
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def stop(self) -> int:
+        """End it the graceful way; gives its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(40)
+        finally:
+            self._reap()
+
+    def kill(self) -> None:
+        """End every process of it at once, as a power cut would."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
+        self._reap()
+
+    def _reap(self) -> None:
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def in_path(identifier: str) -> str:
+    return quote(identifier, safe="")
