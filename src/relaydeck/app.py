@@ -2,11 +2,14 @@
 
 import asyncio
 import gc
+import os
+import signal
 import sqlite3
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from relaydeck.contract.description import DescriptionRoutes
 from relaydeck.contract.operations import Operations, Pages
 from relaydeck.contract.routes import Router
 from relaydeck.contract.rpc import RelayerRpc
@@ -28,7 +31,7 @@ from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.settings import Settings
 from relaydeck.signers import records as signer_records
 from relaydeck.store.follower import Follower
-from relaydeck.store.home import Store, open_store
+from relaydeck.store.home import Store, open_home
 from relaydeck.store.listing import Listing
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
@@ -44,7 +47,7 @@ class Worker:
         self._log = log
         self._metrics = metrics
         self._records = RequestRecords(log, metrics, asyncio.get_running_loop())
-        self._store = open_settings_store(settings)
+        self._store = open_home(settings)
         database, vault = self._store
         self._writer = Writer(database)
         self._signers = Listing(
@@ -71,7 +74,7 @@ class Worker:
             widened_signer_config=settings.signer_config == "non_secret",
         )
         self.front = Front(
-            find_route=Router(operations.routes(), self._open_routes(settings)).find,
+            find_route=Router(self._open_routes(settings), operations.routes()).find,
             catch_up=self._follower.catch_up,
             tokens=tokens,
             limiter=_limiter(settings),
@@ -104,9 +107,14 @@ class Worker:
         return store_problem(self._store)
 
     async def _keep_looking(self) -> None:
-        """A writer killed between its commit and its ring is heard here."""
+        """A writer killed between its commit and its ring is heard here; and so is a parent that was killed."""
+        parent = os.getppid()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
+            if os.getppid() != parent:
+                self._log.event("error", "the process that started this worker is gone: stopping")
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
             try:
                 self._follower.look()
             except sqlite3.Error as error:
@@ -133,10 +141,51 @@ class Worker:
         self._store.close()
 
 
+class OperationsWorker:
+    """What answers on a port of its own when the settings ask for one: nothing that needs a credential."""
+
+    def __init__(self, service_pid: int, settings: Settings, log: Log, metrics: Metrics) -> None:
+        self._service = service_pid
+        self._store = open_home(settings)
+        self._records = RequestRecords(log, metrics, asyncio.get_running_loop())
+        self.front = Front(
+            find_route=Router(open_routes(metrics, lambda: store_problem(self._store))).find,
+            catch_up=lambda: None,
+            tokens=TokenBook(self._store.database),
+            limiter=None,
+            limit_policy=(b"", b""),
+            bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
+            clients=ClientAddress(settings.trusted_proxies),
+            records=self._records,
+            log=log,
+            encode_failure=failure_encoder(Failure),
+        )
+
+        self._watch = asyncio.create_task(self._end_with_the_service())
+
+    async def _end_with_the_service(self) -> None:
+        """This worker's parent is a server of its own; the service is that one's parent."""
+        while _is_alive(self._service):
+            await asyncio.sleep(_LOOK_SECONDS)
+        os.kill(os.getppid(), signal.SIGTERM)
+
+    async def stop(self) -> None:
+        self._watch.cancel()
+        self._records.flush()
+        self._store.close()
+
+
 class Application:
     """The ASGI application. Its worker is made when the server's event loop has begun."""
 
-    def __init__(self, settings: Settings, metrics_path: Path, log: Log) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics_path: Path,
+        log: Log,
+        make_worker: Callable[[Settings, Log, Metrics], Worker | OperationsWorker] = Worker,
+    ) -> None:
+        self._make_worker = make_worker
         self._settings = settings
         self._metrics_path = metrics_path
         self._log = log
@@ -160,19 +209,15 @@ class Application:
         self._log.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _start(self) -> Worker:
+    def _start(self) -> Worker | OperationsWorker:
         self._log.gather(asyncio.get_running_loop())
         metrics = Metrics(self._metrics_path)
         metrics.claim_row()
         self._log.dropped = lambda lines: metrics.count("log_lines_dropped", lines)
-        worker = Worker(self._settings, self._log, metrics)
+        worker = self._make_worker(self._settings, self._log, metrics)
         _calm_garbage_collection()
         self._front = worker.front
         return worker
-
-
-def open_settings_store(settings: Settings) -> Store:
-    return open_store(settings.home, settings.sqlite_path, settings.master_key_path)
 
 
 def store_problem(store: Store) -> str:
@@ -183,9 +228,17 @@ def store_problem(store: Store) -> str:
     return ""
 
 
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def open_routes(metrics: Metrics, problem: Any) -> dict[str, dict[str, Route]]:
     """What needs no credential."""
-    return OperationsRoutes(metrics, problem).routes()
+    return OperationsRoutes(metrics, problem).routes() | DescriptionRoutes().routes()
 
 
 def _limiter(settings: Settings) -> RateLimiter | None:

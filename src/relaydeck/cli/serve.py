@@ -1,27 +1,32 @@
 """`relaydeck serve`: prepare the home, say what an operator should know, run the server."""
 
 import logging
+import multiprocessing
 import os
 import re
+import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from granian import Granian
-from granian.constants import Interfaces
+from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
+from granian.log import LogLevels
 
 from relaydeck import __version__
-from relaydeck.app import Application, open_settings_store
+from relaydeck.app import Application, OperationsWorker
 from relaydeck.errors import OperatorError
 from relaydeck.http.tokens import Kind, add, all_tokens, digest_of, new_token, revoke
 from relaydeck.log import Log
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings, read_settings, unknown_names
-from relaydeck.store.home import Store
+from relaydeck.store.home import Store, open_home
 
 _OWN_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,256}")
 
@@ -40,7 +45,8 @@ def run(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path
             "give --tls-cert and --tls-key, or put a TLS proxy in front",
             address=host,
         )
-    store = open_settings_store(settings)
+    _require_free(host, port)
+    store = open_home(settings)
     try:
         _accept_bootstrap_token(settings, store)
         _first_token(store, f"{scheme}://{_in_url(host)}:{port}", log)
@@ -58,21 +64,54 @@ def _serve(
         address=host,
         port=port,
         interface=Interfaces.ASGI,
+        # Only HTTP/1: while the server waits to learn the version, it has no time limit on a silent client.
+        http=HTTPModes.http1,
         workers=workers,
+        # Connections a worker holds before it stops accepting: idle ones must not keep others out.
+        backlog=4096,
+        backpressure=16_384,
         websockets=False,
         http1_settings=HTTP1Settings(header_read_timeout=round(settings.header_timeout_seconds * 1000)),
         ssl_cert=tls_cert,
         ssl_key=tls_key,
         respawn_failed_workers=True,
         workers_kill_timeout=max(1, round(settings.stop_timeout_seconds)),
+        log_level=LogLevels.warning,
         log_dictconfig=_server_logging(log),
     )
     log.event("info", "serving", address=f"{_in_url(host)}:{port}", workers=workers, version=__version__)
     try:
-        server.serve(target_loader=partial(Application, settings, metrics_path, log), wrap_loader=False)
+        with _operations_server(settings, metrics_path, log):
+            server.serve(target_loader=partial(Application, settings, metrics_path, log), wrap_loader=False)
     finally:
         metrics_path.unlink(missing_ok=True)
     log.event("info", "stopped")
+
+
+@contextmanager
+def _operations_server(settings: Settings, metrics_path: Path, log: Log) -> Iterator[None]:
+    """Health, metrics and documentation on a port of their own, where the settings ask for one."""
+    if settings.operations_address is None:
+        yield
+        return
+    _require_free(*settings.operations_address)
+    process = multiprocessing.Process(target=_serve_operations, args=(settings, metrics_path, log))
+    process.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
+    assert settings.operations_address is not None
+    host, port = settings.operations_address
+    server = Granian(
+        "relaydeck", address=host, port=port, interface=Interfaces.ASGI, websockets=False, log_enabled=False
+    )
+    load = partial(Application, settings, metrics_path, log, partial(OperationsWorker, os.getppid()))
+    server.serve(target_loader=load, wrap_loader=False)
 
 
 def _log(settings: Settings) -> Log:
@@ -107,6 +146,19 @@ def _require_both(tls_cert: Path | None, tls_key: Path | None) -> None:
     for path in (tls_cert, tls_key):
         if path is not None and not path.is_file():
             raise OperatorError(f"there is no file {path}")
+
+
+def _require_free(host: str, port: int) -> None:
+    """The workers share the port, so the kernel would let a second service share it too, unnoticed."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise OperatorError(
+                f"cannot listen on {_in_url(host)}:{port}: {error.strerror}", "Choose another --host or --port."
+            ) from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -6,7 +6,7 @@ import sys
 import time
 from contextlib import closing
 
-from relaydeck.app import open_settings_store
+from relaydeck.store.home import open_home
 from relaydeck.errors import OperatorError
 from relaydeck.http.tokens import KINDS, Token, add, all_tokens, new_token
 from relaydeck.http.tokens import revoke as revoke_token
@@ -25,7 +25,7 @@ def create(name: str, kind: str, expires: str) -> None:
     now = int(time.time())
     expires_at = now + span_seconds(expires) if expires else None
     token = new_token()
-    with closing(open_settings_store(read_settings())) as store, store.database.transaction() as transaction:
+    with closing(open_home(read_settings())) as store, store.database.transaction() as transaction:
         add(transaction, name, kind, token, now=now, expires_at=expires_at)
     sys.stdout.write(token.reveal() + "\n")
 
@@ -38,14 +38,14 @@ def span_seconds(text: str) -> int:
 
 
 def revoke(name: str) -> None:
-    with closing(open_settings_store(read_settings())) as store, store.database.transaction() as transaction:
+    with closing(open_home(read_settings())) as store, store.database.transaction() as transaction:
         if not revoke_token(transaction, name, now=int(time.time())):
             raise OperatorError(f"there is no live token named {name!r}", "See 'relaydeck token list'.")
     sys.stderr.write(f"revoked {name}\n")
 
 
 def show(as_json: bool) -> None:
-    with closing(open_settings_store(read_settings())) as store:
+    with closing(open_home(read_settings())) as store:
         tokens = all_tokens(store.database)
     if as_json:
         rows = [{"name": t.name, "kind": t.kind, "state": _state(t), "created": _day(t.created_at),

@@ -11,9 +11,10 @@ from relaydeck.signers.shapes import decode_secret
 
 T = TypeVar("T")
 
-# What msgspec says is safe up to where it quotes: a bad value, or the name of an unknown field.
-_QUOTED = re.compile(r"Invalid (?:enum )?value .*?(?= - at `|$)", re.DOTALL)
-_UNKNOWN = re.compile(r"Object contains unknown field `.*?`(?= - at `\$|$)", re.DOTALL)
+# What msgspec says is safe but for two messages that quote the caller: a value that is not allowed, and the
+# name of an unknown field. What is quoted may hold anything, even the words msgspec itself uses.
+_REFUSED = ("Invalid value ", "Invalid enum value ")
+_UNKNOWN = "Object contains unknown field "
 _NUMBER = re.compile(rb"-?[0-9]")
 
 
@@ -39,8 +40,11 @@ def body_decoder(shape: Any) -> Callable[[Iterable[tuple[bytes, bytes]], bytes],
 
 def reason_of(error: msgspec.ValidationError) -> str:
     """What msgspec found wrong, in words that hold only field names of ours."""
-    text = _UNKNOWN.sub("unknown field", str(error))
-    text = _QUOTED.sub("value is not one of those allowed", text)
+    text = str(error)
+    if text.startswith(_UNKNOWN):
+        return "config holds an unknown field" if text.endswith(" - at `$.config`") else "unknown field"
+    if text.startswith(_REFUSED):
+        text = "value is not one of those allowed - at " + text.rpartition(" - at ")[2]
     return text.replace("`", "").encode("ascii", "replace").decode()[:200]
 
 

@@ -25,17 +25,17 @@ class ContractRoutes(NamedTuple):
 class Router:
     """Exact paths are one look-up; only the two paths with an identifier in them are taken apart."""
 
-    def __init__(self, contract: ContractRoutes, others: dict[str, dict[str, Route]]) -> None:
-        self._methods = {
-            SIGNERS: {"GET": contract.list_signers, "POST": contract.create_signer},
-            RELAYERS: {"GET": contract.list_relayers},
-            **others,
-        }
+    def __init__(self, others: dict[str, dict[str, Route]], contract: ContractRoutes | None = None) -> None:
+        self._methods = dict(others)
+        self._by_identifier: dict[bytes, dict[str, Route]] = {}
+        if contract is not None:
+            self._methods[SIGNERS] = {"GET": contract.list_signers, "POST": contract.create_signer}
+            self._methods[RELAYERS] = {"GET": contract.list_relayers}
+            self._by_identifier[b"notifications"] = {"PATCH": contract.update_notification}
+            self._by_identifier[b"relayers"] = {"POST": contract.relayer_rpc}
         self._exact = {
             method + path: (route, "") for path, methods in self._methods.items() for method, route in methods.items()
         }
-        self._update_notification = {"PATCH": contract.update_notification}
-        self._relayer_rpc = {"POST": contract.relayer_rpc}
 
     def find(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
         """The operation and the identifier in its path. Raises UnknownPath or WrongMethod."""
@@ -45,12 +45,14 @@ class Router:
         if path in self._methods:
             raise WrongMethod(", ".join(self._methods[path]))
         match raw_path.split(b"/"):
-            case [b"", b"api", b"v1", b"notifications", identifier] if identifier:
-                methods = self._update_notification
-            case [b"", b"api", b"v1", b"relayers", identifier, b"rpc"] if identifier:
-                methods = self._relayer_rpc
+            case [b"", b"api", b"v1", b"notifications" as kind, identifier] if identifier:
+                methods = self._by_identifier.get(kind)
+            case [b"", b"api", b"v1", b"relayers" as kind, identifier, b"rpc"] if identifier:
+                methods = self._by_identifier.get(kind)
             case _:
-                raise UnknownPath("nothing is served at this path")
+                methods = None
+        if methods is None:
+            raise UnknownPath("nothing is served at this path")
         if method not in methods:
             raise WrongMethod(", ".join(methods))
         return methods[method], identifier.decode("latin-1")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from relaydeck.errors import OperatorError
+from relaydeck.settings import Settings
 from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database
 from relaydeck.store.migrate import migrate
@@ -19,6 +20,10 @@ class Store(NamedTuple):
 
     def close(self) -> None:
         self.database.close()
+
+
+def open_home(settings: Settings) -> Store:
+    return open_store(settings.home, settings.sqlite_path, settings.master_key_path)
 
 
 def open_store(home: Path, sqlite_path: Path, master_key_path: Path) -> Store:

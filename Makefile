@@ -1,0 +1,61 @@
+# `make serve` and `make test` need nothing done before: they set up what they use, once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test check prove bench docs lock clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+setup: $(VENV)/.dev ## Create .venv from the lock files and install the project with its command
+
+serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to change)
+	@$(BIN)/relaydeck serve $(ARGS)
+
+test: $(VENV)/.dev tests/node/node_modules/.installed ## Run the tests
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: $(VENV)/.dev ## Check format, lint, types and the import floors
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest tests/test_floors.py
+
+prove: $(VENV)/.dev tests/node/node_modules/.installed ## Run the slow proofs: kills, faults, full disks
+	@$(BIN)/python -m pytest -m prove $(ARGS)
+
+bench: $(VENV)/.dev tests/node/node_modules/.installed ## Measure ratios side by side; writes docs/benchmarks.*
+	@$(BIN)/python -m bench $(ARGS)
+
+docs: $(VENV)/.dev ## Print the generated pages anew
+	@$(BIN)/python -c 'from relaydeck.settings import settings_page; print(settings_page(), end="")' > docs/settings.md
+
+lock: ## Pin every dependency anew (the only target that looks for newer versions)
+	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/python -m pip --quiet install uv
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url \
+		--extra build pyproject.toml -o requirements.lock
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url \
+		--extra build --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+clean: ## Remove what set-up made; the home with its data stays
+	@rm -rf $(VENV) tests/node/node_modules
+
+$(VENV)/.runtime: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Relaydeck needs Python 3.11 or newer; say which with: make PYTHON=python3.12 …" >&2; exit 1; }
+	@echo "setting up $(VENV) …" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-index --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	@echo "setting up the test tools …" >&2
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+tests/node/node_modules/.installed: tests/node/package-lock.json
+	@echo "setting up the test node …" >&2
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/node/install
+	@touch $@

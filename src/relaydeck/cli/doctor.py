@@ -1,0 +1,239 @@
+"""`relaydeck doctor`: one line for each check, and what to do where something is wrong. It mends nothing."""
+
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from relaydeck.cli.doctor_nodes import Node, examine_nodes
+from relaydeck.errors import OperatorError
+from relaydeck.networks import records as network_records
+from relaydeck.networks.model import RpcUrl
+from relaydeck.relayers import records as relayer_records
+from relaydeck.settings import Settings, read_settings, unknown_names
+from relaydeck.store.migrate import newest_version, schema_version
+from relaydeck.store.rotation import SEALED_COLUMNS
+from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
+
+_EARLIEST = 1_735_689_600  # 2025: no clock that is right shows less
+_LATEST = 4_102_444_800  # 2100
+_CLOCK_SLACK_SECONDS = 120
+_FEW_BYTES, _TOO_FEW_BYTES = 1_000_000_000, 50_000_000
+_URLS = {
+    "network": "SELECT name, chain_id, sealed_rpc_urls FROM networks"
+    " WHERE sealed_rpc_urls IS NOT NULL ORDER BY seq",
+    "relayer": "SELECT relayers.id, chain_id, relayers.sealed_rpc_urls FROM relayers"
+    " JOIN networks ON networks.name = relayers.network"
+    " WHERE relayers.sealed_rpc_urls IS NOT NULL ORDER BY relayers.seq",
+}
+_PLACES = {"network": network_records.place, "relayer": relayer_records.place}
+_COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
+
+
+class Finding(NamedTuple):
+    verdict: Literal["ok", "warn", "FAIL"]
+    subject: str
+    remark: str
+
+
+class Surroundings(NamedTuple):
+    """What the checks learn from the machine."""
+
+    now: Callable[[], float] = time.time
+    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
+
+
+def examine() -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    failed = False
+    for finding in findings(read_settings(), Surroundings()):
+        mark = Text(f"{finding.verdict:<4}  ", _COLOURS[finding.verdict])
+        console.print(mark + Text(f"{finding.subject}: {finding.remark}"))
+        failed = failed or finding.verdict == "FAIL"
+    if failed:
+        sys.exit(1)
+
+
+def findings(settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
+    for warning in unknown_names():
+        yield Finding("warn", "settings", warning)
+    if not settings.home.is_dir():
+        yield Finding("FAIL", "home", f"{settings.home} does not exist; run 'relaydeck serve' to make it")
+        return
+    yield Finding("ok", "home", str(settings.home))
+    yield from _permissions(settings)
+    yield _disk(settings, surroundings)
+    yield _clock(settings, surroundings.now())
+    yield from _database(settings, surroundings)
+
+
+def _permissions(settings: Settings) -> Iterator[Finding]:
+    expected = [(settings.home, 0o700), (settings.master_key_path, 0o600), (settings.sqlite_path, 0o600)]
+    loose = [(path, mode) for path, mode in expected if path.exists() and _is_open_to_others(path)]
+    for path, mode in loose:
+        yield Finding("warn", "permissions", f"others can reach {path}; run: chmod {mode:o} {path}")
+    for path, _ in expected:
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            yield Finding(
+                "FAIL", "permissions", f"{path} cannot be read and written by this user; correct its owner"
+            )
+    if not loose:
+        yield Finding("ok", "permissions", "home, master key and database are this user's alone")
+
+
+def _is_open_to_others(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def _disk(settings: Settings, surroundings: Surroundings) -> Finding:
+    free = surroundings.free_bytes(settings.home)
+    shown = f"{free / 1_000_000_000:.1f} GB free"
+    if free < _TOO_FEW_BYTES:
+        return Finding("FAIL", "disk", f"{shown}; writes will fail: free some space")
+    if free < _FEW_BYTES:
+        return Finding("warn", "disk", f"{shown}; free some space before it runs out")
+    return Finding("ok", "disk", shown)
+
+
+def _clock(settings: Settings, now: float) -> Finding:
+    shown = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    if not _EARLIEST < now < _LATEST:
+        return Finding("FAIL", "clock", f"it shows {shown}; set it: tokens expire by it")
+    written = max((path.stat().st_mtime for path in settings.home.iterdir()), default=0.0)
+    if written > now + _CLOCK_SLACK_SECONDS:
+        behind = round(written - now)
+        return Finding(
+            "warn", "clock", f"it shows {shown}, {behind} s before a file in home was written; set it"
+        )
+    return Finding("ok", "clock", shown)
+
+
+def _database(settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
+    path = settings.sqlite_path
+    if not path.is_file():
+        yield Finding(
+            "FAIL", "database", f"{path} does not exist; run 'relaydeck serve' to make it, or restore it"
+        )
+        return
+    try:
+        # Read-only: a check neither makes a database nor migrates one.
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            yield from _inside(connection, settings, surroundings)
+    except sqlite3.Error as error:
+        yield Finding("FAIL", "database", f"{path} cannot be read ({error}); restore it from a backup")
+
+
+def _inside(
+    connection: sqlite3.Connection, settings: Settings, surroundings: Surroundings
+) -> Iterator[Finding]:
+    problems = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
+    if problems:
+        yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
+    else:
+        yield Finding("ok", "database", f"{settings.sqlite_path} is sound")
+    schema = _schema(schema_version(connection))
+    yield schema
+    if schema.verdict == "FAIL":
+        return
+    yield _tokens(connection, surroundings.now())
+    keyring, finding = _keyring(connection, settings)
+    yield finding
+    if keyring is not None:
+        yield from _sealed_values(connection, keyring)
+        yield from _nodes(connection, keyring)
+
+
+def _schema(version: int) -> Finding:
+    newest = newest_version()
+    if version > newest:
+        return Finding(
+            "FAIL", "schema", f"version {version}, this program knows {newest}; run the newer Relaydeck"
+        )
+    if version == 0:
+        return Finding("FAIL", "schema", "the database is empty; run 'relaydeck serve' to prepare it")
+    if version < newest:
+        return Finding(
+            "warn", "schema", f"version {version}; the next 'relaydeck serve' brings it to {newest}"
+        )
+    return Finding("ok", "schema", f"version {version}")
+
+
+def _keyring(connection: sqlite3.Connection, settings: Settings) -> tuple[Keyring | None, Finding]:
+    rows = connection.execute("SELECT id, wrapped FROM data_keys ORDER BY id").fetchall()
+    try:
+        keyring = open_keyring(read_master_key(settings.master_key_path), rows)
+    except OperatorError as error:
+        return None, Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
+    return keyring, Finding(
+        "ok", "master key", f"{settings.master_key_path} opens {_counted(len(rows), 'data key')}"
+    )
+
+
+def _sealed_values(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[Finding]:
+    opened = damaged = 0
+    for column in SEALED_COLUMNS:
+        sql = (
+            f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"  # noqa: S608
+        )
+        for record, sealed in connection.execute(sql):
+            try:
+                keyring.open(sealed, column.place(record))
+                opened += 1
+            except Damaged as damage:
+                damaged += 1
+                yield Finding("FAIL", "sealed values", f"{damage}; restore the record, or set it again")
+    if not damaged:
+        yield Finding("ok", "sealed values", f"all {opened} open")
+
+
+def _tokens(connection: sqlite3.Connection, now: float) -> Finding:
+    (live,) = connection.execute(
+        "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)",
+        (now,),
+    ).fetchone()
+    if not live:
+        return Finding(
+            "warn", "tokens", "no live token: nobody can log in; run 'relaydeck token create NAME'"
+        )
+    return Finding("ok", "tokens", f"{live} live")
+
+
+def _nodes(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[Finding]:
+    users: dict[Node, str] = {}
+    for node, user in _configured_nodes(connection, keyring):
+        users.setdefault(node, user)  # asked once, however many relayers share it
+    for (node, user), problem in zip(users.items(), examine_nodes(list(users)), strict=True):
+        subject = f"node {node.shown} of the {user}"
+        yield (
+            Finding("FAIL", subject, problem)
+            if problem
+            else Finding("ok", subject, f"chain id {node.chain_id}")
+        )
+
+
+def _configured_nodes(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[tuple[Node, str]]:
+    """Every URL with who calls it. Damaged ones are reported where sealed values are checked."""
+    for kind, sql in _URLS.items():
+        for record, chain_id, sealed in connection.execute(sql):
+            try:
+                urls = msgspec.json.decode(
+                    keyring.open(sealed, _PLACES[kind](record)), type=tuple[RpcUrl, ...]
+                )
+            except Damaged:
+                continue
+            yield from ((Node(url.url, chain_id), f"{kind} {record!r}") for url in urls)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,36 @@
+"""The interface's description of itself: for machines at `/openapi.json`, for people at `/docs`."""
+
+from functools import cache
+from importlib import import_module
+
+import msgspec
+
+from relaydeck.http.front import JSON, Headers, Reply, Route
+
+_HTML = (b"content-type", b"text/html; charset=utf-8")
+
+
+class DescriptionRoutes:
+    """Both are made on the first request for them: most workers are never asked, and starting stays quick."""
+
+    def routes(self) -> dict[str, dict[str, Route]]:
+        answers = {"/openapi.json": self.openapi, "/docs": self.docs}
+        return {path: {"GET": Route("operations", None, answer=answer)} for path, answer in answers.items()}
+
+    async def openapi(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+        return Reply(200, _document(), JSON)
+
+    async def docs(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+        return Reply(200, _page(), _HTML)
+
+
+@cache
+def _document() -> bytes:
+    content: bytes = msgspec.json.encode(import_module("relaydeck.contract.openapi").document())
+    return content
+
+
+@cache
+def _page() -> bytes:
+    page: str = import_module("relaydeck.contract.docs_page").page(msgspec.json.decode(_document()))
+    return page.encode()

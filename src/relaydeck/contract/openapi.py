@@ -1,0 +1,311 @@
+"""The OpenAPI 3.1 document: the five operations, what each can answer, and our own addresses at the root."""
+
+from relaydeck import __version__
+from relaydeck.contract import examples, wording
+from relaydeck.contract.paging import DEFAULT_PER_PAGE
+from relaydeck.contract.routes import ANY_KIND, NOTIFICATIONS, RELAYERS, SIGNERS, WRITING_KINDS
+from relaydeck.contract.schemas import IDENTIFIER, Json, basis, reference, schemas
+from relaydeck.contract.wording import Basis
+from relaydeck.errors import (
+    BadRequest,
+    BodyTooLarge,
+    NotificationNotFound,
+    RelayerNotFound,
+    RequestError,
+    ServerFailure,
+    SignerExists,
+    TooManyRequests,
+    Unauthorized,
+    UnknownPath,
+    WrongMethod,
+)
+
+_BASIS = "x-relaydeck-basis"
+_LIMIT_HEADERS = ("RateLimit", "RateLimit-Policy")
+
+
+def document() -> Json:
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Relaydeck", "version": __version__, "description": wording.INTRODUCTION},
+        "servers": [{"url": "/", "description": "The service that gave this document."}],
+        "security": [{"bearer": []}],
+        "tags": [
+            {"name": "signers", "description": "What holds a key, or knows where one is."},
+            {"name": "notifications", "description": "Webhooks that hear about relayers."},
+            {
+                "name": "relayers",
+                "description": "Who acts on a network, with which signer and under which policies.",
+            },
+            {
+                "name": "service",
+                "description": "Relaydeck's own addresses, for machines. No credential is asked for.",
+            },
+        ],
+        "paths": _contract_paths() | _service_paths(),
+        "components": {
+            "schemas": schemas(),
+            "responses": {
+                "UnknownPath": _failure(UnknownPath, "Nothing is served at this path."),
+                "WrongMethod": _failure(WrongMethod, "The path does not take this method.", "Allow"),
+            },
+            "securitySchemes": {"bearer": _bearer()},
+        },
+    }
+
+
+def _bearer() -> Json:
+    return {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An access token that an operator made with `relaydeck token create NAME`: of kind "
+        "`api` (the five operations), `readonly` (the two lists) or `admin` (everything).",
+    }
+
+
+def _contract_paths() -> Json:
+    return {
+        SIGNERS: {"get": _list_signers(), "post": _create_signer()},
+        NOTIFICATIONS + "/{notification_id}": {"patch": _update_notification()},
+        RELAYERS: {"get": _list_relayers()},
+        RELAYERS + "/{relayer_id}/rpc": {"post": _relayer_rpc()},
+    }
+
+
+def _list_signers() -> Json:
+    return {
+        "operationId": "listSigners",
+        "tags": ["signers"],
+        "summary": "List signers",
+        "description": "Signers in the order they were created, oldest first.",
+        **_asks(ANY_KIND),
+        "parameters": _paging(),
+        "responses": {
+            "200": _success("SignerListEnvelope", examples.SIGNERS_LISTED),
+            **_refusals(BadRequest, Unauthorized, ServerFailure),
+        },
+    }
+
+
+def _create_signer() -> Json:
+    return {
+        "operationId": "createSigner",
+        "tags": ["signers"],
+        "summary": "Create a signer",
+        "description": "Stores a signer. When this is answered the signer is on disk, its secrets sealed. A "
+        "value that has the right type but is plainly unusable is stored too, and `metadata.logs` says so.",
+        **_asks(WRITING_KINDS),
+        "requestBody": _body("SignerRequest", examples.signer_requests()),
+        "responses": {
+            "201": _success("SignerEnvelope", examples.SIGNER_CREATED),
+            **_refusals(BadRequest, Unauthorized, SignerExists, BodyTooLarge, ServerFailure),
+        },
+    }
+
+
+def _update_notification() -> Json:
+    return {
+        "operationId": "updateNotification",
+        "tags": ["notifications"],
+        "summary": "Update a notification",
+        "description": "Changes what is given and leaves the rest.",
+        **_asks(WRITING_KINDS),
+        "parameters": [_identifier("notification_id", "Which notification.")],
+        "requestBody": _body("NotificationUpdate", {"update": examples.NOTIFICATION_UPDATE}),
+        "responses": {
+            "200": _success("NotificationEnvelope", examples.NOTIFICATION_UPDATED),
+            **_refusals(BadRequest, Unauthorized, NotificationNotFound, BodyTooLarge, ServerFailure),
+        },
+    }
+
+
+def _list_relayers() -> Json:
+    return {
+        "operationId": "listRelayers",
+        "tags": ["relayers"],
+        "summary": "List relayers",
+        "description": "Relayers in the order they were created, oldest first. Rate-limited.",
+        **_asks(ANY_KIND),
+        "parameters": _paging(),
+        "responses": _limited(
+            {
+                "200": _success("RelayerListEnvelope", examples.RELAYERS_LISTED),
+                **_refusals(BadRequest, Unauthorized, TooManyRequests, ServerFailure),
+            }
+        ),
+    }
+
+
+def _relayer_rpc() -> Json:
+    answered = _success("RpcResponse", None)
+    answered["content"]["application/json"]["examples"] = _named(examples.FEE_ANSWERS)
+    answered["description"] = "The method's result, or the error object that says why there is none."
+    return {
+        "operationId": "relayerRpc",
+        "tags": ["relayers"],
+        "summary": "Run a JSON-RPC call through a relayer",
+        "description": "`feeEstimate` is the one method. A body that is no JSON-RPC request is a Bad "
+        "Request; whatever goes wrong with a well-formed one is told in the `error` object of the response, "
+        "with status 200. Rate-limited, from the same allowance as the list of relayers.",
+        **_asks(WRITING_KINDS),
+        "parameters": [_identifier("relayer_id", "Which relayer.")],
+        "requestBody": _body("RpcRequest", {"feeEstimate": examples.FEE_REQUEST}),
+        "responses": _limited(
+            {
+                "200": answered,
+                **_refusals(
+                    BadRequest, Unauthorized, RelayerNotFound, BodyTooLarge, TooManyRequests, ServerFailure
+                ),
+            }
+        ),
+    }
+
+
+def _asks(kinds: frozenset[str]) -> Json:
+    """The operation itself is contract; which kinds of credential it takes is a ruling."""
+    return {_BASIS: "contract", "x-relaydeck-credentials": sorted(kinds)}
+
+
+def _paging() -> list[Json]:
+    whole: Json = {"type": "integer", "minimum": 0}
+    page = "Which page, counted from 1. 0 is the same as leaving it out."
+    per_page = (
+        "Items on a page. 0 is the same as leaving it out; more than the largest allowed (a setting, 1000 by "
+        "default) is reduced to it."
+    )
+    return [
+        _parameter("query", "page", page, whole | {"default": 1}),
+        _parameter("query", "per_page", per_page, whole | {"default": DEFAULT_PER_PAGE}),
+    ]
+
+
+def _identifier(name: str, text: str) -> Json:
+    limits = " Percent-encoded where the path asks for it; 1 to 255 characters, none a control character."
+    return _parameter("path", name, text + limits, IDENTIFIER) | {
+        "required": True,
+        "example": examples.PATH_IDS[name],
+    }
+
+
+def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
+    return {"name": name, "in": place, "description": text, _BASIS: "contract", "schema": schema}
+
+
+def _body(name: str, shown: dict[str, Json]) -> Json:
+    content = {"schema": reference(name), "examples": _named(shown)}
+    return {"required": True, "content": {"application/json": content}}
+
+
+def _named(shown: dict[str, Json]) -> Json:
+    return {name: {"value": value} for name, value in shown.items()}
+
+
+def _success(name: str, example: Json | None) -> Json:
+    content: Json = {"schema": reference(name)}
+    if example is not None:
+        content["example"] = example
+    return {
+        "description": "Done.",
+        _BASIS: "ruling",
+        "headers": _headers("X-Request-Id"),
+        "content": {"application/json": content},
+    }
+
+
+_WHEN: dict[type[RequestError], tuple[str, tuple[str, ...]]] = {
+    BadRequest: ("The request is not as described here. Nothing was changed.", ()),
+    Unauthorized: (
+        "The credential is missing, unknown, expired, revoked or of the wrong kind.",
+        ("WWW-Authenticate",),
+    ),
+    SignerExists: ("The given id is taken.", ()),
+    NotificationNotFound: ("No notification has this id.", ()),
+    RelayerNotFound: ("No relayer has this id.", ()),
+    BodyTooLarge: ("The body is larger than allowed (a setting, 1 MiB by default).", ()),
+    TooManyRequests: ("The credential's allowance is used up.", ("Retry-After",)),
+    ServerFailure: ("The service failed. Nothing was changed.", ()),
+}
+
+
+def _refusals(*errors: type[RequestError]) -> Json:
+    return {str(error.status): _failure(error, _WHEN[error][0], *_WHEN[error][1]) for error in errors}
+
+
+def _failure(error: type[RequestError], when: str, *headers: str) -> Json:
+    told = () if error.status >= 500 else ("Relaydeck-Reason",)
+    message, example = _message(error)
+    words: Basis = "ruling" if error in (UnknownPath, WrongMethod) else "contract"
+    schema = {"allOf": [reference("ErrorEnvelope"), {"properties": {"message": message | {_BASIS: words}}}]}
+    return {
+        "description": when,
+        _BASIS: "ruling",
+        "headers": _headers("X-Request-Id", *told, *headers),
+        "content": {"application/json": {"schema": schema, "example": examples.failure(example)}},
+    }
+
+
+def _message(error: type[RequestError]) -> tuple[Json, str]:
+    """The schema of an error's message, and one such message."""
+    if error is RelayerNotFound:
+        return {"pattern": r"^Relayer with ID [\s\S]+ not found$"}, RelayerNotFound("sepolia-9").message
+    return {"const": error.message}, error.message
+
+
+def _headers(*names: str) -> Json:
+    return {name: _header(name, required=True) for name in names}
+
+
+def _header(name: str, *, required: bool) -> Json:
+    kind = "integer" if name == "Retry-After" else "string"
+    return {**basis(wording.HEADERS[name]), "required": required, "schema": {"type": kind}}
+
+
+def _limited(responses: Json) -> Json:
+    """The credential is looked at before its allowance: only a 401 says nothing of it."""
+    for status, response in responses.items():
+        if status != "401":
+            response["headers"] |= {name: _header(name, required=False) for name in _LIMIT_HEADERS}
+    return responses
+
+
+def _service_paths() -> Json:
+    failing = _text("Why it cannot serve.")
+    return {
+        "/healthz": _ours("healthz", "Is the process alive?", _text("It is.")),
+        "/readyz": _ours("readyz", "Can it serve?", _text("It can: the store answers."), {"503": failing}),
+        "/metrics": _ours(
+            "metrics", "What has it counted?", _text("Counters in the Prometheus text format.")
+        ),
+        "/openapi.json": _ours(
+            "openapi", "This document", _given("application/json", "OpenAPI 3.1.", "object")
+        ),
+        "/docs": _ours(
+            "docs", "This document, for people", _given("text/html", "One page, complete in itself.")
+        ),
+    }
+
+
+def _ours(name: str, summary: str, answer: Json, more: dict[str, Json] | None = None) -> Json:
+    return {
+        "get": {
+            "operationId": name,
+            "tags": ["service"],
+            "summary": summary,
+            _BASIS: "ruling",
+            "security": [],
+            "responses": {"200": answer, **(more or {})},
+        }
+    }
+
+
+def _text(text: str) -> Json:
+    return _given("text/plain", text)
+
+
+def _given(media_type: str, text: str, kind: str = "string") -> Json:
+    return {
+        "description": text,
+        _BASIS: "ruling",
+        "headers": _headers("X-Request-Id"),
+        "content": {media_type: {"schema": {"type": kind}}},
+    }

@@ -1,0 +1,43 @@
+"""What pruning removes: records an apply created that the file no longer names and nothing needs."""
+
+from relaydeck.provisioning.declared import Declared, Resource
+from relaydeck.provisioning.mistakes import Mistake
+from relaydeck.provisioning.plan import Plan, Remove
+from relaydeck.provisioning.stored import Stored
+
+_REFERRED_TO: tuple[Resource, ...] = ("notifications", "signers", "networks")
+
+
+def plan_removals(declared: Declared, stored: Stored, plan: Plan, kept: set[str]) -> None:
+    """`kept`: the ids of the relayers that the file declares, those that it names by name included."""
+    _Pruning(declared, stored, plan).plan_all(kept | set(declared.places["relayers"]))
+
+
+class _Pruning:
+    def __init__(self, declared: Declared, stored: Stored, plan: Plan) -> None:
+        self._declared = declared
+        self._stored = stored
+        self._plan = plan
+        self._mentioned = {(each.resource, each.record): each.place for each in reversed(declared.mentions)}
+
+    def plan_all(self, named: set[str]) -> None:
+        relayers = [each for each in self._stored.applied("relayers") if each not in named]
+        self._plan.steps += [Remove("relayers", each) for each in relayers]
+        # A relayer of the file counts by what the file says of it, not by what is stored.
+        settled = named | set(relayers)
+        for resource in _REFERRED_TO:
+            for record in self._stored.applied(resource):
+                if record not in self._declared.places[resource]:
+                    self._plan_one(resource, record, settled)
+
+    def _plan_one(self, resource: Resource, record: str, settled: set[str]) -> None:
+        user = self._mentioned.get((resource, record)) or self._remaining_user(resource, record, settled)
+        if user:
+            problem = f"the {resource[:-1]} {record!r} cannot be removed: {user} refers to it"
+            self._plan.mistakes.append(Mistake("--prune", problem))
+        else:
+            self._plan.steps.append(Remove(resource, record))
+
+    def _remaining_user(self, resource: Resource, record: str, settled: set[str]) -> str:
+        users = (each for each in self._stored.referring(resource, record) if each not in settled)
+        return next((f"the relayer {each!r}" for each in users), "")

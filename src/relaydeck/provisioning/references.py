@@ -1,0 +1,66 @@
+"""Secrets that a file names instead of holding: `{ env = "NAME" }` and `{ file = "path" }`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from relaydeck.secret import Secret
+
+_MOST_BYTES = 1_048_576
+
+
+class Reference(NamedTuple):
+    kind: str
+    name: str
+
+
+class Missing(NamedTuple):
+    """A secret whose reference leads nowhere now. An existing record keeps the one it has."""
+
+    place: str
+    why: str
+
+
+def as_reference(value: Any) -> Reference | None:
+    """A table with the one key `env` or `file` and a string is a reference; anything else is not."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    ((kind, name),) = value.items()
+    return Reference(kind, name) if kind in ("env", "file") and isinstance(name, str) else None
+
+
+class Resolver:
+    """`folder` is where relative paths start."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        self._environment = environment
+        self._folder = folder
+
+    def resolve(self, reference: Reference, place: str) -> Secret | Missing:
+        if reference.kind == "env":
+            return self._from_environment(reference.name, place)
+        return self._from_file(reference.name, place)
+
+    def _from_environment(self, name: str, place: str) -> Secret | Missing:
+        value = self._environment.get(name)
+        if not value:
+            state = "is not set" if value is None else "is empty"
+            return Missing(place, f"the environment variable {name} {state}")
+        return Secret(value)
+
+    def _from_file(self, name: str, place: str) -> Secret | Missing:
+        try:
+            text = _text_of(self._folder / name)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text of at most 1 MiB"
+            return Missing(place, f"the file {name} cannot be read: {reason}")
+        return Secret(text) if text else Missing(place, f"the file {name} is empty")
+
+
+def _text_of(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError
+    # Editors and `echo` end a file with a newline that is no part of the secret.
+    return content.decode("utf-8").removesuffix("\n").removesuffix("\r")

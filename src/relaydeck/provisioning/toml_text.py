@@ -1,0 +1,46 @@
+"""Writes the little TOML that an export needs. The standard library reads TOML but does not write it."""
+
+import re
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_GREATEST_INTEGER = 2**63 - 1  # what every TOML reader must take
+
+Value = "str | bool | int | list[Value] | dict[str, Value]"
+
+
+def written_key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else written_text(key)
+
+
+def written_text(text: str) -> str:
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    return f"\\u{ord(character):04x}" if character < " " or character == "\x7f" else character
+
+
+def written(value: object) -> str:
+    """A value on one line; a table becomes an inline table, a greater integer digits in a string."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value) if value <= _GREATEST_INTEGER else f'"{value}"'
+        case str():
+            return written_text(value)
+        case dict():
+            inner = ", ".join(f"{written_key(key)} = {written(item)}" for key, item in value.items())
+            return f"{{ {inner} }}"
+        case list() | tuple():
+            return f"[{', '.join(written(item) for item in value)}]"
+    raise TypeError(f"{type(value).__name__} is not written to TOML")
+
+
+def written_table(header: str, content: dict[str, object]) -> str:
+    """A table with its header, its keys in the given order."""
+    lines = [header, *(f"{written_key(key)} = {written(value)}" for key, value in content.items()), ""]
+    return "\n".join(lines)

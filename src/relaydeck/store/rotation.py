@@ -1,0 +1,157 @@
+"""Seals every secret anew with a new data key, while the service runs.
+
+Safe to stop at any moment: what is still to do is seen from the values themselves, each of which names
+the key that sealed it. A running server seals with the newest key (it looks inside its transaction), so
+nothing new appears under an old one; and it opens with any, so it never notices.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from relaydeck.store.database import Transaction
+from relaydeck.store.home import Store
+from relaydeck.store.sealing import Damaged, Place
+
+BATCH_ROWS = 500
+
+
+class SealedColumn(NamedTuple):
+    table: str
+    identity: str  # the column that names the record
+    column: str
+    field: str
+
+    def place(self, record: str) -> Place:
+        return Place(self.table, record, self.field)
+
+
+SEALED_COLUMNS = (
+    SealedColumn("networks", "name", "sealed_rpc_urls", "rpc_urls"),
+    SealedColumn("signers", "id", "sealed_config", "config"),
+    SealedColumn("notifications", "id", "sealed_signing_key", "signing_key"),
+    SealedColumn("relayers", "id", "sealed_rpc_urls", "custom_rpc_urls"),
+)
+
+
+class Outcome(NamedTuple):
+    resealed: int
+    damaged: list[Damaged]
+    retired: int
+
+
+class Rotation:
+    """`begin`, then `batches` to the end, then `finish`. Begun again after a stop, it goes on."""
+
+    def __init__(self, store: Store) -> None:
+        self._database = store.database
+        self._vault = store.vault
+        self._newest = 0
+        self._resealed = 0
+        self._damaged: list[Damaged] = []
+
+    def begin(self, now: int) -> int:
+        """Add a data key, unless a stopped rotation left one to go on with; how many values are to do."""
+        with self._database.transaction() as transaction:
+            if not self._is_under_way(transaction):
+                self._vault.add_data_key(transaction, now)
+            self._newest = _newest_key(transaction)
+            return sum(_count_older(transaction, column, self._newest) for column in SEALED_COLUMNS)
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[int]:
+        """Each step seals some values anew in a transaction of its own and tells how many it looked at."""
+        for column in SEALED_COLUMNS:
+            after = 0
+            while True:
+                with self._database.transaction() as transaction:
+                    found = _older(transaction, column, self._newest, after, rows)
+                    for seq, record, sealed in found:
+                        self._seal_anew(transaction, column, seq, record, sealed)
+                if not found:
+                    break
+                after = found[-1][0]
+                yield len(found)
+
+    def _seal_anew(
+        self, transaction: Transaction, column: SealedColumn, seq: int, record: str, sealed: bytes
+    ) -> None:
+        place = column.place(record)
+        try:
+            plain = self._vault.open(sealed, place)
+        except Damaged as damage:
+            self._damaged.append(damage)  # left as it is: somebody may still mend it
+            return
+        # The revision stays: nothing that anyone can see has changed.
+        transaction.execute(
+            f"UPDATE {column.table} SET {column.column} = :sealed WHERE seq = :seq",  # noqa: S608
+            {"sealed": self._vault.seal(plain, place, transaction), "seq": seq},
+        )
+        self._resealed += 1
+
+    def finish(self) -> Outcome:
+        """Remove the data keys that nothing is sealed with any more."""
+        with self._database.transaction() as transaction:
+            unused = [each for each in _older_keys(transaction) if not _values_under(transaction, each)]
+            for key_id in unused:
+                transaction.execute("DELETE FROM data_keys WHERE id = :id", {"id": key_id})
+        return Outcome(self._resealed, self._damaged, len(unused))
+
+    def _is_under_way(self, transaction: Transaction) -> bool:
+        """Whether an older key can still be retired. One that only damaged values name stays for good."""
+        for key_id in _older_keys(transaction):
+            values = _values_under(transaction, key_id)
+            if not values or any(self._opens(sealed, place) for sealed, place in values):
+                return True
+        return False
+
+    def _opens(self, sealed: bytes, place: Place) -> bool:
+        try:
+            self._vault.open(sealed, place)
+        except Damaged:
+            return False
+        return True
+
+
+def _newest_key(transaction: Transaction) -> int:
+    row = transaction.one("SELECT max(id) FROM data_keys")
+    return row[0] if row else 0
+
+
+def _older_keys(transaction: Transaction) -> list[int]:
+    return [row[0] for row in transaction.all("SELECT id FROM data_keys ORDER BY id")][:-1]
+
+
+def _count_older(transaction: Transaction, column: SealedColumn, newest: int) -> int:
+    row = transaction.one(
+        f"SELECT count(*) FROM {column.table} WHERE substr({column.column}, 2, 4) <> :key",  # noqa: S608
+        {"key": _in_header(newest)},
+    )
+    return row[0] if row else 0
+
+
+def _older(
+    transaction: Transaction, column: SealedColumn, newest: int, after: int, rows: int
+) -> list[tuple[int, str, bytes]]:
+    found = transaction.all(
+        f"SELECT seq, {column.identity}, {column.column} FROM {column.table}"  # noqa: S608
+        f" WHERE seq > :after AND substr({column.column}, 2, 4) <> :key ORDER BY seq LIMIT :rows",
+        {"after": after, "key": _in_header(newest), "rows": rows},
+    )
+    return [(row[0], row[1], row[2]) for row in found]
+
+
+def _values_under(transaction: Transaction, key_id: int) -> list[tuple[bytes, Place]]:
+    """A few of the values that a key sealed: enough to know whether it is used, and by what."""
+    found = []
+    for column in SEALED_COLUMNS:
+        rows = transaction.all(
+            f"SELECT {column.identity}, {column.column} FROM {column.table}"  # noqa: S608
+            f" WHERE substr({column.column}, 2, 4) = :key LIMIT :rows",
+            {"key": _in_header(key_id), "rows": BATCH_ROWS},
+        )
+        found += [(sealed, column.place(record)) for record, sealed in rows]
+    return found
+
+
+def _in_header(key_id: int) -> bytes:
+    """A key id as it stands in a sealed value, from the second byte on."""
+    return key_id.to_bytes(4, "big")

@@ -1,0 +1,106 @@
+"""The page at /docs: it tells everything, loads nothing and runs nothing."""
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from relaydeck.contract.docs_page import curl_line
+from relaydeck.contract.openapi import document
+from relaydeck.contract.wording import RPC_ERRORS
+from tests.running import Running
+
+VOID = {"meta", "link", "br", "hr", "img"}
+
+
+class Reader(HTMLParser):
+    """Every element of a page; what is never closed is left on the stack."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.stack: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def page(service: Running) -> str:
+    answer = service.ask("GET", "/docs", token="")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    return answer.body.decode()
+
+
+@pytest.fixture(scope="module")
+def reader(page: str) -> Reader:
+    return Reader(page)
+
+
+def test_every_element_is_closed(reader: Reader) -> None:
+    assert reader.stack == []
+
+
+def test_every_operation_is_told_with_its_curl_line(page: str) -> None:
+    text = unescape(page)
+    for path, methods in document()["paths"].items():
+        for method, operation in methods.items():
+            assert f'<article id="{operation["operationId"]}">' in page
+            assert f"<code>{path}</code>" in text
+            assert curl_line(method, path, operation) in text
+
+
+def test_every_type_and_code_is_told(page: str) -> None:
+    for name in document()["components"]["schemas"]:
+        assert f'<article id="type-{name}">' in page
+    for code in RPC_ERRORS:
+        assert f"<code>{code}</code>" in page
+
+
+def test_every_message_is_told(page: str) -> None:
+    text = unescape(page)
+    for methods in document()["paths"].values():
+        for operation in methods.values():
+            for response in operation["responses"].values():
+                for content in response["content"].values():
+                    if "allOf" in content["schema"]:
+                        assert f"“{content['example']['message']}”" in text
+
+
+def test_nothing_is_loaded_from_elsewhere(reader: Reader) -> None:
+    for tag, attributes in reader.elements:
+        assert tag not in ("script", "iframe", "img", "object", "embed", "form"), tag
+        for name in ("src", "href", "action", "srcset"):
+            place = attributes.get(name, "#")
+            assert place.startswith(("#", "data:,")) or place == "openapi.json", (tag, place)
+
+
+def test_the_style_sheet_loads_nothing(page: str) -> None:
+    assert not re.search(r"@import|url\(", page)
+
+
+def test_no_element_carries_a_script_or_a_style(reader: Reader) -> None:
+    for tag, attributes in reader.elements:
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
+
+
+def test_the_policy_allows_the_one_style_sheet_and_nothing_else(reader: Reader) -> None:
+    policies = [
+        a["content"] for tag, a in reader.elements if a.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert len(policies) == 1
+    rest = "img-src data:; base-uri 'none'; form-action 'none'"
+    assert re.fullmatch(rf"default-src 'none'; style-src 'sha256-[\w+/=]{{44}}'; {rest}", policies[0])
+
+
+def test_every_link_leads_somewhere(reader: Reader) -> None:
+    places = {attributes["id"] for _, attributes in reader.elements if "id" in attributes}
+    links = {attributes["href"] for tag, attributes in reader.elements if tag == "a"}
+    assert {link.removeprefix("#") for link in links} - {"openapi.json"} <= places

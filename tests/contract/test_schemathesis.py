@@ -1,0 +1,46 @@
+"""Requests made up from the OpenAPI document, good and bad, against a running service.
+
+Every check of schemathesis is on: no 5xx, documented statuses, content types, headers and bodies, good
+requests accepted, bad ones refused, credentials asked for, methods that do not exist refused. Query
+names that are not described are ignored, which is the ruling; schemathesis knows that habit.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+
+from relaydeck.contract.openapi import document
+from tests.conftest import DEMO
+from tests.contract.promises import closed
+from tests.running import Running, make_token, run_command
+
+EXAMPLES = 25
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service of its own: it is left with many signers nobody wants."""
+    home = tmp_path_factory.mktemp("asked") / "home"
+    done = run_command(home, "apply", "-", stdin=DEMO)
+    assert done.returncode == 0, done.stderr
+    with Running(home, token=make_token(home, "tests"), rate_limit_per_second="0") as running:
+        yield running
+
+
+schema = schemathesis.openapi.from_dict(closed(document()))
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_made_up_requests_are_answered_as_documented(case: schemathesis.Case, asked: Running) -> None:
+    case.call_and_validate(
+        base_url=f"http://127.0.0.1:{asked.port}", headers={"Authorization": f"Bearer {asked.token}"}
+    )

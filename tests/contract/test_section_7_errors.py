@@ -1,0 +1,239 @@
+"""Section 7 of the contract: the error body and its seven messages."""
+
+import resource
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relaydeck.store.bell import Bell
+from tests.contract import shapes
+from tests.running import Answer, Running
+from tests.seeding import fill, issue, relayer
+
+SIGNERS = "/api/v1/signers"
+RELAYERS = "/api/v1/relayers"
+NOTIFICATION = "/api/v1/notifications/pager"
+RPC = "/api/v1/relayers/one/rpc"
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "none", "params": {}}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service of this module's own: some of these tests break its store for a moment."""
+    home = tmp_path_factory.mktemp("errors") / "home"
+    fill(home, notifications={"pager": None}, relayers=[relayer("one")])
+    with Running(home, token=issue(home), rate_limit_per_second="0") as running:
+        yield running
+
+
+def told(answer: Answer) -> tuple[int, dict[str, Any]]:
+    return answer.status, answer.json
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", SIGNERS, {}),
+        ("GET", f"{SIGNERS}?page=x", None),
+        ("PATCH", NOTIFICATION, {"url": 1}),
+        ("GET", f"{RELAYERS}?page=x", None),
+        ("POST", RPC, {}),
+    ],
+)
+def test_7_bad_request_for_an_invalid_request_on_all(served: Running, method: str, path: str, body: Any) -> None:
+    assert told(served.ask(method, path, body)) == (400, shapes.BAD_REQUEST)
+
+
+@pytest.mark.parametrize("token", ["", "wrong"], ids=["missing", "invalid"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", SIGNERS, shapes.request("plain")),
+        ("GET", SIGNERS, None),
+        ("PATCH", NOTIFICATION, {}),
+        ("GET", RELAYERS, None),
+        ("POST", RPC, CALL),
+    ],
+)
+def test_7_unauthorized_for_missing_or_invalid_credentials_on_all(
+    served: Running, method: str, path: str, body: Any, token: str
+) -> None:
+    assert told(served.ask(method, path, body, token=token)) == (401, shapes.UNAUTHORIZED)
+
+
+def test_7_signer_with_this_id_already_exists_when_the_given_signer_id_is_taken(served: Running) -> None:
+    assert told(served.ask("POST", SIGNERS, shapes.request("plain", id="ops"))) == (
+        409,
+        {"data": None, "message": "Signer with this ID already exists", "success": False},
+    )
+
+
+def test_7_notification_not_found_for_an_unknown_notification_id(served: Running) -> None:
+    assert told(served.ask("PATCH", "/api/v1/notifications/nobody", {})) == (
+        404,
+        {"data": None, "message": "Notification not found", "success": False},
+    )
+
+
+def test_7_relayer_with_id_not_found_for_an_unknown_relayer_id(served: Running) -> None:
+    assert told(served.ask("POST", "/api/v1/relayers/nobody/rpc", CALL)) == (
+        404,
+        {"data": None, "message": "Relayer with ID nobody not found", "success": False},
+    )
+
+
+@pytest.fixture(scope="module")
+def used_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One request now, and the next one in a day."""
+    home = tmp_path_factory.mktemp("used-up") / "home"
+    fill(home, relayers=[relayer("one")])
+    with Running(home, token=issue(home), rate_limit_per_second="1", rate_limit_burst="1") as running:
+        yield running
+
+
+def until_refused(running: Running, method: str, path: str, body: Any) -> Answer:
+    """The first answer that is no success; a client this fast meets it at once."""
+    for _ in range(1000):
+        answer = running.ask(method, path, body)
+        if answer.status != 200:
+            return answer
+    raise AssertionError("never refused")
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [("GET", RELAYERS, None), ("POST", RPC, CALL)])
+def test_7_too_many_requests_when_the_rate_is_exceeded(used_up: Running, method: str, path: str, body: Any) -> None:
+    assert told(until_refused(used_up, method, path, body)) == (
+        429,
+        {"data": None, "message": "Too Many Requests", "success": False},
+    )
+
+
+@contextmanager
+def store_that_cannot_be_read(home: Path) -> Iterator[None]:
+    """Takes away the table that every reader looks at first, and tells the service to look."""
+    connection = sqlite3.connect(home / "relaydeck.db", isolation_level=None)
+    bell = Bell(home / "run" / "bell")
+    try:
+        connection.execute("ALTER TABLE clock RENAME TO taken_away")
+        bell.ring()
+        yield
+    finally:
+        connection.execute("ALTER TABLE taken_away RENAME TO clock")
+        bell.ring()
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", SIGNERS, shapes.request("plain")),
+        ("GET", SIGNERS, None),
+        ("PATCH", NOTIFICATION, {}),
+        ("GET", RELAYERS, None),
+        ("POST", RPC, CALL),
+    ],
+)
+def test_7_internal_server_error_for_a_server_failure_on_all(
+    served: Running, method: str, path: str, body: Any
+) -> None:
+    with store_that_cannot_be_read(served.home):
+        assert told(served.ask(method, path, body)) == (
+            500,
+            {"data": None, "message": "Internal Server Error", "success": False},
+        )
+
+
+def test_7_a_service_recovers_from_a_server_failure_by_itself(served: Running) -> None:
+    with store_that_cannot_be_read(served.home):
+        served.ask("GET", SIGNERS)
+    assert served.ask("GET", SIGNERS).status == 200
+
+
+@contextmanager
+def disk_that_takes_nothing(running: Running) -> Iterator[None]:
+    """No process of the service can make a file longer."""
+    processes = [running.process.pid, *children(running.process.pid)]
+    limits = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in processes}
+    try:
+        for pid, (_, hard) in limits.items():
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+        yield
+    finally:
+        for pid, limit in limits.items():
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
+
+
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in tasks for child in path.read_text().split()]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("POST", SIGNERS, shapes.request("plain")), ("PATCH", NOTIFICATION, {"signing_key": "k"})],
+)
+def test_7_internal_server_error_when_a_write_cannot_reach_the_disk(
+    served: Running, method: str, path: str, body: Any
+) -> None:
+    with disk_that_takes_nothing(served):
+        assert told(served.ask(method, path, body)) == (500, shapes.SERVER_FAILURE)
+
+
+def test_7_a_failed_create_leaves_no_signer(served: Running) -> None:
+    before = served.ask("GET", f"{SIGNERS}?per_page=1000").json
+    with disk_that_takes_nothing(served):
+        served.ask("POST", SIGNERS, shapes.request("plain", id="never"))
+    assert served.ask("GET", f"{SIGNERS}?per_page=1000").json == before
+
+
+def test_7_lists_are_served_while_writes_fail(served: Running) -> None:
+    with disk_that_takes_nothing(served):
+        assert (served.ask("GET", SIGNERS).status, served.ask("GET", RELAYERS).status) == (200, 200)
+
+
+def test_7_writes_work_again_once_the_disk_does(served: Running) -> None:
+    with disk_that_takes_nothing(served):
+        served.ask("POST", SIGNERS, shapes.request("plain"))
+    assert served.ask("POST", SIGNERS, shapes.request("plain")).status == 201
+
+
+def test_7_method_level_failures_are_in_the_error_object(served: Running) -> None:
+    answer = served.ask("POST", RPC, CALL)
+    assert (answer.status, answer.json) == (
+        200,
+        {
+            "jsonrpc": "2.0",
+            "id": "1",
+            "error": {"code": -32601, "message": "Method not found", "description": "feeEstimate is the only method."},
+        },
+    )
+
+
+def test_7_the_reason_is_in_a_header_and_not_in_the_body(served: Running) -> None:
+    answer = served.ask("POST", SIGNERS, {"type": "plain", "config": {"key": 1}})
+    assert (answer.json, answer.headers["relaydeck-reason"]) == (
+        shapes.BAD_REQUEST,
+        "Expected str - at $.config.key",
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "planted - at `planted", "config": {}},
+        {"type": "planted` - at `$.planted\r\nplanted: 1", "config": {}},
+        {"type": "plain", "config": {"key": "k"}, "planted": 1},
+        {"type": "plain", "config": {"key": "k"}, "planted` - at `$.planted": 1},
+        {"type": "plain", "config": {"key": "k", "planted` - at `$.planted": 1}},
+        {"type": "plain", "config": {"key": ["planted"]}},
+        {"type": "plain", "config": {"key": "k"}, "id": "planted" * 50},
+    ],
+    ids=ascii,
+)
+def test_7_the_reason_never_quotes_what_was_sent(served: Running, body: Any) -> None:
+    answer = served.ask("POST", SIGNERS, body)
+    assert (answer.status, answer.json, "planted" in str(answer.headers)) == (400, shapes.BAD_REQUEST, False)

@@ -1,0 +1,101 @@
+"""Homes filled without the command line: a process for every token would be most of the suite's time."""
+
+import time
+from collections.abc import Iterable
+from contextlib import contextmanager
+from collections.abc import Iterator
+from pathlib import Path
+
+from relaydeck.http.tokens import Kind, add, new_token, revoke
+from relaydeck.networks import records as network_records
+from relaydeck.networks.model import Network, RpcUrl
+from relaydeck.notifications import records as notification_records
+from relaydeck.notifications.records import Notification
+from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers.model import Relayer
+from relaydeck.secret import Secret
+from relaydeck.signers import records as signer_records
+from relaydeck.signers.records import NewSigner
+from relaydeck.signers.shapes import LocalConfig
+from relaydeck.store.home import Store, open_store
+
+ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
+WEBHOOK = "https://hooks.example.com/relaydeck"
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[Store]:
+    store = open_store(home, home / "relaydeck.db", home / "master.key")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def issue(home: Path, name: str = "tests", kind: Kind = "api", *, lasts: int | None = None) -> str:
+    """A new token, as `relaydeck token create` makes it; `lasts` seconds when given."""
+    now, token = int(time.time()), new_token()
+    expires_at = None if lasts is None else now + lasts
+    with opened(home) as store, store.database.transaction() as transaction:
+        add(transaction, name, kind, token, now=now, expires_at=expires_at)
+    return token.reveal()
+
+
+def withdraw(home: Path, name: str) -> None:
+    """As `relaydeck token revoke` does it."""
+    with opened(home) as store, store.database.transaction() as transaction:
+        assert revoke(transaction, name, now=int(time.time()))
+
+
+def fill(
+    home: Path,
+    *,
+    signers: Iterable[str] = ("ops",),
+    notifications: dict[str, str | None] | None = None,
+    relayers: Iterable[Relayer] = (),
+    node: str = "http://127.0.0.1:9/rpc",
+) -> None:
+    """Local signers by id, notifications as id -> signing key, relayers as they are, on a network `dev`."""
+    with opened(home) as store, store.database.transaction() as transaction:
+        network = Network("dev", "evm", 31337, "ETH", (RpcUrl(node),))
+        network_records.create(transaction, store.vault, network, origin="api", now=0)
+        for name in signers:
+            new = NewSigner(name, "plain", LocalConfig(Secret("11" * 32)))
+            signer_records.create(transaction, store.vault, new, origin="api", now=0)
+        for name, key in (notifications or {}).items():
+            notification_records.create(
+                transaction,
+                store.vault,
+                Notification(name, "webhook", WEBHOOK, key is not None),
+                None if key is None else Secret(key),
+                origin="api",
+                now=0,
+            )
+        for each in relayers:
+            relayer_records.create(transaction, store.vault, each, origin="api", now=0)
+
+
+def relayer(name: str, **given: object) -> Relayer:
+    return Relayer(name, f"Relayer {name}", "dev", "evm", ADDRESS, "ops", **given)  # type: ignore[arg-type]
+
+
+def relayer_shown(name: str, **given: object) -> dict[str, object]:
+    """What the interface answers for `relayer(name)`."""
+    return {
+        "id": name,
+        "name": f"Relayer {name}",
+        "network": "dev",
+        "network_type": "evm",
+        "address": ADDRESS,
+        "signer_id": "ops",
+        "paused": False,
+        "system_disabled": False,
+        "custom_rpc_urls": [],
+        "policies": {
+            "eip1559_pricing": True,
+            "gas_limit_estimation": True,
+            "min_balance": 0,
+            "private_transactions": False,
+            "whitelist_receivers": [],
+        },
+    } | given

@@ -1,0 +1,164 @@
+"""The home folder: what makes it, what it refuses to open, what it does with a sealed value that was tampered with."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from relaydeck.errors import OperatorError
+from relaydeck.networks.model import RpcUrl
+from relaydeck.store.home import open_store
+from tests.running import Running, run_command
+from tests.seeding import fill, issue, relayer, relayer_shown
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def made(home: Path) -> Path:
+    """A home that was used and closed."""
+    issue(home)
+    return home
+
+
+def test_the_first_command_makes_the_home_and_asks_nothing(home: Path) -> None:
+    done = run_command(home, "token", "list", "--json")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+    assert sorted(path.name for path in home.iterdir()) == ["master.key", "relaydeck.db", "run"]
+
+
+def test_only_the_owner_may_read_what_is_in_the_home(made: Path) -> None:
+    modes = {path.name: path.stat().st_mode & 0o777 for path in [made, *made.rglob("*")]}
+    assert modes["home"] == modes["run"] == 0o700
+    assert {mode for name, mode in modes.items() if name not in ("home", "run")} == {0o600}
+
+
+def wrong(made: Path) -> str:
+    (made / "master.key").write_text("00" * 32 + "\n")
+    return (
+        "relaydeck: the master key does not open this database's keyring\n"
+        "Put back the master key file this database was created with (RELAYDECK_MASTER_KEY_FILE). "
+        "Nothing was changed.\n"
+    )
+
+
+def missing(made: Path) -> str:
+    (made / "master.key").unlink()
+    return (
+        f"relaydeck: the master key file {made / 'master.key'} is missing\n"
+        "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
+        "Nothing was changed.\n"
+    )
+
+
+def no_key(made: Path) -> str:
+    (made / "master.key").write_text("a master key\n")
+    return (
+        f"relaydeck: the master key file {made / 'master.key'} cannot be used: it is not 64 hexadecimal digits\n"
+        "Nothing was changed.\n"
+    )
+
+
+@pytest.mark.parametrize("spoil", [wrong, missing, no_key])
+def test_an_unusable_master_key_stops_the_start_with_a_clear_message(made: Path, spoil) -> None:
+    message = spoil(made)
+    done = run_command(made, "serve", "--port", "1")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
+
+
+@pytest.mark.parametrize("spoil", [wrong, missing, no_key])
+def test_an_unusable_master_key_changes_nothing(made: Path, spoil) -> None:
+    spoil(made)
+    before = contents(made)
+    with pytest.raises(OperatorError):
+        open_store(made, made / "relaydeck.db", made / "master.key")
+    assert contents(made) == before
+
+
+def test_a_home_opens_again_once_its_master_key_is_back(made: Path) -> None:
+    kept = (made / "master.key").read_bytes()
+    missing(made)
+    with pytest.raises(OperatorError):
+        open_store(made, made / "relaydeck.db", made / "master.key")
+    (made / "master.key").write_bytes(kept)
+    issue(made, "more")
+
+
+def test_a_home_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run_command(tmp_path / "file" / "home", "token", "list")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"relaydeck: the folder {tmp_path / 'file' / 'home'} cannot be made: ")
+
+
+def urls(name: str) -> tuple[RpcUrl, ...]:
+    return (RpcUrl(f"https://node.example.com/{name}", 2),)
+
+
+def shown(name: str) -> dict[str, object]:
+    return relayer_shown(name, custom_rpc_urls=[{"url": f"https://node.example.com/{name}", "weight": 2}])
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Three relayers; the sealed URLs of the second were exchanged for those of the third."""
+    home = tmp_path_factory.mktemp("tampered") / "home"
+    fill(home, relayers=[relayer(name, custom_rpc_urls=urls(name)) for name in ("one", "two", "three")])
+    connection = sqlite3.connect(home / "relaydeck.db", isolation_level=None)
+    connection.execute(
+        "UPDATE relayers SET sealed_rpc_urls ="
+        " (SELECT sealed_rpc_urls FROM relayers WHERE id = 'three') WHERE id = 'two'"
+    )
+    connection.close()
+    with Running(home, token=issue(home)) as running:
+        yield running
+
+
+def test_a_relayer_whose_urls_were_tampered_with_is_shown_without_them(served: Running) -> None:
+    damaged = {name: value for name, value in shown("two").items() if name != "custom_rpc_urls"}
+    note = "custom_rpc_urls of a relayer on this page cannot be opened and is left out; see the service's log"
+    assert served.ask("GET", "/api/v1/relayers").json == {
+        "data": [shown("one"), damaged, shown("three")],
+        "error": "",
+        "metadata": {"logs": [{"level": "log", "message": note}], "traces": []},
+        "pagination": {"current_page": 1, "per_page": 10, "total_items": 3},
+        "success": True,
+    }
+
+
+def test_a_page_without_the_tampered_relayer_says_nothing_of_it(served: Running) -> None:
+    answer = served.ask("GET", "/api/v1/relayers?page=3&per_page=1").json
+    assert (answer["data"], answer["metadata"]) == ([shown("three")], {"logs": [], "traces": []})
+
+
+def test_a_call_through_the_tampered_relayer_fails_loudly(served: Running) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "feeEstimate", "params": {}}
+    answer = served.ask("POST", "/api/v1/relayers/two/rpc", call)
+    assert (answer.status, answer.json) == (
+        500,
+        {"data": None, "message": "Internal Server Error", "success": False},
+    )
+
+
+def test_a_call_through_another_relayer_is_answered(served: Running) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "none", "params": {}}
+    assert served.ask("POST", "/api/v1/relayers/one/rpc", call).status == 200
+
+
+def test_a_sealed_value_that_does_not_open_is_counted_once_for_each_reading(served: Running) -> None:
+    served.ask("GET", "/api/v1/relayers")
+    assert "\nrelaydeck_damaged_values_total 1\n" in served.ask("GET", "/metrics").body.decode()
+
+
+def test_a_sealed_value_that_does_not_open_is_logged_as_an_error(served: Running) -> None:
+    served.ask("GET", "/api/v1/relayers")
+    served.stop()
+    events = [json.loads(line) for line in served.log.splitlines()]
+    damage = [{k: v for k, v in each.items() if k != "time"} for each in events if each["event"].startswith("sealed")]
+    assert damage == [
+        {"level": "error", "event": "sealed value does not open", "record": "two", "table": "relayers"}
+    ]

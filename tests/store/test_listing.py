@@ -1,0 +1,214 @@
+"""The read model against a plain list: the same items, in the same order, on every page."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from relaydeck.contract.paging import Page, encode_page, read_page
+from relaydeck.store.bell import Bell
+from relaydeck.store.database import Database, Row
+from relaydeck.store.follower import Follower
+from relaydeck.store.listing import Encoded, Listing
+from relaydeck.store.migrate import migrate
+
+MAX_PER_PAGE = 7
+
+
+def encode(row: Row) -> Encoded:
+    note = "odd" if row[0].endswith("!") else ""
+    return Encoded(json.dumps({"id": row[0], "config": row[1]}).encode(), note)
+
+
+class Books:
+    """A database and the read model of its signers, as one worker holds them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.database = Database(folder / "db", Bell(folder / "bell"))
+        migrate(self.database)
+        self.listing = Listing("signers", "id, open_config", encode, self.database)
+        self.follower = Follower(self.database, [self.listing], lambda: None)
+        self.follower.load()
+
+    def create(self, name: str, config: str = "{}") -> None:
+        with self.database.transaction() as transaction:
+            transaction.execute(
+                "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
+                " VALUES (:id, 'plain', :config, x'00', 'api', 0, :revision)",
+                {"id": name, "config": config, "revision": transaction.revision},
+            )
+
+    def change(self, name: str, config: str) -> None:
+        with self.database.transaction() as transaction:
+            transaction.execute(
+                "UPDATE signers SET open_config = :config, revision = :revision WHERE id = :id",
+                {"id": name, "config": config, "revision": transaction.revision},
+            )
+
+    def remove(self, name: str) -> None:
+        with self.database.transaction() as transaction:
+            transaction.execute(
+                "INSERT INTO removals (revision, resource, seq)"
+                " SELECT :revision, 'signers', seq FROM signers WHERE id = :id",
+                {"id": name, "revision": transaction.revision},
+            )
+            transaction.execute("DELETE FROM signers WHERE id = :id", {"id": name})
+
+    def page(self, page: Page) -> dict:
+        self.follower.catch_up()
+        self.listing.fill(*page.bounds(self.listing.total))
+        return json.loads(encode_page(self.listing, page))
+
+    def whole(self) -> list[dict]:
+        self.follower.catch_up()
+        self.listing.fill(0, self.listing.total)
+        return [json.loads(item) for item in self.listing.items(0, self.listing.total)]
+
+    def close(self) -> None:
+        self.database.close()
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Iterator[Books]:
+    books = Books(tmp_path)
+    yield books
+    books.close()
+
+
+class ListingAgainstAList(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.books = Books(Path(self.folder.name))
+        self.model: list[dict] = []
+        self.made = 0
+
+    def teardown(self) -> None:
+        self.books.close()
+        self.folder.cleanup()
+
+    @rule(odd=st.booleans())
+    def create(self, odd: bool) -> None:
+        self.made += 1
+        name = f"s{self.made}{'!' if odd else ''}"
+        self.books.create(name)
+        self.model.append({"id": name, "config": "{}"})
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), config=st.text(alphabet="xyz", max_size=3))
+    def change(self, data: st.DataObject, config: str) -> None:
+        item = data.draw(st.sampled_from(self.model))
+        self.books.change(item["id"], config)
+        item["config"] = config
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        item = data.draw(st.sampled_from(self.model))
+        self.books.remove(item["id"])
+        self.model.remove(item)
+
+    @rule(page=st.integers(0, 5), per_page=st.integers(0, 9))
+    def ask_for_a_page(self, page: int, per_page: int) -> None:
+        asked = read_page(f"page={page}&per_page={per_page}".encode(), MAX_PER_PAGE)
+        size = min(per_page or 10, MAX_PER_PAGE)
+        start = (max(page, 1) - 1) * size
+        shown = self.model[start : start + size]
+        logs = [{"message": "odd", "level": "log"} for item in shown if item["id"].endswith("!")]
+        if per_page > MAX_PER_PAGE:
+            logs.append({"message": "per_page was reduced to the largest allowed, 7", "level": "log"})
+        assert self.books.page(asked) == {
+            "data": shown,
+            "error": "",
+            "metadata": {"logs": logs, "traces": []},
+            "pagination": {"current_page": max(page, 1), "per_page": size, "total_items": len(self.model)},
+            "success": True,
+        }
+
+    @rule()
+    def load_anew(self) -> None:
+        self.books.follower.load()
+
+    @rule()
+    def look_without_being_told(self) -> None:
+        self.books.follower.look()
+
+    @invariant()
+    def the_whole_list_is_the_model(self) -> None:
+        assert self.books.whole() == self.model
+
+
+TestListingAgainstAList = ListingAgainstAList.TestCase
+TestListingAgainstAList.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+
+
+@given(total=st.integers(0, 60), per_page=st.integers(1, 12))
+def test_the_pages_one_after_the_other_are_the_whole_list(total: int, per_page: int) -> None:
+    items = list(range(total))
+    pages = [Page(str(n), per_page, False).bounds(total) for n in range(1, total // per_page + 3)]
+    assert [item for start, stop in pages for item in items[start:stop]] == items
+
+
+@given(number=st.integers(1, 10**30), per_page=st.integers(1, 1000), total=st.integers(0, 10**6))
+def test_no_page_reaches_outside_the_list(number: int, per_page: int, total: int) -> None:
+    start, stop = Page(str(number), per_page, False).bounds(total)
+    assert 0 <= start <= stop <= total
+    assert stop - start <= per_page
+
+
+@given(page=st.integers(0, 10**40), per_page=st.integers(0, 10**40), largest=st.integers(1, 10**6))
+def test_any_two_numbers_are_a_page(page: int, per_page: int, largest: int) -> None:
+    asked = read_page(f"page={page}&per_page={per_page}".encode(), largest)
+    assert asked == Page(str(page or 1), min(per_page or min(10, largest), largest), per_page > largest)
+
+
+def test_a_new_item_does_not_shift_an_earlier_page(books: Books) -> None:
+    for n in range(5):
+        books.create(f"s{n}")
+    first = books.page(Page("1", 3, False))["data"]
+    books.create("later")
+    assert books.page(Page("1", 3, False))["data"] == first
+
+
+def test_a_page_reads_only_its_own_items(tmp_path: Path) -> None:
+    encoded: list[str] = []
+
+    def encode_and_tell(row: Row) -> Encoded:
+        encoded.append(row[0])
+        return encode(row)
+
+    books = Books(tmp_path)
+    for n in range(50):
+        books.create(f"s{n}")
+    listing = Listing("signers", "id, open_config", encode_and_tell, books.database)
+    listing.load()
+    listing.fill(40, 43)
+    listing.fill(40, 43)
+    books.close()
+    assert encoded == ["s40", "s41", "s42"]
+
+
+def test_a_write_of_another_process_is_in_the_next_answer(tmp_path: Path) -> None:
+    ours, theirs = Books(tmp_path), Books(tmp_path)
+    assert ours.whole() == []
+    theirs.create("from elsewhere")
+    shown = ours.whole()
+    ours.close()
+    theirs.close()
+    assert shown == [{"id": "from elsewhere", "config": "{}"}]
+
+
+def test_a_write_that_was_undone_is_in_no_answer(books: Books) -> None:
+    with pytest.raises(RuntimeError), books.database.transaction() as transaction:
+        transaction.execute(
+            "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
+            " VALUES ('undone', 'plain', '{}', x'00', 'api', 0, :revision)",
+            {"revision": transaction.revision},
+        )
+        raise RuntimeError
+    assert books.whole() == []

@@ -1,0 +1,142 @@
+"""The schema is brought up to date once, by one process, and never backwards."""
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relaydeck.errors import OperatorError
+from relaydeck.store.bell import Bell
+from relaydeck.store.database import Database
+from relaydeck.store.home import open_store
+from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
+from tests.running import clean_environment, run_command
+
+
+def opened(folder: Path) -> Database:
+    return Database(folder / "db", Bell(folder / "bell"))
+
+
+def dumped(path: Path) -> list[str]:
+    connection = sqlite3.connect(path)
+    try:
+        return list(connection.iterdump())
+    finally:
+        connection.close()
+
+
+def test_steps_are_numbered_from_one_without_gaps() -> None:
+    assert [version for version, _ in steps()] == list(range(1, newest_version() + 1))
+
+
+def test_an_empty_database_is_brought_to_the_newest_version(tmp_path: Path) -> None:
+    database = opened(tmp_path)
+    assert migrate(database) == 0
+    assert schema_version(database.writer) == newest_version()
+    database.close()
+
+
+def test_migrating_again_changes_nothing(tmp_path: Path) -> None:
+    database = opened(tmp_path)
+    migrate(database)
+    before = list(database.writer.iterdump())
+    assert migrate(database) == newest_version()
+    assert list(database.writer.iterdump()) == before
+    database.close()
+
+
+def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = opened(tmp_path)
+    broken = [*steps(), (newest_version() + 1, "CREATE TABLE half (id INT); CREATE TABLE half (id INT);")]
+    monkeypatch.setattr("relaydeck.store.migrate.steps", lambda: broken)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(database)
+    assert list(database.writer.iterdump()) == ["BEGIN TRANSACTION;", "COMMIT;"]
+    database.close()
+
+
+def test_a_newer_database_is_refused_with_a_message(tmp_path: Path) -> None:
+    database = opened(tmp_path)
+    migrate(database)
+    database.writer.execute("INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
+    with pytest.raises(OperatorError) as error:
+        migrate(database)
+    database.close()
+    assert str(error.value) == (
+        f"the database has schema version 9999, this program knows {newest_version()}\n"
+        "Run the newer Relaydeck that wrote it, or restore a backup made before the upgrade."
+    )
+
+
+@pytest.fixture
+def newer_home(home: Path) -> Path:
+    store = open_store(home, home / "relaydeck.db", home / "master.key")
+    store.database.writer.execute("INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
+    store.close()
+    return home
+
+
+def test_serve_refuses_a_newer_database_and_says_what_to_do(newer_home: Path) -> None:
+    done = run_command(newer_home, "serve", "--port", "1")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"relaydeck: the database has schema version 9999, this program knows {newest_version()}\n"
+        "Run the newer Relaydeck that wrote it, or restore a backup made before the upgrade.\n",
+    )
+
+
+def test_a_refused_newer_database_is_not_changed(newer_home: Path) -> None:
+    before = dumped(newer_home / "relaydeck.db")
+    with pytest.raises(OperatorError):
+        open_store(newer_home, newer_home / "relaydeck.db", newer_home / "master.key")
+    assert dumped(newer_home / "relaydeck.db") == before
+
+
+FIRST_START = """
+import sys
+from pathlib import Path
+from relaydeck.store.home import open_store
+from relaydeck.store.sealing import Place
+home = Path(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+store = open_store(home, home / "relaydeck.db", home / "master.key")
+with store.database.transaction() as transaction:
+    sealed = store.vault.seal(b"secret", Place("t", "r", "f"), transaction)
+print(sealed.hex(), store.database.read("SELECT count(*) FROM data_keys")[0][0])
+"""
+
+
+def test_five_first_starts_at_once_agree_on_one_master_key(home: Path) -> None:
+    starts = [
+        subprocess.Popen(
+            [sys.executable, "-c", FIRST_START, str(home)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=clean_environment(home),
+        )
+        for _ in range(5)
+    ]
+    for start in starts:
+        assert start.stdout.readline() == "ready\n"
+    for start in starts:
+        start.stdin.write("\n")
+        start.stdin.flush()
+    said = [start.communicate(timeout=60)[0].split() for start in starts]
+    assert [start.returncode for start in starts] == [0] * 5
+    assert {keys for _, keys in said} == {"1"}
+    assert {opens_in(home, bytes.fromhex(sealed)) for sealed, _ in said} == {b"secret"}
+
+
+def opens_in(home: Path, sealed: bytes) -> bytes:
+    from relaydeck.store.sealing import Place
+
+    store = open_store(home, home / "relaydeck.db", home / "master.key")
+    try:
+        return store.vault.open(sealed, Place("t", "r", "f"))
+    finally:
+        store.close()

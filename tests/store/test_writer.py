@@ -1,0 +1,168 @@
+"""Group commit: neighbours share a sync, not their failures."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from relaydeck.errors import ServerFailure, SignerExists
+from relaydeck.store.bell import Bell
+from relaydeck.store.database import Database, Transaction
+from relaydeck.store.migrate import migrate
+from relaydeck.store.writer import MOST_IN_A_GROUP, Writer
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = Database(tmp_path / "db", Bell(tmp_path / "bell"))
+    migrate(database)
+    yield database
+    database.close()
+
+
+def note(number: int) -> Callable[[Transaction], int]:
+    def work(transaction: Transaction) -> int:
+        transaction.execute(
+            "INSERT INTO removals (revision, resource, seq) VALUES (:r, 'x', :n)",
+            {"r": transaction.revision, "n": number},
+        )
+        return number
+
+    return work
+
+
+def noted(database: Database) -> list[int]:
+    return [row[0] for row in database.read("SELECT seq FROM removals ORDER BY rowid")]
+
+
+class Gate:
+    """Holds the writing thread, so that what comes meanwhile is one group."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._entered, self._opened = threading.Event(), threading.Event()
+        self.passed = asyncio.ensure_future(writer.write(self._hold))
+
+    def _hold(self, _: Transaction) -> None:
+        self._entered.set()
+        assert self._opened.wait(10)
+
+    async def entered(self) -> None:
+        assert await asyncio.to_thread(self._entered.wait, 10)
+
+    def open(self) -> None:
+        self._opened.set()
+
+
+async def gathered(gate: Gate, *writes: Coroutine[None, None, object]) -> list[object]:
+    await gate.entered()
+    tasks = [asyncio.ensure_future(write) for write in writes]
+    await asyncio.sleep(0)  # every write is queued
+    gate.open()
+    await gate.passed
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_write_gives_what_its_work_gave(database: Database) -> None:
+    writer = Writer(database)
+    assert await writer.write(note(5)) == 5
+    await writer.stop()
+
+
+async def test_a_write_is_in_the_database_when_it_returns(database: Database) -> None:
+    writer = Writer(database)
+    await writer.write(note(5))
+    assert noted(database) == [5]
+    await writer.stop()
+
+
+async def test_writes_that_wait_together_take_one_revision(database: Database) -> None:
+    writer = Writer(database)
+    revisions = await gathered(Gate(writer), *(writer.write(lambda t: t.revision) for _ in range(20)))
+    await writer.stop()
+    assert len(set(revisions)) == 1
+
+
+async def test_a_failing_write_does_not_undo_its_neighbours(database: Database) -> None:
+    def fails(transaction: Transaction) -> None:
+        note(666)(transaction)
+        raise SignerExists("taken")
+
+    writer = Writer(database)
+    outcomes = await gathered(
+        Gate(writer), writer.write(note(1)), writer.write(fails), writer.write(note(2))
+    )
+    await writer.stop()
+    assert [outcomes[0], type(outcomes[1]), outcomes[2], noted(database)] == [1, SignerExists, 2, [1, 2]]
+
+
+async def test_a_failing_commit_fails_every_write_of_its_group(database: Database) -> None:
+    """A deferred reference is looked at by COMMIT alone, so each write succeeds and their commit does not."""
+    database.writer.execute("CREATE TABLE later (r INT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
+    writer = Writer(database)
+    outcomes = await gathered(
+        Gate(writer),
+        writer.write(note(1)),
+        writer.write(lambda t: t.execute("INSERT INTO later VALUES ('nowhere')")),
+        writer.write(note(2)),
+    )
+    await writer.stop()
+    assert [type(outcome) for outcome in outcomes] == [ServerFailure] * 3
+    assert noted(database) == []
+
+
+async def test_the_group_after_a_failed_commit_is_committed(database: Database) -> None:
+    database.writer.execute("CREATE TABLE later (r INT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
+    writer = Writer(database)
+    with pytest.raises(ServerFailure):
+        await writer.write(lambda t: t.execute("INSERT INTO later VALUES ('nowhere')"))
+    await writer.write(note(3))
+    await writer.stop()
+    assert noted(database) == [3]
+
+
+async def test_a_store_that_fails_inside_a_write_fails_its_group(database: Database) -> None:
+    writer = Writer(database)
+    outcomes = await gathered(
+        Gate(writer), writer.write(note(1)), writer.write(lambda t: t.execute("INSERT INTO nowhere VALUES (1)"))
+    )
+    await writer.stop()
+    assert [type(outcome) for outcome in outcomes] == [ServerFailure] * 2
+    assert noted(database) == []
+
+
+async def test_more_writes_than_a_group_holds_are_all_made(database: Database) -> None:
+    writer = Writer(database)
+    amount = MOST_IN_A_GROUP * 2 + 1
+    outcomes = await gathered(Gate(writer), *(writer.write(note(n)) for n in range(amount)))
+    await writer.stop()
+    assert outcomes == noted(database) == list(range(amount))
+
+
+async def test_stop_finishes_what_waits(database: Database) -> None:
+    writer = Writer(database)
+    gate = Gate(writer)
+    await gate.entered()
+    writes = [asyncio.ensure_future(writer.write(note(n))) for n in range(MOST_IN_A_GROUP + 10)]
+    await asyncio.sleep(0)
+    stopping = asyncio.ensure_future(writer.stop())
+    await asyncio.sleep(0)
+    gate.open()
+    await stopping
+    assert await asyncio.gather(*writes) == noted(database)
+
+
+async def test_a_client_that_leaves_does_not_take_its_write_along(database: Database) -> None:
+    writer = Writer(database)
+    gate = Gate(writer)
+    await gate.entered()
+    left = asyncio.ensure_future(writer.write(note(1)))
+    await asyncio.sleep(0)
+    left.cancel()
+    stays = asyncio.ensure_future(writer.write(note(2)))
+    await asyncio.sleep(0)
+    gate.open()
+    assert await stays == 2
+    await writer.stop()
+    assert noted(database) == [1, 2]
