@@ -64,7 +64,7 @@ class Worker:
         self._follower = Follower(database, [tokens, self._signers, self._relayers], self._forget)
         self._signer_pages = Pages(self._signers, self._follower, settings.max_per_page)
         self._relayer_pages = Pages(self._relayers, self._follower, settings.max_per_page)
-        self._estimator = Estimator(_fee_options(settings))
+        self._estimator = Estimator(fee_options(settings))
         operations = Operations(
             signers=self._signer_pages,
             relayers=self._relayer_pages,
@@ -253,8 +253,15 @@ def _limit_policy(settings: Settings) -> tuple[bytes, bytes]:
     return (b"ratelimit-policy", b'"default";q=%d;w=%d' % (settings.rate_limit_burst, window))
 
 
-def _fee_options(settings: Settings) -> FeeOptions:
-    return FeeOptions()
+def fee_options(settings: Settings) -> FeeOptions:
+    return FeeOptions(
+        priority_percentile=settings.priority_fee_percentile,
+        history_blocks=settings.priority_fee_blocks,
+        deadline=settings.rpc_deadline_seconds,
+        try_timeout=settings.rpc_try_timeout_seconds,
+        pause_max=settings.rpc_probe_seconds,
+        connections_per_url=settings.rpc_connections,
+    )
 
 
 def _calm_garbage_collection() -> None:

@@ -41,6 +41,16 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _percentile(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise ValueError("a number from 0 to 100")
+    return value
+
+
 def _path(text: str) -> Path:
     if not text:
         raise ValueError("a path")
@@ -126,6 +136,20 @@ class Settings:
         "Which config fields a signer answers with: `shown` (address, key_name, mount_point, namespace) or "
         "`non_secret` (every field that is no secret).",
     )
+    rpc_deadline_seconds: float = _setting(
+        _seconds, 5.0, "How long a fee estimate may wait for nodes in all, over every URL it is tried on."
+    )
+    rpc_try_timeout_seconds: float = _setting(
+        _seconds, 2.0, "How long one node may take before the next one is asked too."
+    )
+    rpc_probe_seconds: float = _setting(
+        _seconds, 30.0, "Longest pause before a node that failed is tried again."
+    )
+    rpc_connections: int = _setting(_count, 64, "Most connections to one node, kept alive between estimates.")
+    priority_fee_percentile: float = _setting(
+        _percentile, 50.0, "Which tip of a block counts for `eip1559_pricing`: its percentile, weighted by gas."
+    )
+    priority_fee_blocks: int = _setting(_count, 10, "How many of the latest blocks the median of those tips is taken over.")
     trusted_proxies: tuple[AddressRange, ...] = _setting(
         _address_ranges,
         (),

@@ -138,6 +138,21 @@ def export(home: Home = None) -> None:
     export_state()
 
 
+@cli.command(epilog="Example:  relaydeck estimate sepolia-1 0x02f8… --token USDC")
+def estimate(
+    relayer: Annotated[str, typer.Argument(help="The relayer's id.")],
+    transaction: Annotated[str, typer.Argument(help="The encoded transaction, 0x-hex; - reads standard input.")],
+    token: Annotated[str, typer.Option(help="Fee token: symbol or address. Default: the native coin.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    home: Home = None,
+) -> None:
+    """Compute a fee estimate here, without a running service, and print every step of it."""
+    _use(home)
+    from relaydeck.cli.estimate import explain
+
+    explain(relayer, transaction, token, as_json)
+
+
 @cli.command()
 def doctor(home: Home = None) -> None:
     """Check home, permissions, database, keys, clock and every RPC URL; say what is wrong and what to do."""

@@ -158,5 +158,5 @@ def _notification_change(update: NotificationUpdate) -> NotificationChange:
 
 
 def _success(view: msgspec.Struct, notes: list[str]) -> bytes:
-    logs = [LogEntry(note) for note in notes]
+    logs = [LogEntry(message=note) for note in notes]
     return msgspec.json.encode(Success(data=msgspec.Raw(msgspec.json.encode(view)), metadata=Metadata(logs=logs)))

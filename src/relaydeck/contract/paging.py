@@ -49,9 +49,9 @@ def _digits(name: str, value: str) -> str:
 def encode_page(listing: Listing, page: Page) -> bytes:
     """The whole body of a list response; the page's items must be filled."""
     start, stop = page.bounds(listing.total)
-    logs = [LogEntry(note) for note in listing.notes(start, stop)]
+    logs = [LogEntry(message=note) for note in listing.notes(start, stop)]
     if page.coerced:
-        logs.append(LogEntry(f"per_page was reduced to the largest allowed, {page.per_page}"))
+        logs.append(LogEntry(message=f"per_page was reduced to the largest allowed, {page.per_page}"))
     success = Success(
         data=msgspec.Raw(b"[" + b",".join(listing.items(start, stop)) + b"]"),
         metadata=Metadata(logs=logs),

@@ -83,9 +83,9 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # Responses.
 
 
-class LogEntry(msgspec.Struct, frozen=True):
-    message: str
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     level: Literal["log"] = "log"
+    message: str
 
 
 class Metadata(msgspec.Struct, frozen=True):
