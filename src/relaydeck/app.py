@@ -16,7 +16,8 @@ from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.views import relayer_encoder, signer_encoder
 from relaydeck.contract.wire import Failure
 from relaydeck.errors import OperatorError
-from relaydeck.fees.estimator import Estimator, FeeOptions
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.options import FeeOptions
 from relaydeck.http.body import BodyReader, Receive
 from relaydeck.http.clients import ClientAddress
 from relaydeck.http.front import Front, Route, Send, failure_encoder
@@ -46,7 +47,7 @@ class Worker:
     def __init__(self, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._log = log
         self._metrics = metrics
-        self._records = RequestRecords(log, metrics, asyncio.get_running_loop())
+        self._records = _records(settings, log, metrics)
         self._store = open_home(settings)
         database, vault = self._store
         self._writer = Writer(database)
@@ -80,7 +81,6 @@ class Worker:
             limiter=_limiter(settings),
             limit_policy=_limit_policy(settings),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
-            clients=ClientAddress(settings.trusted_proxies),
             records=self._records,
             log=log,
             encode_failure=failure_encoder(Failure),
@@ -147,7 +147,7 @@ class OperationsWorker:
     def __init__(self, service_pid: int, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._service = service_pid
         self._store = open_home(settings)
-        self._records = RequestRecords(log, metrics, asyncio.get_running_loop())
+        self._records = _records(settings, log, metrics)
         self.front = Front(
             find_route=Router(open_routes(metrics, lambda: store_problem(self._store))).find,
             catch_up=lambda: None,
@@ -155,7 +155,6 @@ class OperationsWorker:
             limiter=None,
             limit_policy=(b"", b""),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
-            clients=ClientAddress(settings.trusted_proxies),
             records=self._records,
             log=log,
             encode_failure=failure_encoder(Failure),
@@ -165,7 +164,7 @@ class OperationsWorker:
 
     async def _end_with_the_service(self) -> None:
         """This worker's parent is a server of its own; the service is that one's parent."""
-        while _is_alive(self._service):
+        while _is_alive(self._service):  # noqa: ASYNC110 - the end of another process sets no event here
             await asyncio.sleep(_LOOK_SECONDS)
         os.kill(os.getppid(), signal.SIGTERM)
 
@@ -239,6 +238,10 @@ def _is_alive(pid: int) -> bool:
 def open_routes(metrics: Metrics, problem: Any) -> dict[str, dict[str, Route]]:
     """What needs no credential."""
     return OperationsRoutes(metrics, problem).routes() | DescriptionRoutes().routes()
+
+
+def _records(settings: Settings, log: Log, metrics: Metrics) -> RequestRecords:
+    return RequestRecords(log, metrics, ClientAddress(settings.trusted_proxies), asyncio.get_running_loop())
 
 
 def _limiter(settings: Settings) -> RateLimiter | None:

@@ -11,20 +11,18 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 LEVELS = ("debug", "info", "warning", "error")
 _GATHER_SECONDS = 0.05
 _MOST_BEHIND_BYTES = 8 * 1024 * 1024
 
-# moment, route, status, nanoseconds taken, request id, token name as JSON, client address, reason
-Record = tuple[float, str, int, int, bytes, str, str, str]
 Field = str | int | float | bool | None
 
 
 class Log:
     def __init__(self, *, as_json: bool, level: str = "info", descriptor: int = 2) -> None:
-        self._as_json = as_json
+        self.as_json = as_json
         self._least = LEVELS.index(level)
         self._descriptor = descriptor
         self._lines: list[str] = []
@@ -51,24 +49,20 @@ class Log:
             self._thread.join(timeout=2)
             self._thread = None
 
-    def requests(self, records: Iterable[Record]) -> None:
-        """The one line of each request. A record's token is a JSON string; the rest needs no escaping."""
-        if self._least > LEVELS.index("info"):
-            return
-        line = _json_line if self._as_json else _text_line
-        stamp = self._stamp
-        self._add("".join([line(stamp(record[0]), *record[1:]) for record in records]))
+    def logs(self, level: str) -> bool:
+        return LEVELS.index(level) >= self._least
 
     def event(self, level: str, event: str, **fields: Field) -> None:
-        if LEVELS.index(level) < self._least:
+        if not self.logs(level):
             return
-        if self._as_json:
-            line = json.dumps({"time": self._stamp(time.time()), "level": level, "event": event, **fields})
+        if self.as_json:
+            line = json.dumps({"time": self.stamp(time.time()), "level": level, "event": event, **fields})
         else:
-            line = " ".join([self._stamp(time.time()), level, event, *(f"{name}={value}" for name, value in fields.items())])
-        self._add(line + "\n")
+            told = "".join(f" {name}={value}" for name, value in fields.items())
+            line = f"{self.stamp(time.time())} {level} {event}{told}"
+        self.add(line + "\n")
 
-    def _stamp(self, moment: float) -> str:
+    def stamp(self, moment: float) -> str:
         millisecond = int(moment * 1000)
         if millisecond != self._millisecond:
             self._millisecond = millisecond
@@ -77,13 +71,14 @@ class Log:
             self._stamped = f"{day_and_time}.{millisecond - second * 1000:03d}Z"
         return self._stamped
 
-    def _add(self, line: str) -> None:
+    def add(self, text: str) -> None:
+        """Whole lines, already formatted."""
         if self._gathering is None:
-            self._write(line.encode())
+            self._write(text.encode())
             return
         if not self._lines:
             self._gathering.call_later(_GATHER_SECONDS, self._flush)
-        self._lines.append(line)
+        self._lines.append(text)
 
     def _flush(self) -> None:
         if not self._lines:
@@ -107,24 +102,3 @@ class Log:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:
             return  # a log that cannot be written must not stop the service
-
-
-def _json_line(
-    stamp: str, route: str, status: int, taken: int, request_id: bytes, token: str, client: str, reason: str
-) -> str:
-    told = f',"reason":"{reason}"' if reason else ""
-    return (
-        f'{{"time":"{stamp}","level":"info","event":"request","request_id":"{request_id.decode()}",'
-        f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
-        f'"client":"{client}"{told}}}\n'
-    )
-
-
-def _text_line(
-    stamp: str, route: str, status: int, taken: int, request_id: bytes, token: str, client: str, reason: str
-) -> str:
-    told = f" reason={reason!r}" if reason else ""
-    return (
-        f"{stamp} info request {route} {status} {taken // 1000}us"
-        f" token={token} client={client} id={request_id.decode()}{told}\n"
-    )

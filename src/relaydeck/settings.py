@@ -95,9 +95,7 @@ class Settings:
     home: Path = _setting(
         _path, Path(".relaydeck"), "Folder that holds all state: the database and the master key file."
     )
-    database_url: str = _setting(
-        _database_url, "", "Where the data lives.", "sqlite:///<home>/relaydeck.db"
-    )
+    database_url: str = _setting(_database_url, "", "Where the data lives.", "sqlite:///<home>/relaydeck.db")
     master_key_file: Path | None = _setting(
         _path, None, "File with the master key that seals every secret at rest.", "<home>/master.key"
     )
@@ -109,7 +107,9 @@ class Settings:
         "none",
     )
     bootstrap_token_kind: str = _setting(
-        _one_of("api", "readonly", "admin"), "api", "What the bootstrap token may do: `api`, `readonly` or `admin`."
+        _one_of("api", "readonly", "admin"),
+        "api",
+        "What the bootstrap token may do: `api`, `readonly` or `admin`.",
     )
     rate_limit_per_second: int = _setting(
         _count_or_zero,
@@ -125,7 +125,9 @@ class Settings:
         _seconds, 10.0, "How long a client may take to send its request body before it is refused."
     )
     header_timeout_seconds: float = _setting(
-        _seconds, 10.0, "How long a client may take to send its request headers before its connection is closed."
+        _seconds,
+        10.0,
+        "How long a client may take to send its request headers before its connection is closed.",
     )
     stop_timeout_seconds: float = _setting(
         _seconds, 30.0, "How long requests in flight may take to finish once the service is told to stop."
@@ -142,14 +144,16 @@ class Settings:
     rpc_try_timeout_seconds: float = _setting(
         _seconds, 2.0, "How long one node may take before the next one is asked too."
     )
-    rpc_probe_seconds: float = _setting(
-        _seconds, 30.0, "Longest pause before a node that failed is tried again."
-    )
+    rpc_probe_seconds: float = _setting(_seconds, 30.0, "Longest pause before a node that failed is tried again.")
     rpc_connections: int = _setting(_count, 64, "Most connections to one node, kept alive between estimates.")
     priority_fee_percentile: float = _setting(
-        _percentile, 50.0, "Which tip of a block counts for `eip1559_pricing`: its percentile, weighted by gas."
+        _percentile,
+        50.0,
+        "Which tip of a block counts for `eip1559_pricing`: its percentile, weighted by gas.",
     )
-    priority_fee_blocks: int = _setting(_count, 10, "How many of the latest blocks the median of those tips is taken over.")
+    priority_fee_blocks: int = _setting(
+        _count, 10, "How many of the latest blocks the median of those tips is taken over."
+    )
     trusted_proxies: tuple[AddressRange, ...] = _setting(
         _address_ranges,
         (),
@@ -167,7 +171,9 @@ class Settings:
         _one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, else json."
     )
     log_level: str = _setting(
-        _one_of("debug", "info", "warning", "error"), "info", "Least level that is logged; requests are `info`."
+        _one_of("debug", "info", "warning", "error"),
+        "info",
+        "Least level that is logged; requests are `info`.",
     )
 
     @property

@@ -12,6 +12,6 @@ def map_cells(path: Path, count: int) -> "memoryview[int]":
         size = max(count * 8, os.fstat(descriptor).st_size)
         # Allocated for real: touching a hole of a file on a full disk would end the process with SIGBUS.
         os.posix_fallocate(descriptor, 0, size)
-        return memoryview(mmap.mmap(descriptor, size)).cast("Q")  # type: ignore[return-value]
+        return memoryview(mmap.mmap(descriptor, size)).cast("Q")
     finally:
         os.close(descriptor)

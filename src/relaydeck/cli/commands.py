@@ -92,9 +92,7 @@ def token_list(
 
 
 @token.command("revoke", epilog="Example:  relaydeck token revoke ci")
-def token_revoke(
-    name: Annotated[str, typer.Argument(help="The token's name.")], home: Home = None
-) -> None:
+def token_revoke(name: Annotated[str, typer.Argument(help="The token's name.")], home: Home = None) -> None:
     """Revoke a token; it is refused from the next request on."""
     _use(home)
     from relaydeck.cli.tokens import revoke
@@ -118,7 +116,8 @@ def apply(
     file: Annotated[str, typer.Argument(help="A TOML file, or - for standard input.")],
     plan: Annotated[bool, typer.Option("--plan", help="Print what would change, and change nothing.")] = False,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Also remove what an earlier apply created and the file no longer names.")
+        bool,
+        typer.Option("--prune", help="Also remove what an earlier apply created and the file no longer names."),
     ] = False,
     home: Home = None,
 ) -> None:

@@ -28,8 +28,7 @@ _LATEST = 4_102_444_800  # 2100
 _CLOCK_SLACK_SECONDS = 120
 _FEW_BYTES, _TOO_FEW_BYTES = 1_000_000_000, 50_000_000
 _URLS = {
-    "network": "SELECT name, chain_id, sealed_rpc_urls FROM networks"
-    " WHERE sealed_rpc_urls IS NOT NULL ORDER BY seq",
+    "network": "SELECT name, chain_id, sealed_rpc_urls FROM networks WHERE sealed_rpc_urls IS NOT NULL ORDER BY seq",
     "relayer": "SELECT relayers.id, chain_id, relayers.sealed_rpc_urls FROM relayers"
     " JOIN networks ON networks.name = relayers.network"
     " WHERE relayers.sealed_rpc_urls IS NOT NULL ORDER BY relayers.seq",
@@ -85,9 +84,7 @@ def _permissions(settings: Settings) -> Iterator[Finding]:
         yield Finding("warn", "permissions", f"others can reach {path}; run: chmod {mode:o} {path}")
     for path, _ in expected:
         if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-            yield Finding(
-                "FAIL", "permissions", f"{path} cannot be read and written by this user; correct its owner"
-            )
+            yield Finding("FAIL", "permissions", f"{path} cannot be read and written by this user; correct its owner")
     if not loose:
         yield Finding("ok", "permissions", "home, master key and database are this user's alone")
 
@@ -113,18 +110,14 @@ def _clock(settings: Settings, now: float) -> Finding:
     written = max((path.stat().st_mtime for path in settings.home.iterdir()), default=0.0)
     if written > now + _CLOCK_SLACK_SECONDS:
         behind = round(written - now)
-        return Finding(
-            "warn", "clock", f"it shows {shown}, {behind} s before a file in home was written; set it"
-        )
+        return Finding("warn", "clock", f"it shows {shown}, {behind} s before a file in home was written; set it")
     return Finding("ok", "clock", shown)
 
 
 def _database(settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
     path = settings.sqlite_path
     if not path.is_file():
-        yield Finding(
-            "FAIL", "database", f"{path} does not exist; run 'relaydeck serve' to make it, or restore it"
-        )
+        yield Finding("FAIL", "database", f"{path} does not exist; run 'relaydeck serve' to make it, or restore it")
         return
     try:
         # Read-only: a check neither makes a database nor migrates one.
@@ -134,9 +127,7 @@ def _database(settings: Settings, surroundings: Surroundings) -> Iterator[Findin
         yield Finding("FAIL", "database", f"{path} cannot be read ({error}); restore it from a backup")
 
 
-def _inside(
-    connection: sqlite3.Connection, settings: Settings, surroundings: Surroundings
-) -> Iterator[Finding]:
+def _inside(connection: sqlite3.Connection, settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
     problems = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
     if problems:
         yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
@@ -157,15 +148,11 @@ def _inside(
 def _schema(version: int) -> Finding:
     newest = newest_version()
     if version > newest:
-        return Finding(
-            "FAIL", "schema", f"version {version}, this program knows {newest}; run the newer Relaydeck"
-        )
+        return Finding("FAIL", "schema", f"version {version}, this program knows {newest}; run the newer Relaydeck")
     if version == 0:
         return Finding("FAIL", "schema", "the database is empty; run 'relaydeck serve' to prepare it")
     if version < newest:
-        return Finding(
-            "warn", "schema", f"version {version}; the next 'relaydeck serve' brings it to {newest}"
-        )
+        return Finding("warn", "schema", f"version {version}; the next 'relaydeck serve' brings it to {newest}")
     return Finding("ok", "schema", f"version {version}")
 
 
@@ -175,17 +162,13 @@ def _keyring(connection: sqlite3.Connection, settings: Settings) -> tuple[Keyrin
         keyring = open_keyring(read_master_key(settings.master_key_path), rows)
     except OperatorError as error:
         return None, Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
-    return keyring, Finding(
-        "ok", "master key", f"{settings.master_key_path} opens {_counted(len(rows), 'data key')}"
-    )
+    return keyring, Finding("ok", "master key", f"{settings.master_key_path} opens {_counted(len(rows), 'data key')}")
 
 
 def _sealed_values(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[Finding]:
     opened = damaged = 0
     for column in SEALED_COLUMNS:
-        sql = (
-            f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"  # noqa: S608
-        )
+        sql = f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"
         for record, sealed in connection.execute(sql):
             try:
                 keyring.open(sealed, column.place(record))
@@ -203,9 +186,7 @@ def _tokens(connection: sqlite3.Connection, now: float) -> Finding:
         (now,),
     ).fetchone()
     if not live:
-        return Finding(
-            "warn", "tokens", "no live token: nobody can log in; run 'relaydeck token create NAME'"
-        )
+        return Finding("warn", "tokens", "no live token: nobody can log in; run 'relaydeck token create NAME'")
     return Finding("ok", "tokens", f"{live} live")
 
 
@@ -215,11 +196,7 @@ def _nodes(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[Finding
         users.setdefault(node, user)  # asked once, however many relayers share it
     for (node, user), problem in zip(users.items(), examine_nodes(list(users)), strict=True):
         subject = f"node {node.shown} of the {user}"
-        yield (
-            Finding("FAIL", subject, problem)
-            if problem
-            else Finding("ok", subject, f"chain id {node.chain_id}")
-        )
+        yield (Finding("FAIL", subject, problem) if problem else Finding("ok", subject, f"chain id {node.chain_id}"))
 
 
 def _configured_nodes(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[tuple[Node, str]]:
@@ -227,9 +204,7 @@ def _configured_nodes(connection: sqlite3.Connection, keyring: Keyring) -> Itera
     for kind, sql in _URLS.items():
         for record, chain_id, sealed in connection.execute(sql):
             try:
-                urls = msgspec.json.decode(
-                    keyring.open(sealed, _PLACES[kind](record)), type=tuple[RpcUrl, ...]
-                )
+                urls = msgspec.json.decode(keyring.open(sealed, _PLACES[kind](record)), type=tuple[RpcUrl, ...])
             except Damaged:
                 continue
             yield from ((Node(url.url, chain_id), f"{kind} {record!r}") for url in urls)

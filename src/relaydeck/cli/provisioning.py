@@ -35,9 +35,7 @@ def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
     declared = read_file(content, Resolver(os.environ, folder))
     with closing(open_home(read_settings())) as store:
         provisioner = Provisioner(store, declared, file_name=name, prune=prune)
-        plan = (
-            provisioner.plan() if plan_only else provisioner.make_so(now=int(time.time()), progress=_progress)
-        )
+        plan = provisioner.plan() if plan_only else provisioner.make_so(now=int(time.time()), progress=_progress)
     for note in plan.notes:
         sys.stderr.write(f"note: {note}\n")
     if plan_only:

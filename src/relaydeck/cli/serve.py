@@ -56,7 +56,13 @@ def run(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path
 
 
 def _serve(
-    settings: Settings, log: Log, host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path | None
+    settings: Settings,
+    log: Log,
+    host: str,
+    port: int,
+    workers: int,
+    tls_cert: Path | None,
+    tls_key: Path | None,
 ) -> None:
     metrics_path = _fresh_metrics(settings)
     server = Granian(
@@ -130,7 +136,9 @@ def _server_logging(log: Log) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "handlers": {"log": {"()": Handler}},
-        "loggers": {name: {"handlers": ["log"], "level": "WARNING", "propagate": False} for name in ("_granian", "granian")},
+        "loggers": {
+            name: {"handlers": ["log"], "level": "WARNING", "propagate": False} for name in ("_granian", "granian")
+        },
     }
 
 
@@ -157,7 +165,8 @@ def _require_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise OperatorError(
-                f"cannot listen on {_in_url(host)}:{port}: {error.strerror}", "Choose another --host or --port."
+                f"cannot listen on {_in_url(host)}:{port}: {error.strerror}",
+                "Choose another --host or --port.",
             ) from None
 
 

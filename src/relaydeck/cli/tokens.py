@@ -6,12 +6,12 @@ import sys
 import time
 from contextlib import closing
 
-from relaydeck.store.home import open_home
 from relaydeck.errors import OperatorError
 from relaydeck.http.tokens import KINDS, Token, add, all_tokens, new_token
 from relaydeck.http.tokens import revoke as revoke_token
 from relaydeck.identifiers import identifier_problem
 from relaydeck.settings import read_settings
+from relaydeck.store.home import open_home
 
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -48,8 +48,16 @@ def show(as_json: bool) -> None:
     with closing(open_home(read_settings())) as store:
         tokens = all_tokens(store.database)
     if as_json:
-        rows = [{"name": t.name, "kind": t.kind, "state": _state(t), "created": _day(t.created_at),
-                 "expires": _day(t.expires_at)} for t in tokens]
+        rows = [
+            {
+                "name": t.name,
+                "kind": t.kind,
+                "state": _state(t),
+                "created": _day(t.created_at),
+                "expires": _day(t.expires_at),
+            }
+            for t in tokens
+        ]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return
     from rich.console import Console

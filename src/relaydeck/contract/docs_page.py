@@ -50,9 +50,7 @@ def page(document: Json) -> str:
 def _policy(style: str) -> str:
     """Nothing may be loaded or run but the one style sheet in the page, known by its digest."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _header(info: Json) -> str:
@@ -198,16 +196,12 @@ def _without_choice(schema: Json) -> Json:
 
 def _folded_choice(kind: str, choice: Json, schemas: dict[str, Json]) -> str:
     config = schemas[_name(choice["properties"]["config"])]
-    return (
-        f"<details><summary><code>config</code> of <code>{kind}</code></summary>{_fields(config)}</details>"
-    )
+    return f"<details><summary><code>config</code> of <code>{kind}</code></summary>{_fields(config)}</details>"
 
 
 def _answered(operation: Json, schemas: dict[str, Json]) -> str:
     """The fields of what a success brings, folded away: its envelope is the same everywhere."""
-    schema = (
-        next(iter(operation["responses"].values()))["content"].get("application/json", {}).get("schema", {})
-    )
+    schema = next(iter(operation["responses"].values()))["content"].get("application/json", {}).get("schema", {})
     if "$ref" not in schema:
         return ""
     inner = schemas[_name(schema)]["properties"].get("data", schema)
@@ -263,8 +257,7 @@ def _answer(status: str, response: Json) -> str:
     headers = "".join(
         f"<li><code>{name}</code> {_inline(header['description'])}</li>"
         for name, header in response["headers"].items()
-        if name
-        not in ("X-Request-Id", "Relaydeck-Reason")  # on every answer, on every refusal: told once, above
+        if name not in ("X-Request-Id", "Relaydeck-Reason")  # on every answer, on every refusal: told once, above
     )
     return _row(status, kind, response, f"<ul>{headers}</ul>" if headers else "")
 

@@ -153,9 +153,7 @@ def _relayer_rpc() -> Json:
         "responses": _limited(
             {
                 "200": answered,
-                **_refusals(
-                    BadRequest, Unauthorized, RelayerNotFound, BodyTooLarge, TooManyRequests, ServerFailure
-                ),
+                **_refusals(BadRequest, Unauthorized, RelayerNotFound, BodyTooLarge, TooManyRequests, ServerFailure),
             }
         ),
     }
@@ -273,15 +271,9 @@ def _service_paths() -> Json:
     return {
         "/healthz": _ours("healthz", "Is the process alive?", _text("It is.")),
         "/readyz": _ours("readyz", "Can it serve?", _text("It can: the store answers."), {"503": failing}),
-        "/metrics": _ours(
-            "metrics", "What has it counted?", _text("Counters in the Prometheus text format.")
-        ),
-        "/openapi.json": _ours(
-            "openapi", "This document", _given("application/json", "OpenAPI 3.1.", "object")
-        ),
-        "/docs": _ours(
-            "docs", "This document, for people", _given("text/html", "One page, complete in itself.")
-        ),
+        "/metrics": _ours("metrics", "What has it counted?", _text("Counters in the Prometheus text format.")),
+        "/openapi.json": _ours("openapi", "This document", _given("application/json", "OpenAPI 3.1.", "object")),
+        "/docs": _ours("docs", "This document, for people", _given("text/html", "One page, complete in itself.")),
     }
 
 

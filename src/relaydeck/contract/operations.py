@@ -75,7 +75,9 @@ class Pages:
 class RunsRpc(Protocol):
     """Runs one JSON-RPC method through a relayer. Raises RelayerNotFound."""
 
-    async def __call__(self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None) -> RpcResponse: ...
+    async def __call__(
+        self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None
+    ) -> RpcResponse: ...
 
 
 class Operations:

@@ -6,7 +6,8 @@ from relaydeck.contract.decoding import reason_of
 from relaydeck.contract.wire import FeeEstimateResult, RpcErrorView, RpcResponse
 from relaydeck.errors import ServerFailure
 from relaydeck.fees.errors import InvalidParams, RpcFailure
-from relaydeck.fees.estimator import Estimator, FeeEstimateParams
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeEstimateParams
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.sealing import Damaged
 
@@ -19,9 +20,7 @@ class RelayerRpc:
         self._directory = directory
         self._estimator = estimator
 
-    async def __call__(
-        self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None
-    ) -> RpcResponse:
+    async def __call__(self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None) -> RpcResponse:
         try:
             relayer, network = self._directory.find(relayer_id)
         except Damaged as damage:
@@ -31,12 +30,8 @@ class RelayerRpc:
         try:
             estimate = await self._estimator.estimate(relayer, network, _params(params))
         except RpcFailure as failure:
-            return RpcResponse(
-                id=answer_id, error=RpcErrorView(failure.code, failure.message, failure.description)
-            )
-        result = FeeEstimateResult(
-            conversion_rate=estimate.conversion_rate, estimated_fee=estimate.estimated_fee
-        )
+            return RpcResponse(id=answer_id, error=RpcErrorView(failure.code, failure.message, failure.description))
+        result = FeeEstimateResult(conversion_rate=estimate.conversion_rate, estimated_fee=estimate.estimated_fee)
         return RpcResponse(id=answer_id, result=result)
 
 

@@ -125,9 +125,7 @@ def _retyped(
 def _require_what_is_always_there(schema: Json, answer: type[msgspec.Struct]) -> None:
     """In an answer a field with a default is there all the same, unless its type says it may be unset."""
     fields = msgspec.structs.fields(answer)
-    schema["required"] = [
-        field.name for field in fields if UnsetType not in getattr(field.type, "__args__", ())
-    ]
+    schema["required"] = [field.name for field in fields if UnsetType not in getattr(field.type, "__args__", ())]
     for field in schema["properties"].values():
         field.pop("default", None)
 

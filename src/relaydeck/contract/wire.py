@@ -26,31 +26,31 @@ class _SignerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
     id: str | UnsetType = UNSET
 
 
-class PlainSignerRequest(_SignerRequest, tag="plain"):
+class PlainSignerRequest(_SignerRequest, frozen=True, tag="plain"):
     config: LocalConfig
 
 
-class ProviderAKmsSignerRequest(_SignerRequest, tag="provider_a_kms"):
+class ProviderAKmsSignerRequest(_SignerRequest, frozen=True, tag="provider_a_kms"):
     config: KmsConfig
 
 
-class ProviderCSignerRequest(_SignerRequest, tag="provider_c"):
+class ProviderCSignerRequest(_SignerRequest, frozen=True, tag="provider_c"):
     config: SecretStoreConfig
 
 
-class ProviderCTransitSignerRequest(_SignerRequest, tag="provider_c_transit"):
+class ProviderCTransitSignerRequest(_SignerRequest, frozen=True, tag="provider_c_transit"):
     config: TransitConfig
 
 
-class ProviderDSignerRequest(_SignerRequest, tag="provider_d"):
+class ProviderDSignerRequest(_SignerRequest, frozen=True, tag="provider_d"):
     config: KeyServiceConfig
 
 
-class ProviderESignerRequest(_SignerRequest, tag="provider_e"):
+class ProviderESignerRequest(_SignerRequest, frozen=True, tag="provider_e"):
     config: WalletServiceConfig
 
 
-class ProviderBKmsSignerRequest(_SignerRequest, tag="provider_b_kms"):
+class ProviderBKmsSignerRequest(_SignerRequest, frozen=True, tag="provider_b_kms"):
     config: SecondKmsConfig
 
 
@@ -68,7 +68,7 @@ SignerRequest = (
 class NotificationUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["webhook"] | UnsetType = UNSET
     url: str | UnsetType = UNSET
-    signing_key: Secret | None | UnsetType = UNSET
+    signing_key: Secret | UnsetType | None = UNSET
 
 
 class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -68,9 +68,7 @@ FIELDS: dict[str, dict[str, Words]] = {
     "ProviderDSignerRequest": _SIGNER_REQUEST,
     "ProviderESignerRequest": _SIGNER_REQUEST,
     "LocalConfig": {
-        "key": Words(
-            "The private key. Secret. One that is not 32 bytes of hex is stored, with a hint in the logs."
-        ),
+        "key": Words("The private key. Secret. One that is not 32 bytes of hex is stored, with a hint in the logs."),
     },
     "KmsConfig": {
         "key_id": Words("The provider's identifier of the key."),
@@ -109,9 +107,7 @@ FIELDS: dict[str, dict[str, Words]] = {
         "id": ruling("String, number, null or left out. The answer repeats it."),
     },
     "FeeEstimateParams": {
-        "fee_token": Words(
-            "What the fee is to be told in: the native symbol, or a fee token's symbol or address."
-        ),
+        "fee_token": Words("What the fee is to be told in: the native symbol, or a fee token's symbol or address."),
         "network": Words("Name of the network; it must be the relayer's."),
         "transaction": Words("The transaction as 0x-prefixed hex, signed or not."),
     },
@@ -166,9 +162,7 @@ FIELDS: dict[str, dict[str, Words]] = {
         "eip1559_pricing": Words("Price by base fee and priority fee; false: by the legacy gas price."),
         "gas_limit_estimation": Words("Ask the node for the gas limit; false: trust the transaction's own."),
         "gas_price_cap": Words("Highest gas price, in Wei (the unit is a ruling). Left out while unset."),
-        "min_balance": Words(
-            "Least balance, in Wei (the unit is a ruling). Nothing under `/api/v1` acts on it."
-        ),
+        "min_balance": Words("Least balance, in Wei (the unit is a ruling). Nothing under `/api/v1` acts on it."),
         "private_transactions": Words("Shown as configured. Nothing under `/api/v1` acts on it."),
         "whitelist_receivers": Words("Receivers that are allowed. Empty: any receiver."),
     },
@@ -189,9 +183,7 @@ FIELDS: dict[str, dict[str, Words]] = {
         "policies": Words("The policies in effect."),
     },
     "FeeEstimateResult": {
-        "conversion_rate": Words(
-            "Fee-token units for one native coin, as a plain decimal; `1` for the native one."
-        ),
+        "conversion_rate": Words("Fee-token units for one native coin, as a plain decimal; `1` for the native one."),
         "estimated_fee": Words("The fee in fee-token units, as a plain decimal, rounded up."),
         "method": Words("The method's name again."),
     },
@@ -202,9 +194,7 @@ FIELDS: dict[str, dict[str, Words]] = {
     },
     "RpcResponse": {
         "jsonrpc": Words("The protocol version."),
-        "id": Words(
-            "The request's id as a string, a number as the text that was sent; null when there was none."
-        ),
+        "id": Words("The request's id as a string, a number as the text that was sent; null when there was none."),
         "result": Words("What the method found. Present exactly when `error` is not."),
         "error": Words("Why there is no result. Present exactly when `result` is not."),
     },
@@ -215,9 +205,7 @@ WIDENED = ruling("Only with the setting `RELAYDECK_SIGNER_CONFIG=non_secret`.")
 
 TYPES: dict[str, Words] = {
     "SignerRequest": Words("A signer to create: one shape for each `type`."),
-    "NotificationUpdate": Words(
-        "What to change. Every field may be left out; an empty object changes nothing."
-    ),
+    "NotificationUpdate": Words("What to change. Every field may be left out; an empty object changes nothing."),
     "RpcRequest": Words("One JSON-RPC 2.0 request. Batches and further members are refused."),
     "RpcResponse": ruling("One JSON-RPC 2.0 response, with exactly one of `result` and `error`."),
     "RpcError": Words("Why a method failed."),
@@ -242,16 +230,13 @@ HEADERS: dict[str, Words] = {
         "128 characters of `A-Z a-z 0-9 . _ : / + = @ -`."
     ),
     "Relaydeck-Reason": ruling(
-        "What exactly was wrong: ASCII, at most 200 characters, in the service's words and field names, "
-        "never a value."
+        "What exactly was wrong: ASCII, at most 200 characters, in the service's words and field names, never a value."
     ),
     "RateLimit": ruling(
-        "Requests that remain (`r`) and seconds until the allowance is whole again (`t`). "
-        "Absent when no limit is set."
+        "Requests that remain (`r`) and seconds until the allowance is whole again (`t`). Absent when no limit is set."
     ),
     "RateLimit-Policy": ruling(
-        "Requests that may come at once (`q`) and the seconds to refill them (`w`). "
-        "Absent when no limit is set."
+        "Requests that may come at once (`q`) and the seconds to refill them (`w`). Absent when no limit is set."
     ),
     "Retry-After": ruling("Seconds until the next request is admitted."),
     "WWW-Authenticate": ruling("The scheme that is asked for."),

@@ -6,13 +6,15 @@ from ipaddress import ip_address
 
 from relaydeck.settings import AddressRange
 
+Peer = tuple[str, object] | None
+
 
 class ClientAddress:
     def __init__(self, trusted: Sequence[AddressRange]) -> None:
         self._trusted = tuple(trusted)
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
 
-    def address_of(self, peer: tuple[str, object] | None, forwarded: bytes) -> str:
+    def address_of(self, peer: Peer, forwarded: bytes | None) -> str:
         if peer is None:
             return "-"
         if forwarded and self._trusted and self._trusts(peer[0]):
@@ -24,7 +26,7 @@ class ClientAddress:
         client = peer
         for hop in reversed(forwarded.decode("latin-1").split(",")):
             try:
-                client = str(ip_address(hop.strip()))
+                client = _plain_address(hop.strip())
             except ValueError:
                 break  # whoever wrote this is not a proxy of ours
             if not self._trusts(client):
@@ -37,3 +39,9 @@ class ClientAddress:
         except ValueError:
             return False
         return any(found in trusted for trusted in self._trusted)
+
+
+def _plain_address(text: str) -> str:
+    if "%" in text:
+        raise ValueError  # a zone may hold any character, even one that ends a field of the log
+    return str(ip_address(text))

@@ -15,10 +15,9 @@ import msgspec
 
 from relaydeck.errors import RequestError, ServerFailure, TooManyRequests, Unauthorized
 from relaydeck.http.body import BodyReader, ClientGone, Receive, discard
-from relaydeck.http.clients import ClientAddress
-from relaydeck.http.records import RequestRecords
 from relaydeck.http.ratelimit import RateLimiter
-from relaydeck.http.tokens import Credential, TokenBook
+from relaydeck.http.records import RequestRecords
+from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
 
 Headers = list[tuple[bytes, bytes]]
@@ -59,7 +58,6 @@ class Front:
         limiter: RateLimiter | None,
         limit_policy: tuple[bytes, bytes],
         bodies: BodyReader,
-        clients: ClientAddress,
         records: RequestRecords,
         log: Log,
         encode_failure: Callable[[str], bytes],
@@ -72,7 +70,6 @@ class Front:
         self._limiter = limiter
         self._limit_policy = limit_policy
         self._bodies = bodies
-        self._clients = clients
         self._records = records
         self._log = log
         self._encode_failure = encode_failure
@@ -88,6 +85,7 @@ class Front:
         request_id = self._request_id(given(b"x-request-id"))
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread = UNMATCHED, _NOBODY, "", True
+        body: bytes | None
         try:
             route, argument = self._find_route(scope["method"], scope["path"], scope["raw_path"])
             if route.kinds is not None:
@@ -106,22 +104,33 @@ class Front:
                 assert route.answer is not None
                 status, body, content_type = await route.answer(argument, headers, content)
         except RequestError as error:
-            status, body, content_type, reason = error.status, self._encode_failure(error.message), JSON, error.reason
+            status, body, content_type, reason = (
+                error.status,
+                self._encode_failure(error.message),
+                JSON,
+                error.reason,
+            )
             extra += _error_headers(error)
             if status == 500:
                 self._log.event("error", "request failed", request_id=request_id.decode(), reason=reason)
         except ClientGone:
-            self._record(route.name, 400, started, request_id, token, scope["client"], given, "the client left")
-            return
+            status, body, reason = 400, None, "the client left"  # nobody to answer
         except Exception as error:
             self._report(error, request_id)
-            status, body, content_type, reason = 500, self._encode_failure(ServerFailure.message), JSON, "unexpected"
+            status, body, content_type, reason = (
+                500,
+                self._encode_failure(ServerFailure.message),
+                JSON,
+                "unexpected",
+            )
         if unread and (given(b"content-length", b"0") != b"0" or given(b"transfer-encoding")):
             await self._discard(receive)
-        extra.append(content_type)
-        await send({"type": "http.response.start", "status": status, "headers": extra})
-        await send({"type": "http.response.body", "body": body})
-        self._record(route.name, status, started, request_id, token, scope["client"], given, reason)
+        if body is not None:
+            extra.append(content_type)
+            await send({"type": "http.response.start", "status": status, "headers": extra})
+            await send({"type": "http.response.body", "body": body})
+        taken, peer, forwarded = self._nanoseconds() - started, scope["client"], given(b"x-forwarded-for")
+        self._records.add((self._now(), route.name, status, taken, request_id, token, peer, forwarded, reason))
 
     def _request_id(self, given: bytes | None) -> bytes:
         if given is not None and _REQUEST_ID.fullmatch(given):
@@ -140,21 +149,6 @@ class Front:
             await discard(receive)
         except ClientGone:
             return  # it may still be reading
-
-    def _record(
-        self,
-        route: str,
-        status: int,
-        started: int,
-        request_id: bytes,
-        token: str,
-        peer: tuple[str, object] | None,
-        given: Callable[..., bytes],
-        reason: str,
-    ) -> None:
-        client = self._clients.address_of(peer, given(b"x-forwarded-for"))
-        taken = self._nanoseconds() - started
-        self._records.add((self._now(), route, status, taken, request_id, token, client, reason))
 
     def _report(self, error: Exception, request_id: bytes) -> None:
         self._records.count_unexpected()

@@ -1,18 +1,26 @@
 """What each request leaves behind: gathered while requests are answered, logged and counted in batches."""
 
 import asyncio
+import json
 from collections import defaultdict
+from operator import itemgetter
 
+from relaydeck.http.clients import ClientAddress, Peer
 from relaydeck.http.metrics import Metrics
-from relaydeck.log import Log, Record
+from relaydeck.log import Log
 
 _GATHER_SECONDS = 0.05
 
+# moment, route, status, nanoseconds taken, request id, token name as JSON, peer, X-Forwarded-For, reason
+Record = tuple[float, str, int, int, bytes, str, Peer, bytes | None, str]
+_status, _taken = itemgetter(2), itemgetter(3)
+
 
 class RequestRecords:
-    def __init__(self, log: Log, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, log: Log, metrics: Metrics, clients: ClientAddress, loop: asyncio.AbstractEventLoop) -> None:
         self._log = log
         self._metrics = metrics
+        self._client = clients.address_of
         self._loop = loop
         self._gathered: list[Record] = []
 
@@ -27,8 +35,31 @@ class RequestRecords:
         for record in records:
             by_route[record[1]].append(record)
         for route, its_records in by_route.items():
-            self._metrics.requests(route, its_records)
-        self._log.requests(records)
+            self._metrics.requests(route, map(_status, its_records), map(_taken, its_records))
+        if records and self._log.logs("info"):
+            self._log.add("".join(self._json_lines(records) if self._log.as_json else self._text_lines(records)))
+
+    def _json_lines(self, records: list[Record]) -> list[str]:
+        # One expression per line: this runs once for every request there is.
+        stamp, client_of = self._log.stamp, self._client
+        return [
+            f'{{"time":"{stamp(moment)}","level":"info","event":"request","request_id":"{request_id.decode()}",'
+            f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
+            f'"client":"{client_of(peer, forwarded)}"{_reason_member(reason) if reason else ""}}}\n'
+            for moment, route, status, taken, request_id, token, peer, forwarded, reason in records
+        ]
+
+    def _text_lines(self, records: list[Record]) -> list[str]:
+        stamp, client_of = self._log.stamp, self._client
+        return [
+            f"{stamp(moment)} info request {route} {status} {taken // 1000}us token={token}"
+            f" client={client_of(peer, forwarded)} id={request_id.decode()}{f' ({reason})' if reason else ''}\n"
+            for moment, route, status, taken, request_id, token, peer, forwarded, reason in records
+        ]
 
     def count_unexpected(self) -> None:
         self._metrics.count("unexpected_failures")
+
+
+def _reason_member(reason: str) -> str:
+    return f',"reason":{json.dumps(reason)}'

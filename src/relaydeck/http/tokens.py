@@ -92,7 +92,7 @@ def revoke(transaction: Transaction, name: str, *, now: int) -> bool:
 
 
 def all_tokens(database: Database) -> list[Token]:
-    return [Token(*row) for row in database.read(f"SELECT {_COLUMNS} FROM tokens ORDER BY seq")]  # noqa: S608
+    return [Token(*row) for row in database.read(f"SELECT {_COLUMNS} FROM tokens ORDER BY seq")]
 
 
 class Credential:
@@ -142,7 +142,7 @@ class TokenBook:
 
     def follow(self, seen: int) -> None:
         rows = self._database.read(
-            f"SELECT {_COLUMNS} FROM tokens WHERE revision > ?",  # noqa: S608
+            f"SELECT {_COLUMNS} FROM tokens WHERE revision > ?",
             (seen,),
         )
         for token in (Token(*row) for row in rows):

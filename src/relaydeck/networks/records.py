@@ -19,8 +19,15 @@ def place(name: str) -> Place:
 
 def from_row(row: Row, vault: Vault) -> Network:
     """A network from `COLUMNS`. Raises Damaged when its sealed URLs do not open."""
-    urls = _urls_from_json(vault.open(row[4], place(row[0]))) if row[4] is not None else ()
-    return Network(*row[:4], rpc_urls=urls, fee_tokens=_tokens_from_json(row[5]))
+    name, network_type, chain_id, native_symbol, sealed, fee_tokens = row
+    return Network(
+        name=name,
+        network_type=network_type,
+        chain_id=chain_id,
+        native_symbol=native_symbol,
+        rpc_urls=() if sealed is None else _urls_from_json(vault.open(sealed, place(name))),
+        fee_tokens=_tokens_from_json(fee_tokens),
+    )
 
 
 def values(transaction: Transaction, vault: Vault, network: Network) -> dict[str, object]:
@@ -30,9 +37,7 @@ def values(transaction: Transaction, vault: Vault, network: Network) -> dict[str
         "network_type": network.network_type,
         "chain_id": network.chain_id,
         "native_symbol": network.native_symbol,
-        "sealed_rpc_urls": vault.seal(msgspec.json.encode(urls), place(network.name), transaction)
-        if urls
-        else None,
+        "sealed_rpc_urls": vault.seal(msgspec.json.encode(urls), place(network.name), transaction) if urls else None,
         "fee_tokens": msgspec.json.encode(network.fee_tokens).decode(),
         "revision": transaction.revision,
     }
@@ -40,7 +45,7 @@ def values(transaction: Transaction, vault: Vault, network: Network) -> dict[str
 
 def create(transaction: Transaction, vault: Vault, network: Network, *, origin: str, now: int) -> None:
     transaction.execute(
-        f"INSERT INTO networks ({COLUMNS}, origin, created_at, revision)"  # noqa: S608
+        f"INSERT INTO networks ({COLUMNS}, origin, created_at, revision)"
         " VALUES (:name, :network_type, :chain_id, :native_symbol, :sealed_rpc_urls, :fee_tokens,"
         " :origin, :now, :revision)",
         values(transaction, vault, network) | {"origin": origin, "now": now},

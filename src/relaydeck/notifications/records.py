@@ -82,9 +82,7 @@ def _store(transaction: Transaction, changed: Notification, sealed: bytes | None
     )
 
 
-def _sealed(
-    transaction: Transaction, vault: Vault, notification_id: str, signing_key: Secret | None
-) -> bytes | None:
+def _sealed(transaction: Transaction, vault: Vault, notification_id: str, signing_key: Secret | None) -> bytes | None:
     if signing_key is None or not signing_key.reveal():
         return None
     return vault.seal(signing_key.reveal().encode(), place(notification_id), transaction)

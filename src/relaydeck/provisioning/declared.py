@@ -38,9 +38,7 @@ class DeclaredNotification(NamedTuple):
     id: str
     type: str
     url: str
-    signing_key: (
-        Secret | Missing | None
-    )  # as in the update operation: None leaves it, an empty one removes it
+    signing_key: Secret | Missing | None  # as in the update operation: None leaves it, an empty one removes it
 
 
 class DeclaredRelayer(NamedTuple):

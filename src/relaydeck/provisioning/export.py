@@ -59,7 +59,7 @@ def _tables(store: Store) -> Iterator[str]:
 
 def _rows(store: Store, columns: str, table: str) -> Iterator[Row]:
     # Not fetched whole: there may be a million.
-    yield from store.database.reader.execute(f"SELECT {columns} FROM {table} ORDER BY seq")  # noqa: S608
+    yield from store.database.reader.execute(f"SELECT {columns} FROM {table} ORDER BY seq")
 
 
 def _network(network: Network) -> Iterator[str]:
@@ -122,9 +122,7 @@ def _relayer(row: Row, vault: Vault) -> str:
     if relayer.custom_rpc_urls:
         content["custom_rpc_urls"] = _urls(relayer.custom_rpc_urls, "relayers", relayer.id)
     policies = _policies(relayer)
-    return written_table("[[relayers]]", content) + (
-        written_table("[relayers.policies]", policies) if policies else ""
-    )
+    return written_table("[[relayers]]", content) + (written_table("[relayers.policies]", policies) if policies else "")
 
 
 def _policies(relayer: Relayer) -> Content:

@@ -99,7 +99,7 @@ def _change(record: Record, transaction: Transaction, vault: Vault) -> None:
 
 def _remove(step: Remove, transaction: Transaction) -> None:
     """Running servers follow the row in `removals`."""
-    sql = f"DELETE FROM {step.resource} WHERE {IDENTITY[step.resource]} = :name RETURNING seq"  # noqa: S608
+    sql = f"DELETE FROM {step.resource} WHERE {IDENTITY[step.resource]} = :name RETURNING seq"
     removed = transaction.one(sql, {"name": step.name})
     if removed is not None:
         transaction.execute(

@@ -17,7 +17,7 @@ class Mistake(NamedTuple):
         return f"{self.place}: {self.problem}" if self.place else self.problem
 
 
-class MistakenFile(OperatorError):  # noqa: N818 (named for what it is, as the rest of the tree)
+class MistakenFile(OperatorError):
     def __init__(self, name: str, mistakes: list[Mistake]) -> None:
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         super().__init__(

@@ -79,9 +79,7 @@ class _Planner:
             if record not in self._declared.places[resource] and not self._stored.exists(resource, record):
                 self._note(place, f"there is no such {resource[:-1]}, in this file or stored")
 
-    def _urls(
-        self, declared: tuple[DeclaredUrl, ...], stored: tuple[RpcUrl, ...] | None
-    ) -> tuple[RpcUrl, ...] | None:
+    def _urls(self, declared: tuple[DeclaredUrl, ...], stored: tuple[RpcUrl, ...] | None) -> tuple[RpcUrl, ...] | None:
         """The URLs as they are to be; None when one is missing and cannot be taken from the stored ones."""
         missing = [each.url for each in declared if isinstance(each.url, Missing)]
         if not missing:
@@ -105,9 +103,7 @@ class _Planner:
             urls,
             declared.fee_tokens,
         )
-        changes = (
-            network_changes(before, after) if isinstance(before, Network) else (FieldChange("rpc_urls"),)
-        )
+        changes = network_changes(before, after) if isinstance(before, Network) else (FieldChange("rpc_urls"),)
         if before is None:
             self.plan.steps.append(Create("networks", after.name, after))
         elif changes:
@@ -135,18 +131,14 @@ class _Planner:
     def _compare_signer(self, declared: DeclaredSigner, before: StoredSigner) -> None:
         self._configs[declared.id] = before.config
         if declared.type != before.type:
-            self._note(
-                f"{declared.place}.type", f"the stored signer is of type {before.type}; {_NEVER_IN_PLACE}"
-            )
+            self._note(f"{declared.place}.type", f"the stored signer is of type {before.type}; {_NEVER_IN_PLACE}")
             return
         for name in before.config.__struct_fields__:
             wanted, kept = declared.config.get(name, msgspec.UNSET), getattr(before.config, name)
             if isinstance(wanted, Missing):
                 self._note_kept([wanted])
             elif _plain(wanted) != _plain(kept):
-                self._note(
-                    f"{declared.place}.config.{name}", f"differs from the stored one; {_NEVER_IN_PLACE}"
-                )
+                self._note(f"{declared.place}.config.{name}", f"differs from the stored one; {_NEVER_IN_PLACE}")
 
     def _plan_notification(self, declared: DeclaredNotification) -> None:
         before = self._stored.notification(declared.id)
@@ -171,9 +163,7 @@ class _Planner:
             return
         before = self._stored.relayer(relayer_id) if relayer_id else None
         address = self._address(declared)
-        urls = self._urls(
-            declared.custom_rpc_urls, before.custom_rpc_urls if isinstance(before, Relayer) else None
-        )
+        urls = self._urls(declared.custom_rpc_urls, before.custom_rpc_urls if isinstance(before, Relayer) else None)
         if address is None or urls is None:
             return
         after = Relayer(
@@ -191,11 +181,7 @@ class _Planner:
 
     def _add_relayer(self, before: Relayer | Damaged | None, after: Relayer) -> None:
         self.relayer_ids.add(after.id)
-        changes = (
-            relayer_changes(before, after)
-            if isinstance(before, Relayer)
-            else (FieldChange("custom_rpc_urls"),)
-        )
+        changes = relayer_changes(before, after) if isinstance(before, Relayer) else (FieldChange("custom_rpc_urls"),)
         if before is None:
             self.plan.steps.append(Create("relayers", after.id, after))
         elif changes:

@@ -86,9 +86,7 @@ def _mention(table: Table, relayer: DeclaredRelayer, declared: Declared) -> None
         ("signer_id", "signers", relayer.signer_id),
         ("notification_id", "notifications", relayer.notification_id),
     ]
-    declared.mentions += [
-        Mention(table.at(key), resource, record) for key, resource, record in mentioned if record
-    ]
+    declared.mentions += [Mention(table.at(key), resource, record) for key, resource, record in mentioned if record]
 
 
 def _note_names_shared(root: Table, relayers: list[DeclaredRelayer]) -> None:
@@ -99,6 +97,4 @@ def _note_names_shared(root: Table, relayers: list[DeclaredRelayer]) -> None:
             continue
         owner = first.setdefault(relayer.name, relayer.place)
         if owner != relayer.place:
-            root.mistakes.append(
-                Mistake(f"{relayer.place}.name", f"is the name of {owner} already; give both an id")
-            )
+            root.mistakes.append(Mistake(f"{relayer.place}.name", f"is the name of {owner} already; give both an id"))

@@ -2,6 +2,7 @@
 
 import re
 from decimal import Decimal
+from functools import partial
 
 from relaydeck.identifiers import identifier_problem
 from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Rate
@@ -15,6 +16,8 @@ from relaydeck.web_addresses import web_address_problem
 
 GREATEST_CHAIN_ID = 2**63 - 1
 _AMOUNT = re.compile(r"[0-9]{1,60}(\.[0-9]{1,60})?")
+_AMOUNT_EXPECTED = 'a decimal in a string, such as "1.5"'
+_SPAN_EXPECTED = 'a time span such as "90s", "5m", "1h" or "1d"'
 _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _RATES = ("fixed", "feed", "native_usd", "token_usd")
@@ -63,8 +66,7 @@ def _read_fee_tokens(table: Table) -> tuple[FeeToken, ...]:
     return tuple(
         token
         for symbol in tokens.keys()  # noqa: SIM118 (a Table is no dict)
-        if (entry := tokens.table(symbol)) is not None
-        and (token := _read_fee_token(symbol, entry)) is not None
+        if (entry := tokens.table(symbol)) is not None and (token := _read_fee_token(symbol, entry)) is not None
     )
 
 
@@ -94,39 +96,33 @@ def _read_rate(entry: Table) -> Rate | None:
 
 def _read_given_rate(table: Table, source: str) -> Rate:
     if source == "fixed":
-        fixed = _read_amount(table, "fixed")
-        if not fixed and isinstance(table.take("fixed", "", required=False), str):
-            table.note("fixed", "must be greater than 0")
-        return FixedRate(fixed)
+        return FixedRate(_read_amount(table, "fixed", positive=True))
     if source == "feed":
         return FeedRate(_read_address(table, "feed"), _read_span(table), table.flag("inverse", default=False))
-    return CrossedRate(
-        _read_address(table, "native_usd"), _read_address(table, "token_usd"), _read_span(table)
-    )
+    return CrossedRate(_read_address(table, "native_usd"), _read_address(table, "token_usd"), _read_span(table))
 
 
-def _read_amount(table: Table, key: str, *, required: bool = True) -> Decimal:
+def _read_amount(table: Table, key: str, *, required: bool = True, positive: bool = False) -> Decimal:
     """A decimal in a string: a TOML float could not say it exactly."""
-    expected = 'a decimal in a string, such as "1.5"'
-    text = table.text(
-        key, required=required, check=lambda value: _amount_problem(value, expected), expected=expected
-    )
+    check = partial(_amount_problem, positive=positive)
+    text = table.text(key, required=required, check=check, expected=_AMOUNT_EXPECTED)
     return Decimal(text) if _AMOUNT.fullmatch(text) else Decimal(0)
 
 
-def _amount_problem(text: str, expected: str) -> str:
-    return "" if _AMOUNT.fullmatch(text) else f"expected {expected}, without sign or exponent"
+def _amount_problem(text: str, *, positive: bool) -> str:
+    if not _AMOUNT.fullmatch(text):
+        return f"expected {_AMOUNT_EXPECTED}, without sign or exponent"
+    return "must be greater than 0" if positive and not Decimal(text) else ""
 
 
 def _read_span(table: Table) -> int:
-    expected = 'a time span such as "90s", "5m", "1h" or "1d"'
-    text = table.text("max_age", check=lambda value: _span_problem(value, expected), expected=expected)
+    text = table.text("max_age", check=_span_problem, expected=_SPAN_EXPECTED)
     match = _SPAN.fullmatch(text)
     return int(match[1]) * _SECONDS[match[2]] if match else 0
 
 
-def _span_problem(text: str, expected: str) -> str:
-    return "" if _SPAN.fullmatch(text) else f"expected {expected}"
+def _span_problem(text: str) -> str:
+    return "" if _SPAN.fullmatch(text) else f"expected {_SPAN_EXPECTED}"
 
 
 def _read_address(table: Table, key: str) -> str:

@@ -19,9 +19,7 @@ def read_signer(table: Table) -> DeclaredSigner:
     config = table.table("config", required=True)
     table.close()
     shape = SHAPES.get(signer_type)
-    return DeclaredSigner(
-        table.place, signer_id, signer_type, _read_config(config, shape) if config and shape else {}
-    )
+    return DeclaredSigner(table.place, signer_id, signer_type, _read_config(config, shape) if config and shape else {})
 
 
 def _read_config(table: Table, shape: type[Config]) -> dict[str, Any]:

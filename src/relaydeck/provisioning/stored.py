@@ -45,7 +45,7 @@ class Stored:
         self._by_name: dict[str, list[str]] | None = None
 
     def _row(self, columns: str, resource: Resource, record: str) -> Row | None:
-        sql = f"SELECT {columns} FROM {resource} WHERE {IDENTITY[resource]} = :record"  # noqa: S608
+        sql = f"SELECT {columns} FROM {resource} WHERE {IDENTITY[resource]} = :record"
         rows = self._read(sql, {"record": record})
         return rows[0] if rows else None
 
@@ -100,11 +100,11 @@ class Stored:
 
     def applied(self, resource: Resource) -> list[str]:
         """Every record of a resource that an apply created, oldest first."""
-        sql = f"SELECT {IDENTITY[resource]} FROM {resource} WHERE origin = :origin ORDER BY seq"  # noqa: S608
+        sql = f"SELECT {IDENTITY[resource]} FROM {resource} WHERE origin = :origin ORDER BY seq"
         return [row[0] for row in self._read(sql, {"origin": ORIGIN})]
 
     def referring(self, resource: Resource, record: str) -> list[str]:
         """The ids of the relayers that refer to a record."""
         column = {"networks": "network", "signers": "signer_id", "notifications": "notification_id"}[resource]
-        sql = f"SELECT id FROM relayers WHERE {column} = :record ORDER BY seq"  # noqa: S608
+        sql = f"SELECT id FROM relayers WHERE {column} = :record ORDER BY seq"
         return [row[0] for row in self._read(sql, {"record": record})]

@@ -30,9 +30,7 @@ def found(value: Any) -> str:
 
 
 class Table:
-    def __init__(
-        self, content: dict[str, Any], place: str, mistakes: list[Mistake], resolver: Resolver
-    ) -> None:
+    def __init__(self, content: dict[str, Any], place: str, mistakes: list[Mistake], resolver: Resolver) -> None:
         self._content = content
         self._known: list[str] = []
         self._resolver = resolver
@@ -58,9 +56,7 @@ class Table:
             self.note(key, f"is missing; expected {expected}")
         return self._content.get(key)
 
-    def text(
-        self, key: str, *, required: bool = True, check: Check | None = None, expected: str = "a string"
-    ) -> str:
+    def text(self, key: str, *, required: bool = True, check: Check | None = None, expected: str = "a string") -> str:
         value = self.take(key, expected, required=required)
         if value is None:
             return ""
@@ -115,9 +111,7 @@ class Table:
         if not isinstance(value, list):
             self.note(key, f"expected an array of tables, found {found(value)}")
             return []
-        return [
-            each for index, item in enumerate(value) if (each := self._item(key, index, item)) is not None
-        ]
+        return [each for index, item in enumerate(value) if (each := self._item(key, index, item)) is not None]
 
     def _item(self, key: str, index: int, item: Any) -> "Table | None":
         place = f"{self.at(key)}[{index}]"

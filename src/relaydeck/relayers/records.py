@@ -31,13 +31,33 @@ def from_row(row: Row, vault: Vault) -> Relayer:
 
 def without_urls(row: Row, urls: tuple[RpcUrl, ...] = ()) -> Relayer:
     """A relayer from `COLUMNS`, its sealed URLs not opened but given."""
+    (
+        identity,
+        name,
+        network,
+        network_type,
+        address,
+        signer_id,
+        notification_id,
+        paused,
+        disabled,
+        reason,
+        _,
+        policies,
+    ) = row
     return Relayer(
-        *row[:7],
-        paused=bool(row[7]),
-        system_disabled=bool(row[8]),
-        disabled_reason=_reason_from_json(row[9]) if row[9] is not None else None,
+        id=identity,
+        name=name,
+        network=network,
+        network_type=network_type,
+        address=address,
+        signer_id=signer_id,
+        notification_id=notification_id,
+        paused=bool(paused),
+        system_disabled=bool(disabled),
+        disabled_reason=None if reason is None else _reason_from_json(reason),
         custom_rpc_urls=urls,
-        policies=_policies_from_json(row[11]),
+        policies=_policies_from_json(policies),
     )
 
 
@@ -64,7 +84,7 @@ def values(transaction: Transaction, vault: Vault, relayer: Relayer) -> dict[str
 
 def create(transaction: Transaction, vault: Vault, relayer: Relayer, *, origin: str, now: int) -> None:
     transaction.execute(
-        f"INSERT INTO relayers ({COLUMNS}, origin, created_at, revision)"  # noqa: S608
+        f"INSERT INTO relayers ({COLUMNS}, origin, created_at, revision)"
         " VALUES (:id, :name, :network, :network_type, :address, :signer_id, :notification_id,"
         " :paused, :system_disabled, :disabled_reason, :sealed_rpc_urls, :policies, :origin, :now, :revision)",
         values(transaction, vault, relayer) | {"origin": origin, "now": now},

@@ -15,16 +15,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     pass
 
 
-class LocalConfig(Config):
+class LocalConfig(Config, frozen=True):
     key: Secret
 
 
-class KmsConfig(Config):
+class KmsConfig(Config, frozen=True):
     key_id: str
     region: str
 
 
-class SecretStoreConfig(Config):
+class SecretStoreConfig(Config, frozen=True):
     address: str
     key_name: str
     role_id: Secret
@@ -33,7 +33,7 @@ class SecretStoreConfig(Config):
     namespace: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class TransitConfig(Config):
+class TransitConfig(Config, frozen=True):
     address: str
     key_name: str
     pubkey: str
@@ -43,7 +43,7 @@ class TransitConfig(Config):
     namespace: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class KeyServiceConfig(Config):
+class KeyServiceConfig(Config, frozen=True):
     api_private_key: Secret
     api_public_key: str
     organization_id: str
@@ -51,14 +51,14 @@ class KeyServiceConfig(Config):
     public_key: str
 
 
-class WalletServiceConfig(Config):
+class WalletServiceConfig(Config, frozen=True):
     account_address: str
     api_key_id: str
     api_key_secret: Secret
     wallet_secret: Secret
 
 
-class SecondKmsConfig(Config):
+class SecondKmsConfig(Config, frozen=True):
     key: msgspec.Raw
     service_account: msgspec.Raw
 

@@ -34,7 +34,7 @@ class Listing:
         return len(self._seqs)
 
     def load(self) -> None:
-        rows = self._database.read(f"SELECT seq FROM {self._table} ORDER BY seq")  # noqa: S608
+        rows = self._database.read(f"SELECT seq FROM {self._table} ORDER BY seq")
         self._seqs = array("q", (row[0] for row in rows))
         self._items = [None] * len(self._seqs)
         self._notes.clear()
@@ -47,7 +47,7 @@ class Listing:
         for (seq,) in removed:
             self._remove(seq)
         changed = self._database.read(
-            f"SELECT seq FROM {self._table} WHERE revision > ? ORDER BY seq",  # noqa: S608
+            f"SELECT seq FROM {self._table} WHERE revision > ? ORDER BY seq",
             (seen,),
         )
         for (seq,) in changed:
@@ -78,7 +78,7 @@ class Listing:
         if start >= stop or self.has(start, stop):
             return
         rows = self._database.read(
-            f"SELECT seq, {self._columns} FROM {self._table} WHERE seq BETWEEN ? AND ?",  # noqa: S608
+            f"SELECT seq, {self._columns} FROM {self._table} WHERE seq BETWEEN ? AND ?",
             (self._seqs[start], self._seqs[stop - 1]),
         )
         for row in rows:

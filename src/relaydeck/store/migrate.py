@@ -64,9 +64,7 @@ def _apply(connection: sqlite3.Connection, version: int, sql: str) -> None:
     )
     for statement in _statements(Template(sql).substitute(_SQLITE_WORDS)):
         connection.execute(statement)
-    connection.execute(
-        "INSERT INTO schema_versions (version, applied_at) VALUES (?, datetime('now'))", (version,)
-    )
+    connection.execute("INSERT INTO schema_versions (version, applied_at) VALUES (?, datetime('now'))", (version,))
 
 
 def _statements(sql: str) -> list[str]:

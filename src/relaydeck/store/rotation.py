@@ -71,9 +71,7 @@ class Rotation:
                 after = found[-1][0]
                 yield len(found)
 
-    def _seal_anew(
-        self, transaction: Transaction, column: SealedColumn, seq: int, record: str, sealed: bytes
-    ) -> None:
+    def _seal_anew(self, transaction: Transaction, column: SealedColumn, seq: int, record: str, sealed: bytes) -> None:
         place = column.place(record)
         try:
             plain = self._vault.open(sealed, place)
@@ -82,7 +80,7 @@ class Rotation:
             return
         # The revision stays: nothing that anyone can see has changed.
         transaction.execute(
-            f"UPDATE {column.table} SET {column.column} = :sealed WHERE seq = :seq",  # noqa: S608
+            f"UPDATE {column.table} SET {column.column} = :sealed WHERE seq = :seq",
             {"sealed": self._vault.seal(plain, place, transaction), "seq": seq},
         )
         self._resealed += 1
@@ -122,7 +120,7 @@ def _older_keys(transaction: Transaction) -> list[int]:
 
 def _count_older(transaction: Transaction, column: SealedColumn, newest: int) -> int:
     row = transaction.one(
-        f"SELECT count(*) FROM {column.table} WHERE substr({column.column}, 2, 4) <> :key",  # noqa: S608
+        f"SELECT count(*) FROM {column.table} WHERE substr({column.column}, 2, 4) <> :key",
         {"key": _in_header(newest)},
     )
     return row[0] if row else 0
@@ -132,7 +130,7 @@ def _older(
     transaction: Transaction, column: SealedColumn, newest: int, after: int, rows: int
 ) -> list[tuple[int, str, bytes]]:
     found = transaction.all(
-        f"SELECT seq, {column.identity}, {column.column} FROM {column.table}"  # noqa: S608
+        f"SELECT seq, {column.identity}, {column.column} FROM {column.table}"
         f" WHERE seq > :after AND substr({column.column}, 2, 4) <> :key ORDER BY seq LIMIT :rows",
         {"after": after, "key": _in_header(newest), "rows": rows},
     )
@@ -144,7 +142,7 @@ def _values_under(transaction: Transaction, key_id: int) -> list[tuple[bytes, Pl
     found = []
     for column in SEALED_COLUMNS:
         rows = transaction.all(
-            f"SELECT {column.identity}, {column.column} FROM {column.table}"  # noqa: S608
+            f"SELECT {column.identity}, {column.column} FROM {column.table}"
             f" WHERE substr({column.column}, 2, 4) = :key LIMIT :rows",
             {"key": _in_header(key_id), "rows": BATCH_ROWS},
         )

@@ -114,9 +114,7 @@ def read_master_key(path: Path) -> MasterKey:
         ) from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not 64 hexadecimal digits"
-        raise OperatorError(
-            f"the master key file {path} cannot be used: {reason}", "Nothing was changed."
-        ) from None
+        raise OperatorError(f"the master key file {path} cannot be used: {reason}", "Nothing was changed.") from None
 
 
 def _key_bytes(text: str) -> bytes:

@@ -1,0 +1,57 @@
+"""Why there is no estimate. Each failure is one JSON-RPC error: a code, a fixed message, a description.
+
+RpcFailure
+├── InvalidParams            -32602  the request is at fault, and the description says what
+├── InternalFailure          -32603  our own configuration is at fault, or the code is
+├── NodeUnreachable          -32000  no RPC URL answered in time
+├── ExecutionReverted        -32001  the transaction fails when executed; the description is the reason
+├── ReceiverNotWhitelisted   -32002  the relayer's policy refuses the receiver
+├── NoFreshRate              -32003  the price of the fee token is not known well enough
+└── NodeRefused              -32004  a node answered with an error that is no revert (no funds, say)
+"""
+
+
+class RpcFailure(Exception):
+    """The description may be shown to the caller: it never holds the secret part of a URL."""
+
+    code: int
+    message: str
+
+    def __init__(self, description: str) -> None:
+        super().__init__(description)
+        self.description = description
+
+
+class InvalidParams(RpcFailure):
+    code = -32602
+    message = "Invalid params"
+
+
+class InternalFailure(RpcFailure):
+    code = -32603
+    message = "Internal error"
+
+
+class NodeUnreachable(RpcFailure):
+    code = -32000
+    message = "Node unreachable"
+
+
+class ExecutionReverted(RpcFailure):
+    code = -32001
+    message = "Execution reverted"
+
+
+class ReceiverNotWhitelisted(RpcFailure):
+    code = -32002
+    message = "Receiver not whitelisted"
+
+
+class NoFreshRate(RpcFailure):
+    code = -32003
+    message = "No fresh rate"
+
+
+class NodeRefused(RpcFailure):
+    code = -32004
+    message = "Node refused"

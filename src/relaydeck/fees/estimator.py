@@ -1,0 +1,73 @@
+"""The face of the package: light to import, it loads what does the work on the first estimate."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from relaydeck.fees.errors import InternalFailure, RpcFailure
+from relaydeck.fees.model import FeeEstimate, FeeEstimateParams
+from relaydeck.fees.options import FeeOptions
+from relaydeck.fees.trace import Trace
+from relaydeck.networks.model import Network, RpcUrl
+from relaydeck.relayers.model import Relayer
+
+if TYPE_CHECKING:
+    from relaydeck.fees.engine import Engine
+    from relaydeck.networks.evm.pool import NodePool
+
+
+class Estimator:
+    """One per worker process and event loop, long-lived: it holds connections and what estimates share."""
+
+    def __init__(
+        self,
+        options: FeeOptions,
+        *,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        random: random.Random | None = None,
+    ) -> None:
+        self._options = options
+        self._now = now
+        self._monotonic = monotonic
+        self._random = random
+        self._engine: Engine | None = None
+
+    async def estimate(
+        self, relayer: Relayer, network: Network, params: FeeEstimateParams, trace: Trace | None = None
+    ) -> FeeEstimate:
+        """Raises `RpcFailure` and nothing else."""
+        try:
+            engine = self._engine or await self._load()
+            return await engine.estimate(relayer, network, params, trace)
+        except RpcFailure:
+            raise
+        except Exception as error:
+            # The text of an unexpected error may quote a URL: it stays in the cause, for the log to judge.
+            raise InternalFailure(f"an unexpected {type(error).__name__}") from error
+
+    async def pool(self, urls: tuple[RpcUrl, ...], chain_id: int) -> "NodePool":
+        """The pool that estimates over these URLs use: for whoever else wants to read from the chain."""
+        engine = self._engine or await self._load()
+        return engine.desk(urls, chain_id).pool
+
+    async def warm_up(self) -> None:
+        """Loads what the first estimate would load. No network I/O."""
+        if self._engine is None:
+            await self._load()
+
+    async def _load(self) -> "Engine":
+        # In a thread: importing takes most of a second, and the event loop has other requests to serve.
+        module = await asyncio.to_thread(import_module, "relaydeck.fees.engine")
+        if self._engine is None:  # another estimate may have come first
+            self._engine = module.Engine(self._options, self._now, self._monotonic, self._random)
+        engine: Engine = self._engine
+        return engine
+
+    async def close(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.close()

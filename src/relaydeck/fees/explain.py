@@ -1,0 +1,101 @@
+"""Writes the steps of an estimate into a trace. Nothing here computes: it repeats what was used."""
+
+from typing import Any
+
+from relaydeck.fees.exact import Exact
+from relaydeck.fees.model import FeeEstimate
+from relaydeck.fees.pricing import Price
+from relaydeck.fees.rates import Rate
+from relaydeck.fees.trace import Trace
+from relaydeck.networks.evm.transaction import Transaction
+from relaydeck.networks.model import FeeToken, Network
+from relaydeck.relayers.model import Policies, Relayer
+
+
+def inputs(trace: Trace, relayer: Relayer, network: Network, token: FeeToken | None, transaction: Transaction) -> None:
+    trace.add(
+        "inputs",
+        relayer=relayer.id,
+        network=network.name,
+        chain_id=network.chain_id,
+        fee_token=token.symbol if token else network.native_symbol,
+    )
+    trace.add(
+        "transaction",
+        type=transaction.type,
+        signed=transaction.sender is not None,
+        sender=transaction.sender or relayer.address,
+        to=transaction.to or "(contract creation)",
+        value_wei=transaction.value,
+        nonce=transaction.nonce,
+        data_bytes=len(transaction.data),
+        gas_limit=transaction.gas_limit,
+        blobs=len(transaction.blob_hashes),
+    )
+
+
+def policy(trace: Trace, policies: Policies) -> None:
+    trace.add(
+        "policy",
+        gas_limit_estimation=policies.gas_limit_estimation,
+        eip1559_pricing=policies.eip1559_pricing,
+        gas_price_cap_wei=policies.gas_price_cap,
+        whitelist_receivers=list(policies.whitelist_receivers),
+    )
+
+
+def gas(trace: Trace, amount: int, node: str | None, call: dict[str, Any] | None) -> None:
+    if node is None:
+        trace.add("gas", gas=amount, source="the transaction's own limit (gas_limit_estimation is off)")
+    else:
+        trace.add("gas", gas=amount, source="eth_estimateGas", node=node, asked=call)
+
+
+def price(trace: Trace, found: Price, cap: int | None, used: int, seconds_old: float) -> None:
+    trace.add(
+        "price",
+        **found.how,
+        node=found.node,
+        block=found.block,
+        seconds_old=f"{max(seconds_old, 0.0):.3f}",
+        per_gas_wei=found.per_gas,
+        gas_price_cap_wei=cap,
+        capped=used != found.per_gas,
+        used_per_gas_wei=used,
+    )
+
+
+def native_fee(trace: Trace, gas: int, per_gas: int, blob_gas: int, blob_price: int, wei: int) -> None:
+    if blob_gas:
+        trace.add("blobs", blob_gas=blob_gas, blob_base_fee_wei=blob_price, fee_wei=blob_gas * blob_price)
+    trace.add("native fee", gas=gas, per_gas_wei=per_gas, fee_wei=wei)
+
+
+def rate(trace: Trace, token: FeeToken | None, found: Rate, now: float) -> None:
+    if token is None:
+        trace.add("rate", source="the native coin itself", conversion_rate="1")
+        return
+    trace.add(
+        "rate",
+        source=type(token.rate).__name__,
+        block=found.block,
+        rounds=[
+            {
+                "feed": answer.feed,
+                "round": answer.round_id,
+                "price": Exact(answer.price, answer.decimals).plain(),
+                "updated_at": answer.updated_at,
+                "seconds_old": f"{now - answer.updated_at:.0f}",
+            }
+            for answer in found.rounds
+        ],
+        max_age=found.max_age or None,
+        before_margin=found.before_margin.plain(),
+        margin_percent=format(token.margin_percent, "f"),
+        conversion_rate=found.value.plain(),
+    )
+
+
+def result(trace: Trace, exact: Exact, decimals: int, estimate: FeeEstimate) -> None:
+    trace.add("rounding", exact_fee=exact.plain(), decimals=decimals, rounded_up=estimate.estimated_fee)
+    trace.add("result", conversion_rate=estimate.conversion_rate, estimated_fee=estimate.estimated_fee)

@@ -1,0 +1,159 @@
+"""How many fee tokens one native coin is worth: fixed by the operator, or read from aggregator contracts."""
+
+import asyncio
+from dataclasses import dataclass
+
+from relaydeck.fees.errors import InternalFailure, NoFreshRate
+from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient
+from relaydeck.networks.evm import quantity
+from relaydeck.networks.evm.errors import NodeError
+from relaydeck.networks.evm.pool import NodePool
+from relaydeck.networks.evm.probing import BLOCK_NUMBER
+from relaydeck.networks.evm.question import contract_call
+from relaydeck.networks.evm.revert import printable
+from relaydeck.networks.evm.together import Together
+from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate
+
+_DECIMALS = "0x313ce567"  # decimals()
+_LATEST_ROUND_DATA = "0xfeaf968c"  # latestRoundData()
+_MOST_DECIMALS = 36  # a feed with more is no price feed
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One answer of one feed: `price` / 10**`decimals`."""
+
+    feed: str
+    decimals: int
+    price: int
+    round_id: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Fee tokens for one native coin, the margin included."""
+
+    value: Exact
+    before_margin: Exact
+    rounds: tuple[Round, ...] = ()
+    max_age: int = 0
+    block: int | None = None
+
+    def check_age(self, now: float, max_skew: float) -> None:
+        """At every use, not only when it was read."""
+        for found in self.rounds:
+            age = now - found.updated_at
+            if age > self.max_age:
+                raise NoFreshRate(f"feed {found.feed} was updated {int(age)} s ago, more than {self.max_age} s")
+            if age < -max_skew:
+                raise NoFreshRate(f"feed {found.feed} says it was updated {int(-age)} s from now")
+
+
+NATIVE = Rate(ONE, ONE)
+
+
+class RateDesk:
+    """Reads the rates of one chain. Decimals of tokens and feeds are asked once and remembered."""
+
+    def __init__(self, together: Together, pool: NodePool) -> None:
+        self._together = together
+        self._pool = pool
+        self._decimals: dict[str, int] = {}
+
+    async def rate(self, token: FeeToken) -> Rate:
+        """`NoFreshRate` when a feed's answer cannot be used, `InternalFailure` for a wrong configuration."""
+        if isinstance(token.rate, FixedRate):
+            await self._check_token(token)
+            return _with_margin(token, _fixed(token.rate))
+        _, block, rounds = await asyncio.gather(
+            self._check_token(token),
+            self._together.ask(BLOCK_NUMBER),
+            asyncio.gather(*(self._round(feed) for feed in _feeds(token.rate))),
+        )
+        self._pool.seen_block(block.value)
+        value = _value(token.rate, rounds)
+        return _with_margin(token, value, tuple(rounds), token.rate.max_age, block.value)
+
+    async def _check_token(self, token: FeeToken) -> None:
+        try:
+            found = await self._decimals_of(token.address)
+        except NoFreshRate:  # it answers with a revert
+            found = None
+        if found is None:
+            raise InternalFailure(f"no contract answers decimals() at the address of {token.symbol}")
+        if found != token.decimals:
+            raise InternalFailure(
+                f"{token.symbol} is configured with {token.decimals} decimals, its contract says {found}"
+            )
+
+    async def _decimals_of(self, address: str) -> int | None:
+        key = address.lower()
+        if (known := self._decimals.get(key)) is not None:
+            return known
+        found = await self._words(address, _DECIMALS, 1)
+        if found is None or found[0] > 255:
+            return None
+        return self._decimals.setdefault(key, found[0])
+
+    async def _round(self, feed: str) -> Round:
+        decimals, words = await asyncio.gather(self._decimals_of(feed), self._words(feed, _LATEST_ROUND_DATA, 5))
+        if decimals is None or words is None:
+            raise NoFreshRate(f"feed {feed} does not answer like an aggregator")
+        return _checked_round(feed, decimals, words)
+
+    async def _words(self, address: str, data: str, count: int) -> list[int] | None:
+        try:
+            answer = await self._together.ask(contract_call(address, data, quantity.data))
+        except NodeError as error:
+            raise NoFreshRate(f"{address} could not be read: {printable(error.message)}") from None
+        return quantity.words(answer.value, count)
+
+
+def _checked_round(feed: str, decimals: int, words: list[int]) -> Round:
+    round_id, answer, _started_at, updated_at, answered_in = words
+    price = answer - (1 << 256) if answer >> 255 else answer
+    if decimals > _MOST_DECIMALS:
+        raise NoFreshRate(f"feed {feed} has {decimals} decimals")
+    if price <= 0:
+        raise NoFreshRate(f"feed {feed} answers a price that is not positive")
+    if updated_at == 0 or answered_in < round_id:
+        raise NoFreshRate(f"feed {feed} has not completed round {round_id}")
+    return Round(feed, decimals, price, round_id, updated_at)
+
+
+def _feeds(source: FeedRate | CrossedRate) -> tuple[str, ...]:
+    return (source.feed,) if isinstance(source, FeedRate) else (source.native_usd, source.token_usd)
+
+
+def _value(source: FeedRate | CrossedRate, rounds: list[Round]) -> Exact:
+    first = rounds[0]
+    if isinstance(source, CrossedRate):
+        second = rounds[1]
+        return quotient(first.price * 10**second.decimals, second.price * 10**first.decimals)
+    if source.inverse:
+        return quotient(10**first.decimals, first.price)
+    return Exact(first.price, first.decimals)
+
+
+def _fixed(source: FixedRate) -> Exact:
+    try:
+        value = from_decimal(source.fixed)
+    except ValueError:
+        raise NoFreshRate("the fixed rate is not a usable number") from None
+    if value.units <= 0:
+        raise NoFreshRate("the fixed rate is not positive")
+    return value
+
+
+def _with_margin(
+    token: FeeToken, value: Exact, rounds: tuple[Round, ...] = (), max_age: int = 0, block: int | None = None
+) -> Rate:
+    try:
+        percent = from_decimal(token.margin_percent)
+    except ValueError:
+        raise InternalFailure(f"the margin of {token.symbol} is not a usable number") from None
+    factor = Exact(percent.units + 100 * 10**percent.places, percent.places + 2)
+    if factor.units <= 0:
+        raise InternalFailure(f"the margin of {token.symbol} leaves nothing to pay")
+    return Rate(value.times(factor), value, rounds, max_age, block)

@@ -1,0 +1,152 @@
+"""JSON-RPC over HTTP to one URL: bounded in size, checked in shape. Timeouts are the pool's."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import aiohttp
+import msgspec
+
+from relaydeck.networks.evm.errors import NodeError, UrlFailed
+from relaydeck.networks.evm.question import Question
+
+T = TypeVar("T")
+
+# Redirects are not followed: a URL's key must not travel to a host the operator did not name.
+_OPTIONS: dict[str, Any] = {
+    "headers": {"Content-Type": "application/json", "Accept-Encoding": "identity"},
+    "allow_redirects": False,
+}
+
+
+class _Reply(msgspec.Struct):
+    id: Any = None
+    result: Any = msgspec.UNSET
+    error: Any = None
+
+
+class BatchRefused(Exception):
+    """The URL answers single questions but not a batch of them."""
+
+
+class Client:
+    """One per event loop. Keeps connections alive; the pool's slots bound how many are open."""
+
+    def __init__(self, max_response_bytes: int) -> None:
+        self._limit = max_response_bytes
+        self._single = msgspec.json.Decoder(_Reply)
+        self._any = msgspec.json.Decoder(_Reply | list[_Reply])
+        self._number = 0
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def ask(self, url: str, question: Question[T]) -> T:
+        """The answer, `NodeError` for the node's own error object, `UrlFailed` for anything else."""
+        self._number = number = self._number + 1
+        raw = await self._post(url, msgspec.json.encode(question.body(number)))
+        return _read(question, _decode(self._single, raw), number)
+
+    async def ask_batch(self, url: str, questions: Sequence[Question[Any]]) -> list[Any]:
+        """The answers in the order of the questions, a `NodeError` in the place of each error object."""
+        first = self._number + 1
+        self._number += len(questions)
+        bodies = [question.body(first + i) for i, question in enumerate(questions)]
+        replies = _decode(self._any, await self._post(url, msgspec.json.encode(bodies), batch=True))
+        if not isinstance(replies, list) or _is_refusal(replies):
+            raise BatchRefused
+        by_number = {reply.id: reply for reply in replies if type(reply.id) is int}
+        if len(replies) != len(questions) or len(by_number) != len(questions):
+            raise UrlFailed("answered a batch with the wrong number of answers")
+        return [_outcome(question, by_number, first + i) for i, question in enumerate(questions)]
+
+    async def _post(self, url: str, body: bytes, batch: bool = False) -> bytes:
+        try:
+            try:
+                return await self._once(url, body, batch)
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                # The node may have closed a kept connection as we wrote: a read is simply asked again, once.
+                return await self._once(url, body, batch)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UrlFailed(_words(error)) from None
+
+    async def _once(self, url: str, body: bytes, batch: bool) -> bytes:
+        async with self._session.post(url, data=body, **_OPTIONS) as response:
+            status = response.status
+            # 400: some nodes send it along with a JSON-RPC error object, which is an answer.
+            if status not in (200, 400):
+                raise _refusal(response, batch)
+            chunks, size = [], 0
+            while chunk := await response.content.readany():
+                size += len(chunk)
+                if size > self._limit:
+                    raise UrlFailed(f"answered more than {self._limit} bytes")
+                chunks.append(chunk)
+        return b"".join(chunks)
+
+
+def _is_refusal(replies: list[_Reply]) -> bool:
+    """One error for the whole batch ("too many requests in it", say), in a list of its own."""
+    return len(replies) == 1 and replies[0].id is None and replies[0].error is not None
+
+
+def _refusal(response: aiohttp.ClientResponse, batch: bool) -> Exception:
+    status = response.status
+    if status == 429:
+        return UrlFailed("answered HTTP 429", busy=True, wait=_seconds(response.headers.get("Retry-After", "")))
+    if batch and status < 500:
+        return BatchRefused()
+    return UrlFailed(f"answered HTTP {status}")
+
+
+def _seconds(retry_after: str) -> float | None:
+    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
+
+
+def _words(error: Exception) -> str:
+    """Our own words: an exception's text may hold the URL."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return "refused the connection"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "is not a usable URL"
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | OSError):
+        return "closed the connection early"
+    return "did not answer in HTTP"
+
+
+def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        raise UrlFailed("answered something that is no JSON-RPC response") from None
+
+
+def _outcome(question: Question[Any], replies: dict[int, _Reply], number: int) -> Any:
+    try:
+        return _read(question, replies.get(number, _Reply()), number)
+    except NodeError as error:
+        return error
+
+
+def _read(question: Question[T], reply: _Reply, number: int) -> T:
+    if type(reply.id) is not int or reply.id != number:
+        raise UrlFailed("answered with another request's id")
+    if reply.error is not None:
+        raise _node_error(reply.error)
+    if reply.result is msgspec.UNSET:
+        raise UrlFailed("answered with neither result nor error")
+    return question.read(reply.result)
+
+
+def _node_error(error: Any) -> NodeError:
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        raise UrlFailed("answered with an error of the wrong shape")
+    code = error.get("code")
+    return NodeError(code if type(code) is int else 0, error["message"], error.get("data"))

@@ -1,0 +1,94 @@
+"""One URL of a pool and its state. Only the pool changes it.
+
+NEW ──probe──> UP ──failure──> OUT ──probe, when its pause is over──> UP
+ └───────────────── probe failed, or another chain ────────> OUT
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from enum import Enum
+from urllib.parse import parse_qsl, urlsplit
+
+from relaydeck.networks.evm.errors import NodeError
+from relaydeck.networks.evm.options import PoolOptions
+from relaydeck.networks.model import RpcUrl
+
+_URL = re.compile(r"\w+://\S+")
+
+
+class State(Enum):
+    NEW = "new"
+    UP = "up"
+    OUT = "out"
+
+
+class Node:
+    def __init__(self, url: RpcUrl, options: PoolOptions) -> None:
+        self.url = url.url
+        self.shown = url.shown
+        self.weight = max(url.weight, 0)
+        self._secrets = _secrets(url.url)
+        self.state = State.NEW
+        self.batches = True
+        self.credit = 0  # of the smooth weighted choice
+        self.failures = 0  # since the last real answer
+        self.resume_at = 0.0  # when an OUT url is due for a probe
+        self.reason = "not asked yet"
+        self.probe: asyncio.Task[None] | None = None
+        self.slots = asyncio.Semaphore(options.connections_per_url)
+        self.scopes: set[asyncio.Timeout] = set()  # of the calls under way
+        self.epoch = 0  # grows each time it is set aside
+
+    @property
+    def spare(self) -> bool:
+        return self.weight == 0
+
+    @property
+    def in_prospect(self) -> bool:
+        """Usable, or perhaps in a moment: one that is being probed may be back before a silent one answers."""
+        return self.state is not State.OUT or self.probe is not None
+
+    def due(self, now: float) -> bool:
+        if self.probe is not None or self.state is State.UP:
+            return False
+        return self.state is State.NEW or now >= self.resume_at
+
+    def scrubbed(self, error: NodeError) -> NodeError:
+        """The same error without the secret parts of this URL, should the node quote them."""
+        message = error.message
+        for secret in self._secrets:
+            message = message.replace(secret, "…")
+        return NodeError(error.code, _URL.sub("(a URL)", message), error.data)
+
+    def release_calls(self) -> None:
+        """Ends every call under way here at once, as if its time were up: each goes on to another URL."""
+        now = asyncio.get_running_loop().time()
+        for scope in self.scopes:
+            if not scope.expired():
+                scope.reschedule(now)
+
+
+def _secrets(url: str) -> list[str]:
+    """The parts of a URL that may be a key, longest first; shorter ones ("v2", "rpc") are words, not keys."""
+    try:
+        parts = urlsplit(url)
+        values = [value for _, value in parse_qsl(parts.query)]
+    except ValueError:
+        return [url]
+    found = {*parts.path.split("/"), *values, parts.username or "", parts.password or ""}
+    return sorted((part for part in found if len(part) >= 6), key=len, reverse=True)
+
+
+def choose(nodes: Sequence[Node]) -> Node:
+    """Smooth weighted round robin: converges to the weights, never in bursts. Spares take turns."""
+    if len(nodes) == 1:
+        return nodes[0]
+    total = 0
+    for node in nodes:
+        share = node.weight or 1
+        node.credit += share
+        total += share
+    chosen = max(nodes, key=lambda node: node.credit)
+    chosen.credit -= total
+    return chosen

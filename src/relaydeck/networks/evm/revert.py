@@ -1,0 +1,53 @@
+"""Why a transaction reverts, in words: Error(string), Panic(uint256), or the selector of a custom error."""
+
+from eth_abi.abi import decode
+from eth_abi.exceptions import DecodingError
+
+from relaydeck.networks.evm.errors import NodeError
+from relaydeck.networks.evm.verdict import returned_data
+
+_ERROR = bytes.fromhex("08c379a0")
+_PANIC = bytes.fromhex("4e487b71")
+_PANICS = {
+    0x00: "generic panic",
+    0x01: "assertion failed",
+    0x11: "arithmetic overflow or underflow",
+    0x12: "division or modulo by zero",
+    0x21: "conversion to an enum value that does not exist",
+    0x22: "access to an incorrectly encoded storage byte array",
+    0x31: "pop from an empty array",
+    0x32: "array index out of bounds",
+    0x41: "too much memory allocated",
+    0x51: "call of an uninitialized function pointer",
+}
+_LONGEST = 300
+
+
+def reason(error: NodeError) -> str:
+    """The decoded reason; the node's own words only when it sent no data to decode."""
+    returned = returned_data(error)
+    if returned is None:
+        return printable(error.message) or "no reason given"
+    return _decoded(returned)
+
+
+def _decoded(returned: bytes) -> str:
+    if not returned:
+        return "no reason given"
+    try:
+        if returned.startswith(_ERROR):
+            return printable(decode(["string"], returned[4:])[0]) or "an empty reason"
+        if returned.startswith(_PANIC):
+            (code,) = decode(["uint256"], returned[4:])
+            return f"panic 0x{code:02x}: {_PANICS.get(code, 'unknown')}"
+    except (DecodingError, UnicodeDecodeError, OverflowError, ValueError):
+        return f"return data that cannot be decoded, selector 0x{returned[:4].hex()}"
+    if len(returned) < 4:
+        return f"return data 0x{returned.hex()}"
+    return f"custom error 0x{returned[:4].hex()}"
+
+
+def printable(words: str) -> str:
+    """A stranger's words, fit for a log line: one line, bounded."""
+    line = "".join(letter if letter.isprintable() else " " for letter in words[: 2 * _LONGEST]).strip()
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

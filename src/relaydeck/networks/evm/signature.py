@@ -1,0 +1,70 @@
+"""Who signed a transaction. The curve is eth-keys' work (coincurve underneath), hashing eth-hash's."""
+
+from typing import Any, NamedTuple
+
+import rlp  # type: ignore[import-untyped]
+from eth_hash.auto import keccak
+from eth_keys.datatypes import Signature as KeySignature
+from eth_keys.exceptions import BadSignature
+from eth_utils.exceptions import ValidationError
+
+from relaydeck.networks.evm import fields
+from relaydeck.networks.evm.errors import BadTransaction
+
+_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+class Signature(NamedTuple):
+    signed: bytes  # what was hashed and signed
+    y_parity: int
+    r: int
+    s: int
+
+
+def legacy_signature(items: list[Any]) -> tuple[Signature | None, int | None]:
+    """The signature (None: unsigned) and the chain id (None: before EIP-155, it names none)."""
+    if len(items) == 6:
+        return None, None
+    v = fields.integer("v", items[6], 256)
+    r, s = (fields.integer(name, item, 256) for name, item in zip("rs", items[7:], strict=True))
+    if r == 0 and s == 0:
+        return None, v  # the EIP-155 signing form: chain id, 0, 0
+    if v in (27, 28):
+        return Signature(rlp.encode(items[:6]), v - 27, r, s), None
+    if v < 35:
+        raise BadTransaction("v is neither 27, 28 nor an EIP-155 value")
+    chain = (v - 35) // 2
+    return Signature(rlp.encode([*items[:6], _minimal(chain), b"", b""]), (v - 35) % 2, r, s), chain
+
+
+def typed_signature(kind: int, items: list[Any], unsigned: int) -> Signature | None:
+    """None when the three fields are missing or all zero (how some libraries write an unsigned one)."""
+    if len(items) == unsigned:
+        return None
+    y_parity, r, s = (
+        fields.integer(name, item, 256) for name, item in zip(("y parity", "r", "s"), items[unsigned:], strict=True)
+    )
+    if y_parity == r == s == 0:
+        return None
+    return Signature(bytes([kind]) + rlp.encode(items[:unsigned]), y_parity, r, s)
+
+
+def recover(signature: Signature | None) -> str | None:
+    """The signer's address in lower case, None when there is no signature."""
+    if signature is None:
+        return None
+    if signature.y_parity > 1:
+        raise BadTransaction("y parity is neither 0 nor 1")
+    # EIP-2: of the two signatures for one message only the one with the lower s is valid.
+    if not (0 < signature.r < _ORDER and 0 < signature.s <= _ORDER // 2):
+        raise BadTransaction("the signature's r or s is out of range")
+    try:
+        sealed = KeySignature(vrs=(signature.y_parity, signature.r, signature.s))
+        public = sealed.recover_public_key_from_msg_hash(keccak(signature.signed))
+    except (BadSignature, ValidationError, ValueError):
+        raise BadTransaction("the signature belongs to no key") from None
+    return public.to_address()
+
+
+def _minimal(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")
