@@ -48,7 +48,7 @@ def run(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path
     _require_free(host, port)
     store = open_home(settings)
     try:
-        _accept_bootstrap_token(settings, store)
+        _accept_bootstrap_token(settings, store, log)
         _first_token(store, f"{scheme}://{_in_url(host)}:{port}", log)
     finally:
         store.close()  # nothing of SQLite may cross into the workers
@@ -183,18 +183,22 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _accept_bootstrap_token(settings: Settings, store: Store) -> None:
+def _accept_bootstrap_token(settings: Settings, store: Store, log: Log) -> None:
     path = settings.bootstrap_token_file
     if path is None:
         return
     token = _own_token(path)
-    live = {each.name: each for each in all_tokens(store.database) if each.revoked_at is None}
-    known = live.get("bootstrap")
-    if known is not None and known.digest == digest_of(token.reveal().encode()):
-        return
+    digest = digest_of(token.reveal().encode())
     kind: Kind = settings.bootstrap_token_kind  # type: ignore[assignment]
+    last = [each for each in all_tokens(store.database) if each.name == "bootstrap"][-1:]
+    if last and last[0].digest == digest and (last[0].revoked_at is not None or last[0].kind == kind):
+        if last[0].revoked_at is not None:
+            log.event("warning", "the bootstrap token was revoked and stays so: put another one in its file")
+        return
     with store.database.transaction() as transaction:
         revoke(transaction, "bootstrap", now=int(time.time()))
+        # A token that an earlier file held comes back, or comes back as another kind: as if it were new.
+        transaction.execute("DELETE FROM tokens WHERE digest = :digest", {"digest": digest})
         add(transaction, "bootstrap", kind, token, now=int(time.time()))
 
 

@@ -123,7 +123,7 @@ class Front:
                 JSON,
                 "unexpected",
             )
-        if unread and (given(b"content-length", b"0") != b"0" or given(b"transfer-encoding")):
+        if unread and (given(b"content-length", b"0") != b"0" or given(b"transfer-encoding")) and not given(b"expect"):
             await self._discard(receive)
         if body is not None:
             extra.append(content_type)

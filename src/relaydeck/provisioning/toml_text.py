@@ -6,8 +6,6 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _GREATEST_INTEGER = 2**63 - 1  # what every TOML reader must take
 
-Value = "str | bool | int | list[Value] | dict[str, Value]"
-
 
 def written_key(key: str) -> str:
     return key if _BARE_KEY.fullmatch(key) else written_text(key)
@@ -42,5 +40,11 @@ def written(value: object) -> str:
 
 def written_table(header: str, content: dict[str, object]) -> str:
     """A table with its header, its keys in the given order."""
-    lines = [header, *(f"{written_key(key)} = {written(value)}" for key, value in content.items()), ""]
-    return "\n".join(lines)
+    return "\n".join([header, *(_line(key, value) for key, value in content.items()), ""])
+
+
+def _line(key: str, value: object) -> str:
+    if isinstance(value, list | tuple) and len(value) > 1:
+        items = "".join(f"  {written(item)},\n" for item in value)
+        return f"{written_key(key)} = [\n{items}]"
+    return f"{written_key(key)} = {written(value)}"

@@ -1,7 +1,10 @@
 """Opens the home folder, or makes it: database, schema, master key and keyring. Asks nothing."""
 
+import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,18 +33,33 @@ def open_store(home: Path, sqlite_path: Path, master_key_path: Path) -> Store:
     """Raises OperatorError, having changed nothing, when the master key is wrong or missing."""
     run = home / "run"
     _make_folders(home, run)
-    fresh = not sqlite_path.exists()
-    if fresh:
-        _make_private_file(sqlite_path)
     database = Database(sqlite_path, Bell(run / "bell"))
     try:
-        if not fresh:
-            _require_master_key(database, master_key_path)
-        migrate(database)
-        return Store(database, _open_vault(database, master_key_path))
+        with _one_at_a_time(run / "opening"):
+            return _open(database, sqlite_path, master_key_path)
     except BaseException:
         database.close()
         raise
+
+
+def _open(database: Database, sqlite_path: Path, master_key_path: Path) -> Store:
+    if sqlite_path.exists():
+        _require_master_key(database, master_key_path)
+    else:
+        _make_private_file(sqlite_path)
+    migrate(database)
+    return Store(database, _open_vault(database, master_key_path))
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    """SQLite turns its write-ahead log on without waiting its turn: two first starts would trip each other."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _make_folders(*folders: Path) -> None:
