@@ -1,161 +1,164 @@
 """What can be typed. Each command imports what it needs when it runs, so that `--help` and `serve` start fast."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
 from relaydeck import __version__
 
-cli = typer.Typer(
-    name="relaydeck",
-    help="Manage relayers, their signers and their notifications, and serve them over HTTP.",
-    epilog="Start with:  relaydeck serve   then, in another terminal:  relaydeck apply examples/demo.toml",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode=None,
+_PATH = click.Path(path_type=Path)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with 'relaydeck serve', then, in another terminal, 'relaydeck apply examples/demo.toml'.",
 )
-token = typer.Typer(help="Issue, list and revoke access tokens.", no_args_is_help=True)
-key = typer.Typer(help="Look after the keys that seal secrets at rest.", no_args_is_help=True)
-cli.add_typer(token, name="token")
-cli.add_typer(key, name="key")
-
-Home = Annotated[
-    Path | None,
-    typer.Option("--home", help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck here."),
-]
+@click.version_option(__version__, message="relaydeck %(version)s")
+def cli() -> None:
+    """Manage relayers, their signers and their notifications, and serve them over HTTP."""
 
 
-def _use(home: Path | None) -> None:
+@cli.group()
+def token() -> None:
+    """Issue, list and revoke access tokens."""
+
+
+@cli.group()
+def key() -> None:
+    """Look after the keys that seal secrets at rest."""
+
+
+def _use_home(_context: click.Context, _option: click.Parameter, home: Path | None) -> None:
     if home is not None:
         os.environ["RELAYDECK_HOME"] = str(home)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"relaydeck {__version__}")
-        raise typer.Exit
-
-
-@cli.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    pass
+def at_home(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option every command has: where the state lies."""
+    return click.option(
+        "--home",
+        type=_PATH,
+        expose_value=False,
+        callback=_use_home,
+        help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck here.",
+    )(command)
 
 
 @cli.command(epilog="Example:  relaydeck serve --port 8080 --workers 2")
-def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8080,
-    workers: Annotated[int, typer.Option(help="Worker processes.", min=1, max=64)] = 1,
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain (PEM); serve HTTPS.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Private key of the certificate (PEM).")] = None,
-    home: Home = None,
-) -> None:
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(1, 65_535), default=8080, show_default=True, help="Port to listen on.")
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
+@click.option("--tls-cert", type=_PATH, help="Certificate chain (PEM): serve HTTPS. Goes with --tls-key.")
+@click.option("--tls-key", type=_PATH, help="Private key of the certificate (PEM).")
+@at_home
+def serve(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
     """Serve the interface until told to stop (SIGTERM or Ctrl-C)."""
-    _use(home)
     from relaydeck.cli.serve import run
 
     run(host, port, workers, tls_cert, tls_key)
 
 
 @token.command("create", epilog="Example:  TOKEN=$(relaydeck token create ci --kind readonly --expires 30d)")
-def token_create(
-    name: Annotated[str, typer.Argument(help="What the token is called in lists and logs.")],
-    kind: Annotated[
-        str, typer.Option(help="api (the five operations), readonly (the two lists) or admin (everything).")
-    ] = "api",
-    expires: Annotated[str, typer.Option(help="When it ends: 45m, 12h, 30d, 8w. Default: never.")] = "",
-    home: Home = None,
-) -> None:
-    """Issue a token and print it, alone, on standard output. It is not shown again."""
-    _use(home)
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(["api", "readonly", "admin"]),
+    default="api",
+    show_default=True,
+    help="api: the five operations. readonly: the two lists. admin: everything.",
+)
+@click.option("--expires", default="", help="When it ends: 45m, 12h, 30d, 8w. Default: never.")
+@at_home
+def token_create(name: str, kind: str, expires: str) -> None:
+    """Issue a token called NAME and print it, alone, on standard output. It is not shown again."""
     from relaydeck.cli.tokens import create
 
     create(name, kind, expires)
 
 
 @token.command("list")
-def token_list(
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False, home: Home = None
-) -> None:
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@at_home
+def token_list(as_json: bool) -> None:
     """List every token that was issued: name, kind and state."""
-    _use(home)
     from relaydeck.cli.tokens import show
 
     show(as_json)
 
 
 @token.command("revoke", epilog="Example:  relaydeck token revoke ci")
-def token_revoke(name: Annotated[str, typer.Argument(help="The token's name.")], home: Home = None) -> None:
-    """Revoke a token; it is refused from the next request on."""
-    _use(home)
+@click.argument("name")
+@at_home
+def token_revoke(name: str) -> None:
+    """Revoke the token called NAME; it is refused from the next request on."""
     from relaydeck.cli.tokens import revoke
 
     revoke(name)
 
 
 @key.command("rotate", epilog="Safe while the service runs; run it again if it was interrupted.")
-def key_rotate(home: Home = None) -> None:
+@at_home
+def key_rotate() -> None:
     """Make a new data key and seal every secret anew with it."""
-    _use(home)
     from relaydeck.cli.keys import rotate
 
     rotate()
 
 
 @cli.command(
-    epilog="Examples:  relaydeck apply examples/demo.toml --plan    relaydeck export | relaydeck apply - --plan"
+    short_help="Provision networks, signers, notifications and relayers from a file.",
+    epilog="Examples:  relaydeck apply examples/demo.toml --plan    relaydeck export | relaydeck apply - --plan",
 )
-def apply(
-    file: Annotated[str, typer.Argument(help="A TOML file, or - for standard input.")],
-    plan: Annotated[bool, typer.Option("--plan", help="Print what would change, and change nothing.")] = False,
-    prune: Annotated[
-        bool,
-        typer.Option("--prune", help="Also remove what an earlier apply created and the file no longer names."),
-    ] = False,
-    home: Home = None,
-) -> None:
-    """Make networks, signers, notifications and relayers as a file describes them, all or nothing."""
-    _use(home)
+@click.argument("file")
+@click.option("--plan", is_flag=True, help="Print what would change, and change nothing.")
+@click.option("--prune", is_flag=True, help="Also remove what an earlier apply created and FILE no longer names.")
+@at_home
+def apply(file: str, plan: bool, prune: bool) -> None:
+    """Make networks, signers, notifications and relayers as FILE (TOML; - for standard input) describes them.
+
+    All of it happens, or nothing. What FILE does not mention is left alone. A secret may be given as it is, as
+    { env = "NAME" } or as { file = "path" }.
+    """
     from relaydeck.cli.provisioning import apply_file
 
     apply_file(file, plan_only=plan, prune=prune)
 
 
 @cli.command(epilog="Example:  relaydeck export > relaydeck.toml")
-def export(home: Home = None) -> None:
+@at_home
+def export() -> None:
     """Print the present state as an apply file. Secrets appear as references to be filled in."""
-    _use(home)
     from relaydeck.cli.provisioning import export_state
 
     export_state()
 
 
-@cli.command(epilog="Example:  relaydeck estimate sepolia-1 0x02f8… --token USDC")
-def estimate(
-    relayer: Annotated[str, typer.Argument(help="The relayer's id.")],
-    transaction: Annotated[str, typer.Argument(help="The encoded transaction, 0x-hex; - reads standard input.")],
-    token: Annotated[str, typer.Option(help="Fee token: symbol or address. Default: the native coin.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
-    home: Home = None,
-) -> None:
-    """Compute a fee estimate here, without a running service, and print every step of it."""
-    _use(home)
+@cli.command(
+    short_help="Compute a fee estimate and print every step of it.",
+    epilog="Example:  relaydeck estimate sepolia-1 0x02f8... --token USDC",
+)
+@click.argument("relayer")
+@click.argument("transaction")
+@click.option("--token", default="", help="Fee token: symbol or address. Default: the native coin.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@at_home
+def estimate(relayer: str, transaction: str, token: str, as_json: bool) -> None:
+    """Estimate here, without a running service, what TRANSACTION costs through RELAYER; print every step.
+
+    TRANSACTION is encoded as 0x-hex; - reads it from standard input.
+    """
     from relaydeck.cli.estimate import explain
 
     explain(relayer, transaction, token, as_json)
 
 
-@cli.command()
-def doctor(home: Home = None) -> None:
+@cli.command(short_help="Check everything; say what is wrong and what to do.")
+@at_home
+def doctor() -> None:
     """Check home, permissions, database, keys, clock and every RPC URL; say what is wrong and what to do."""
-    _use(home)
     from relaydeck.cli.doctor import examine
 
     examine()
