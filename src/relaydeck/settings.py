@@ -15,6 +15,7 @@ from relaydeck.errors import OperatorError
 
 PREFIX = "RELAYDECK_"
 AddressRange = IPv4Network | IPv6Network
+_LARGEST = 1_000_000_000  # times a billion it still fits the 64 bits of a rate limit's cell
 
 
 def _count(text: str) -> int:
@@ -26,8 +27,8 @@ def _count_or_zero(text: str) -> int:
 
 
 def _whole_number(text: str, at_least: int) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 15 or int(text) < at_least:
-        raise ValueError(f"a whole number of at least {at_least}")
+    if not (text.isascii() and text.isdigit()) or len(text) > 15 or not at_least <= int(text) <= _LARGEST:
+        raise ValueError(f"a whole number from {at_least} to {_LARGEST}")
     return int(text)
 
 
@@ -54,7 +55,10 @@ def _percentile(text: str) -> float:
 def _path(text: str) -> Path:
     if not text:
         raise ValueError("a path")
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("a path whose ~user exists") from None
 
 
 def _database_url(text: str) -> str:

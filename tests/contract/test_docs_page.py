@@ -92,9 +92,7 @@ def test_no_element_carries_a_script_or_a_style(reader: Reader) -> None:
 
 
 def test_the_policy_allows_the_one_style_sheet_and_nothing_else(reader: Reader) -> None:
-    policies = [
-        a["content"] for tag, a in reader.elements if a.get("http-equiv") == "Content-Security-Policy"
-    ]
+    policies = [a["content"] for tag, a in reader.elements if a.get("http-equiv") == "Content-Security-Policy"]
     assert len(policies) == 1
     rest = "img-src data:; base-uri 'none'; form-action 'none'"
     assert re.fullmatch(rf"default-src 'none'; style-src 'sha256-[\w+/=]{{44}}'; {rest}", policies[0])

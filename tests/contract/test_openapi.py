@@ -191,9 +191,7 @@ def test_list_signers_answers_as_documented(service: Running, broken: Running, p
     holds(promises, "GET", SIGNERS, answers)
 
 
-def test_update_notification_answers_as_documented(
-    service: Running, broken: Running, promises: Promises
-) -> None:
+def test_update_notification_answers_as_documented(service: Running, broken: Running, promises: Promises) -> None:
     path = NOTIFICATION.format(notification_id="pager")
     answers = [
         service.ask("PATCH", path, {}),

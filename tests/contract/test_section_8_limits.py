@@ -1,5 +1,6 @@
 """Section 8 of the contract: limits."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,7 +49,7 @@ def fresh(limited: Running, request: pytest.FixtureRequest) -> str:
 def until_refused(running: Running, token: str, method: str = "GET", path: str = RELAYERS, body: Any = None) -> Answer:
     for _ in range(1000):
         answer = running.ask(method, path, body, token=token)
-        if answer.status != 200:
+        if answer.status == 429:
             return answer
     raise AssertionError("never refused")
 
@@ -76,8 +77,9 @@ def test_8_answers_tell_the_policy_and_what_remains(limited: Running, fresh: str
 
 
 def test_8_both_operations_take_from_one_bucket(limited: Running, fresh: str) -> None:
-    until_refused(limited, fresh)
-    assert limited.ask("POST", RPC, CALL, token=fresh).status == 429
+    began = time.monotonic()
+    statuses = [limited.ask(*operation, token=fresh).status for operation in LIMITED * 5]
+    assert statuses.count(200) <= 3 + (time.monotonic() - began)
 
 
 def test_8_each_credential_has_its_own_bucket(limited: Running, fresh: str) -> None:
@@ -99,8 +101,7 @@ def test_8_the_rate_is_looked_at_after_the_credential(limited: Running, fresh: s
 
 
 def test_8_the_rate_is_looked_at_before_the_body(limited: Running, fresh: str) -> None:
-    until_refused(limited, fresh)
-    assert limited.ask("POST", RPC, b"{" + b" " * 5000, token=fresh).json == shapes.TOO_MANY
+    assert until_refused(limited, fresh, "POST", RPC, b"{" + b" " * 5000).json == shapes.TOO_MANY
 
 
 def test_8_no_limit_is_applied_when_it_is_zero(contract: Running) -> None:

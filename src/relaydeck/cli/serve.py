@@ -18,6 +18,7 @@ from granian import Granian
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
+from granian.server.common import AbstractServer
 
 from relaydeck import __version__
 from relaydeck.app import Application, OperationsWorker
@@ -65,26 +66,7 @@ def _serve(
     tls_key: Path | None,
 ) -> None:
     metrics_path = _fresh_metrics(settings)
-    server = Granian(
-        "relaydeck",
-        address=host,
-        port=port,
-        interface=Interfaces.ASGI,
-        # Only HTTP/1: while the server waits to learn the version, it has no time limit on a silent client.
-        http=HTTPModes.http1,
-        workers=workers,
-        # Connections a worker holds before it stops accepting: idle ones must not keep others out.
-        backlog=4096,
-        backpressure=16_384,
-        websockets=False,
-        http1_settings=HTTP1Settings(header_read_timeout=round(settings.header_timeout_seconds * 1000)),
-        ssl_cert=tls_cert,
-        ssl_key=tls_key,
-        respawn_failed_workers=True,
-        workers_kill_timeout=max(1, round(settings.stop_timeout_seconds)),
-        log_level=LogLevels.warning,
-        log_dictconfig=_server_logging(log),
-    )
+    server = _server(settings, log, host, port, workers=workers, ssl_cert=tls_cert, ssl_key=tls_key)
     log.event("info", "serving", address=f"{_in_url(host)}:{port}", workers=workers, version=__version__)
     try:
         with _operations_server(settings, metrics_path, log):
@@ -113,11 +95,30 @@ def _operations_server(settings: Settings, metrics_path: Path, log: Log) -> Iter
 def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
     assert settings.operations_address is not None
     host, port = settings.operations_address
-    server = Granian(
-        "relaydeck", address=host, port=port, interface=Interfaces.ASGI, websockets=False, log_enabled=False
-    )
+    server = _server(settings, log, host, port)
     load = partial(Application, settings, metrics_path, log, partial(OperationsWorker, os.getppid()))
     server.serve(target_loader=load, wrap_loader=False)
+
+
+def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) -> AbstractServer[Any]:
+    return Granian(
+        "relaydeck",
+        address=host,
+        port=port,
+        interface=Interfaces.ASGI,
+        # Only HTTP/1: while the server waits to learn the version, it has no time limit on a silent client.
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(header_read_timeout=round(settings.header_timeout_seconds * 1000)),
+        websockets=False,
+        # Connections a worker holds before it stops accepting: idle ones must not keep others out.
+        backlog=4096,
+        backpressure=16_384,
+        respawn_failed_workers=True,
+        workers_kill_timeout=max(1, round(settings.stop_timeout_seconds)),
+        log_level=LogLevels.warning,
+        log_dictconfig=_server_logging(log),
+        **options,
+    )
 
 
 def _log(settings: Settings) -> Log:

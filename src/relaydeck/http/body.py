@@ -14,17 +14,13 @@ _DISCARDED_AT_MOST = 64 * 1024 * 1024
 _DISCARDED_SECONDS = 5.0
 
 
-class ClientGone(Exception):
-    """The client left before its request was whole: there is nobody to answer."""
-
-
 class BodyReader:
     def __init__(self, max_bytes: int, seconds: float) -> None:
         self._max_bytes = max_bytes
         self._seconds = seconds
 
     async def read(self, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> bytes:
-        """The whole body. Raises BodyTooLarge, BadRequest when it is too slow, ClientGone."""
+        """The whole body. Raises BodyTooLarge, BadRequest when it is too slow or breaks off."""
         announced, waits = _announced(headers)
         if announced > self._max_bytes:
             if not waits:
@@ -59,7 +55,7 @@ class BodyReader:
 
 def _part(message: dict[str, Any]) -> bytes:
     if message["type"] != "http.request":
-        raise ClientGone
+        raise BadRequest("the body broke off before its end")
     part: bytes = message.get("body", b"")
     return part
 
@@ -85,5 +81,5 @@ async def discard(receive: Receive) -> None:
                 size += len(_part(message))
                 if not message.get("more_body"):
                     return
-    except TimeoutError:
+    except (TimeoutError, BadRequest):
         return

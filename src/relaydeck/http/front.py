@@ -7,14 +7,14 @@ The order of refusal is the order of the code: unknown path (404) or wrong metho
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
 
 from relaydeck.errors import RequestError, ServerFailure, TooManyRequests, Unauthorized
-from relaydeck.http.body import BodyReader, ClientGone, Receive, discard
+from relaydeck.http.body import BodyReader, Receive, discard
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.records import RequestRecords
 from relaydeck.http.tokens import TokenBook
@@ -85,7 +85,6 @@ class Front:
         request_id = self._request_id(given(b"x-request-id"))
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread = UNMATCHED, _NOBODY, "", True
-        body: bytes | None
         try:
             route, argument = self._find_route(scope["method"], scope["path"], scope["raw_path"])
             if route.kinds is not None:
@@ -104,31 +103,16 @@ class Front:
                 assert route.answer is not None
                 status, body, content_type = await route.answer(argument, headers, content)
         except RequestError as error:
-            status, body, content_type, reason = (
-                error.status,
-                self._encode_failure(error.message),
-                JSON,
-                error.reason,
-            )
-            extra += _error_headers(error)
-            if status == 500:
-                self._log.event("error", "request failed", request_id=request_id.decode(), reason=reason)
-        except ClientGone:
-            status, body, reason = 400, None, "the client left"  # nobody to answer
+            status, body, content_type = self._refuse(error, request_id, extra)
+            reason = error.reason
         except Exception as error:
-            self._report(error, request_id)
-            status, body, content_type, reason = (
-                500,
-                self._encode_failure(ServerFailure.message),
-                JSON,
-                "unexpected",
-            )
+            status, body, content_type = self._fail(error, request_id)
+            reason = "unexpected"
         if unread and (given(b"content-length", b"0") != b"0" or given(b"transfer-encoding")) and not given(b"expect"):
-            await self._discard(receive)
-        if body is not None:
-            extra.append(content_type)
-            await send({"type": "http.response.start", "status": status, "headers": extra})
-            await send({"type": "http.response.body", "body": body})
+            await discard(receive)
+        extra.append(content_type)
+        await send({"type": "http.response.start", "status": status, "headers": extra})
+        await send({"type": "http.response.body", "body": body})
         taken, peer, forwarded = self._nanoseconds() - started, scope["client"], given(b"x-forwarded-for")
         self._records.add((self._now(), route.name, status, taken, request_id, token, peer, forwarded, reason))
 
@@ -144,31 +128,24 @@ class Front:
         if not admitted:
             raise TooManyRequests(to_next)
 
-    async def _discard(self, receive: Receive) -> None:
-        try:
-            await discard(receive)
-        except ClientGone:
-            return  # it may still be reading
+    def _refuse(self, error: RequestError, request_id: bytes, extra: Headers) -> Reply:
+        extra += error.headers
+        if error.status == 500:
+            self._log.event("error", "request failed", request_id=request_id.decode(), reason=error.reason)
+        elif error.reason:
+            extra.append((b"relaydeck-reason", error.reason.encode("ascii", "replace")[:200]))
+        return Reply(error.status, self._encode_failure(error.message))
 
-    def _report(self, error: Exception, request_id: bytes) -> None:
+    def _fail(self, error: Exception, request_id: bytes) -> Reply:
+        """An error nobody foresaw. The log tells where it was, never its text, which might quote the caller."""
         self._records.count_unexpected()
-        self._log.event(
-            "error",
-            "unexpected failure",
-            request_id=request_id.decode(),
-            error=type(error).__name__,
-            at=_where(error),
-        )
-
-
-def _error_headers(error: RequestError) -> Iterable[tuple[bytes, bytes]]:
-    yield from error.headers
-    if error.reason and error.status < 500:
-        yield b"relaydeck-reason", error.reason.encode("ascii", "replace")[:200]
+        place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": _where(error)}
+        self._log.event("error", "unexpected failure", **place)
+        return Reply(500, self._encode_failure(ServerFailure.message))
 
 
 def _where(error: Exception) -> str:
-    """The innermost line: never the message, which might quote what the caller sent."""
+    """The innermost line of the traceback."""
     trace, place = error.__traceback__, ""
     while trace is not None:
         place = f"{trace.tb_frame.f_code.co_filename.rpartition('relaydeck')[2]}:{trace.tb_lineno}"

@@ -1,12 +1,15 @@
 """Secrets that a file names instead of holding: `{ env = "NAME" }` and `{ file = "path" }`."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from relaydeck.secret import Secret
+from relaydeck.signers.hints import is_private_key
 
 _MOST_BYTES = 1_048_576
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Reference(NamedTuple):
@@ -27,6 +30,15 @@ def as_reference(value: Any) -> Reference | None:
         return None
     ((kind, name),) = value.items()
     return Reference(kind, name) if kind in ("env", "file") and isinstance(name, str) else None
+
+
+def reference_problem(reference: Reference) -> str:
+    """A secret put where its name belongs is refused before a message could quote it."""
+    if reference.kind == "env" and not _VARIABLE.fullmatch(reference.name):
+        return "env must be the name of an environment variable"
+    if reference.kind == "file" and (not reference.name or is_private_key(reference.name)):
+        return "file must be the path of a file"
+    return ""
 
 
 class Resolver:

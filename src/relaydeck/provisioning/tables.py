@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relaydeck.provisioning.mistakes import Mistake, inside
-from relaydeck.provisioning.references import Missing, Reference, Resolver, as_reference
+from relaydeck.provisioning.references import Missing, Reference, Resolver, as_reference, reference_problem
 from relaydeck.secret import Secret
 
 _KINDS = {
@@ -147,6 +147,9 @@ class Table:
         return None
 
     def resolve(self, key: str, reference: Reference) -> Secret | Missing:
+        if problem := reference_problem(reference):
+            self.note(key, problem)
+            return Missing(self.at(key), problem)
         return self._resolver.resolve(reference, self.at(key))
 
     def close(self) -> None:

@@ -34,6 +34,7 @@ class Node:
         self.credit = 0  # of the smooth weighted choice
         self.failures = 0  # since the last real answer
         self.resume_at = 0.0  # when an OUT url is due for a probe
+        self.answered_at = 0.0  # any call, on the event loop's clock
         self.reason = "not asked yet"
         self.probe: asyncio.Task[None] | None = None
         self.slots = asyncio.Semaphore(options.connections_per_url)
@@ -46,7 +47,7 @@ class Node:
 
     @property
     def in_prospect(self) -> bool:
-        """Usable, or perhaps in a moment: one that is being probed may be back before a silent one answers."""
+        """Usable, or perhaps in a moment: one being probed may be back before a silent one answers."""
         return self.state is not State.OUT or self.probe is not None
 
     def due(self, now: float) -> bool:

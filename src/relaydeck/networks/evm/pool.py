@@ -2,7 +2,8 @@
 
 Invariants: only reads are asked here, so a question may be asked again elsewhere; a URL is asked only after
 a probe has seen the right chain id on it; one probe at a time per URL; a call never waits for a probe of one
-URL while another one is usable; a timeout is blamed on a URL only when it had a fair time to answer.
+URL while another one is usable; a timeout is blamed on a URL only when it had a fair time to answer and
+answered nobody else in it.
 """
 
 import asyncio
@@ -34,6 +35,10 @@ class Answer(Generic[T]):
 
 class _Moved(Exception):
     """The URL was set aside while the call was under way."""
+
+
+class _Slow(Exception):
+    """The URL had no answer for this call in time, though it had for others."""
 
 
 class NodePool:
@@ -99,6 +104,8 @@ class NodePool:
                 return Answer(await self._attempt(node, send, tries, deadline), node.shown)
             except _Moved:
                 continue
+            except _Slow:
+                pass
             except UrlFailed as failure:
                 self._set_aside(node, failure)
             except NodeError as error:
@@ -126,26 +133,36 @@ class NodePool:
                     if node.epoch != epoch:
                         raise _Moved
                     started = loop.time()
-                    granted = self._share(deadline - started, tries)
+                    granted = self._share(node, deadline - started, tries)
                     scope.reschedule(started + granted)
                     result = await send(node)
         except TimeoutError:
-            if node.epoch != epoch:
-                raise _Moved from None
-            if not started:
-                raise NodesUnreachable(f"{node.shown} had no connection free in time") from None
-            raise self._too_late(granted) from None
+            raise self._too_late(node, epoch, started, granted) from None
+        except NodeError:
+            node.answered_at = loop.time()
+            raise
         finally:
             node.scopes.discard(scope)
+        node.answered_at = loop.time()
         node.failures = 0
         return result
 
-    def _share(self, remaining: float, tries: Counter[Node]) -> float:
+    def _share(self, node: Node, remaining: float, tries: Counter[Node]) -> float:
         """This try's part of the time left, so that every URL still in prospect can have its turn."""
-        left = sum(1 for node in self._nodes if node.in_prospect and tries[node] < _MOST_TRIES)
+        open_to_us = [other for other in self._nodes if tries[other] < _MOST_TRIES]
+        if tries[node]:  # the last chance of the call: no time is kept for what is not there
+            return remaining / max(1, sum(1 for other in open_to_us if other.state is State.UP))
+        left = sum(1 for other in open_to_us if other.in_prospect)
         return remaining if left <= 1 else min(self._options.try_timeout, remaining / left)
 
-    def _too_late(self, granted: float) -> Exception:
+    def _too_late(self, node: Node, epoch: int, started: float, granted: float) -> Exception:
+        """Whose fault it was that a try ran out of time."""
+        if node.epoch != epoch:
+            return _Moved()
+        if not started:
+            return NodesUnreachable(f"{node.shown} had no connection free in time")
+        if node.answered_at > started:  # others, meanwhile: it is slow or busy, not gone
+            return _Slow()
         if granted < self._options.try_timeout / 4:
             return NodesUnreachable("no node answered in time: " + self._what_happened())
         return UrlFailed("timed out")

@@ -1,0 +1,351 @@
+"""Access tokens: their form, what each kind may do, and that an end holds at once in every worker."""
+
+import re
+import string
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relaydeck.cli.serve import _accept_bootstrap_token, _own_token
+from relaydeck.cli.tokens import create
+from relaydeck.errors import OperatorError, Unauthorized
+from relaydeck.http.tokens import Credential, Token, TokenBook, all_tokens, checksum_holds, digest_of, new_token
+from relaydeck.log import Log
+from relaydeck.settings import Settings
+from tests.contract import shapes
+from tests.running import Running, run_command
+from tests.seeding import fill, issue, opened, relayer, withdraw
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "none", "params": {}}
+LISTS = [("GET", "/api/v1/signers", None), ("GET", "/api/v1/relayers", None)]
+WRITES = [
+    ("POST", "/api/v1/signers", shapes.request("plain")),
+    ("PATCH", "/api/v1/notifications/pager", {}),
+    ("POST", "/api/v1/relayers/one/rpc", CALL),
+]
+
+
+# Form
+
+
+def test_a_token_has_a_prefix_43_characters_and_a_checksum_of_6() -> None:
+    assert re.fullmatch(r"rdk_[0-9A-Za-z]{43}[0-9A-Za-z]{6}", new_token().reveal())
+
+
+def test_tokens_differ() -> None:
+    assert len({new_token().reveal() for _ in range(1000)}) == 1000
+
+
+def test_the_checksum_is_the_crc_32_of_what_stands_before_it() -> None:
+    token = new_token().reveal()
+    alphabet = string.digits + string.ascii_uppercase + string.ascii_lowercase
+    value = 0
+    for digit in token[-6:]:
+        value = value * 62 + alphabet.index(digit)
+    assert value == zlib.crc32(token[:-6].encode())
+
+
+def test_the_checksum_of_a_new_token_holds() -> None:
+    assert checksum_holds(new_token().reveal())
+
+
+@given(place=st.integers(0, 52), letter=st.sampled_from(string.ascii_letters + string.digits))
+def test_a_mistyped_character_breaks_the_checksum(place: int, letter: str) -> None:
+    token = "rdk_" + "a" * 43
+    token += _checksum(token)
+    mistyped = token[:place] + letter + token[place + 1 :]
+    assert checksum_holds(mistyped) == (mistyped == token)
+
+
+def _checksum(body: str) -> str:
+    alphabet, number, digits = string.digits + string.ascii_uppercase + string.ascii_lowercase, 0, ""
+    number = zlib.crc32(body.encode())
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        digits = alphabet[digit] + digits
+    return digits
+
+
+@pytest.mark.parametrize("text", ["", "rdk_", "x" * 53, "é" * 53, new_token().reveal()[:-1], new_token().reveal() + "0"])
+def test_what_is_no_token_has_no_checksum(text: str) -> None:
+    assert not checksum_holds(text)
+
+
+def test_a_token_does_not_show_itself() -> None:
+    token = new_token()
+    assert (str(token), repr(token), f"{token}") == ("Secret(…)",) * 3
+
+
+# The book
+
+
+@pytest.fixture
+def book(home: Path) -> Iterator[TokenBook]:
+    with opened(home) as store:
+        book = TokenBook(store.database)
+        book.load()
+        yield book
+
+
+def test_only_the_digest_of_a_token_is_stored(home: Path) -> None:
+    token = issue(home)
+    with opened(home) as store:
+        assert [each.digest for each in all_tokens(store.database)] == [digest_of(token.encode())]
+
+
+def test_a_token_is_accepted_until_the_second_it_expires(home: Path, book: TokenBook) -> None:
+    token = issue(home, lasts=60)
+    book.load()
+    with opened(home) as store:
+        ends = all_tokens(store.database)[0].expires_at
+    assert ends is not None
+    header = f"Bearer {token}".encode()
+    assert book.find(header, ends - 0.001).name == "tests"
+    with pytest.raises(Unauthorized):
+        book.find(header, ends)
+
+
+def test_a_remembered_header_expires_too(home: Path, book: TokenBook) -> None:
+    header = f"Bearer {issue(home, lasts=60)}".encode()
+    book.load()
+    book.find(header, 0)
+    with pytest.raises(Unauthorized):
+        book.find(header, 10**11)
+
+
+def test_a_revoked_token_is_unknown_at_the_next_look(home: Path, book: TokenBook) -> None:
+    header = f"Bearer {issue(home)}".encode()
+    book.load()
+    book.find(header, 0)
+    withdraw(home, "tests")
+    book.follow(0)
+    with pytest.raises(Unauthorized):
+        book.find(header, 0)
+
+
+def test_a_name_may_hold_anything_and_is_logged_as_json() -> None:
+    assert Credential(Token(1, 'a"\nb', "api", b"", 0, None, None)).logged_name == '"a\\"\\nb"'
+
+
+def test_two_live_tokens_cannot_have_one_name(home: Path) -> None:
+    issue(home)
+    with pytest.raises(OperatorError, match="a token named 'tests' exists already"):
+        issue(home)
+
+
+def test_a_revoked_name_can_be_used_again(home: Path) -> None:
+    issue(home)
+    withdraw(home, "tests")
+    issue(home)
+
+
+# Two workers
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    home = tmp_path_factory.mktemp("tokens") / "home"
+    fill(home, notifications={"pager": None}, relayers=[relayer("one")])
+    with Running(home, "--workers", "2", token=issue(home), rate_limit_per_second="0") as running:
+        yield running
+
+
+def statuses(running: Running, token: str, times: int = 40) -> set[int]:
+    """What a token is answered on many new connections, so that both workers are met."""
+    return {running.ask("GET", "/api/v1/signers", token=token).status for _ in range(times)}
+
+
+def test_a_new_token_is_accepted_at_the_next_request_in_every_worker(served: Running) -> None:
+    assert statuses(served, issue(served.home, "new")) == {200}
+
+
+def test_a_revoked_token_is_refused_at_the_next_request_in_every_worker(served: Running) -> None:
+    token = issue(served.home, "revoked")
+    statuses(served, token)
+    withdraw(served.home, "revoked")
+    assert statuses(served, token) == {401}
+
+
+def test_the_command_revokes_while_the_service_runs(served: Running) -> None:
+    token = issue(served.home, "by command")
+    statuses(served, token)
+    done = run_command(served.home, "token", "revoke", "by command")
+    assert (done.returncode, statuses(served, token)) == (0, {401})
+
+
+def test_an_expired_token_is_refused_in_every_worker(served: Running) -> None:
+    token = issue(served.home, "short", lasts=2)
+    deadline = time.monotonic() + 20
+    while 200 in (seen := statuses(served, token, 10)):
+        assert time.monotonic() < deadline, seen
+    assert statuses(served, token) == {401}
+
+
+def test_a_refusal_does_not_tell_an_expired_token_from_an_unknown_one(served: Running) -> None:
+    expired = served.ask("GET", "/api/v1/signers", token=issue(served.home, "over", lasts=-1))
+    unknown = served.ask("GET", "/api/v1/signers", token="unknown")
+    assert (expired.status, expired.body) == (unknown.status, unknown.body)
+
+
+# Kinds
+
+
+@pytest.fixture(scope="module")
+def kinds(served: Running) -> dict[str, str]:
+    return {kind: issue(served.home, f"kind {kind}", kind) for kind in ("api", "readonly", "admin")}
+
+
+@pytest.mark.parametrize("kind", ["api", "admin"])
+@pytest.mark.parametrize(("method", "path", "body"), [*LISTS, *WRITES])
+def test_api_and_admin_tokens_may_use_the_five_operations(
+    served: Running, kinds: dict[str, str], kind: str, method: str, path: str, body: Any
+) -> None:
+    assert served.ask(method, path, body, token=kinds[kind]).status < 300
+
+
+@pytest.mark.parametrize(("method", "path", "body"), LISTS)
+def test_a_readonly_token_may_list(
+    served: Running, kinds: dict[str, str], method: str, path: str, body: Any
+) -> None:
+    assert served.ask(method, path, body, token=kinds["readonly"]).status == 200
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRITES)
+def test_a_readonly_token_is_unauthorized_for_anything_else(
+    served: Running, kinds: dict[str, str], method: str, path: str, body: Any
+) -> None:
+    answer = served.ask(method, path, body, token=kinds["readonly"])
+    assert (answer.status, answer.json) == (401, shapes.UNAUTHORIZED)
+
+
+# Commands
+
+
+def test_token_create_prints_the_token_alone(home: Path) -> None:
+    done = run_command(home, "token", "create", "ci", "--kind", "readonly", "--expires", "30d")
+    assert done.returncode == 0
+    assert checksum_holds(done.stdout.removesuffix("\n"))
+    with opened(home) as store:
+        (token,) = all_tokens(store.database)
+    assert (token.name, token.kind, token.expires_at - token.created_at) == ("ci", "readonly", 30 * 86_400)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expires", "said"),
+    [
+        ("x", "root", "", "--kind must be one of api, readonly, admin"),
+        ("x", "api", "soon", "--expires must be a number and a unit: 45m, 12h, 30d or 8w"),
+        ("", "api", "", "the token's name must have 1 to 255 characters"),
+    ],
+)
+def test_token_create_says_what_is_wrong(name: str, kind: str, expires: str, said: str) -> None:
+    with pytest.raises(OperatorError) as error:
+        create(name, kind, expires)
+    assert error.value.problem == said
+
+
+def test_token_revoke_of_nobody_says_so(home: Path) -> None:
+    done = run_command(home, "token", "revoke", "nobody")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "relaydeck: there is no live token named 'nobody'\nSee 'relaydeck token list'.\n",
+    )
+
+
+# The bootstrap token
+
+OWN, OTHER = "own-token-" + "o" * 32, "other-token-" + "p" * 32
+
+
+def accept(home: Path, written: str, kind: str = "api") -> None:
+    """What `serve` does with a bootstrap token file before it serves."""
+    path = home.parent / "token"
+    path.write_text(written)
+    with opened(home) as store:
+        given = Settings(home=home, bootstrap_token_file=path, bootstrap_token_kind=kind)
+        _accept_bootstrap_token(given, store, Log(as_json=True, level="error"))
+
+
+def kind_of(home: Path, token: str) -> str | None:
+    """What a token may do now; None when it is refused."""
+    with opened(home) as store:
+        book = TokenBook(store.database)
+        book.load()
+        try:
+            return book.find(f"Bearer {token}".encode(), time.time()).kind
+        except Unauthorized:
+            return None
+
+
+def test_a_served_home_accepts_its_bootstrap_token(home: Path) -> None:
+    (home.parent / "token").write_text(OWN + "\n")
+    with Running(home, bootstrap_token_file=str(home.parent / "token")) as running:
+        assert running.ask("POST", "/api/v1/signers", shapes.request("plain"), token=OWN).status == 201
+
+
+def test_a_bootstrap_token_is_of_kind_api(home: Path) -> None:
+    accept(home, OWN)
+    assert kind_of(home, OWN) == "api"
+
+
+def test_a_bootstrap_token_is_accepted_at_every_start(home: Path) -> None:
+    accept(home, OWN)
+    accept(home, OWN)
+    assert kind_of(home, OWN) == "api"
+
+
+def test_a_replaced_bootstrap_token_takes_the_place_of_the_first(home: Path) -> None:
+    accept(home, OWN)
+    accept(home, OTHER)
+    assert (kind_of(home, OWN), kind_of(home, OTHER)) == (None, "api")
+
+
+def test_a_bootstrap_token_that_is_put_back_is_accepted_again(home: Path) -> None:
+    accept(home, OWN)
+    accept(home, OTHER)
+    accept(home, OWN)
+    assert (kind_of(home, OWN), kind_of(home, OTHER)) == ("api", None)
+
+
+@pytest.mark.parametrize("kind", ["readonly", "admin"])
+def test_a_bootstrap_token_of_another_kind_is_of_that_kind_from_the_next_start_on(home: Path, kind: str) -> None:
+    accept(home, OWN)
+    accept(home, OWN, kind)
+    assert kind_of(home, OWN) == kind
+
+
+def test_a_bootstrap_token_that_was_revoked_stays_so(home: Path) -> None:
+    accept(home, OWN)
+    withdraw(home, "bootstrap")
+    accept(home, OWN)
+    assert kind_of(home, OWN) is None
+
+
+def test_a_bootstrap_token_that_was_revoked_is_replaced_by_another(home: Path) -> None:
+    accept(home, OWN)
+    withdraw(home, "bootstrap")
+    accept(home, OTHER)
+    assert (kind_of(home, OWN), kind_of(home, OTHER)) == (None, "api")
+
+
+@pytest.mark.parametrize("written", ["", "short", "o" * 257, "a token with blanks, quite long enough"])
+def test_a_bootstrap_token_file_that_holds_none_is_refused(home: Path, written: str) -> None:
+    (home.parent / "token").write_text(written)
+    with pytest.raises(OperatorError, match="32 to 256 characters"):
+        _own_token(home.parent / "token")
+
+
+def test_a_missing_bootstrap_token_file_stops_the_start(home: Path) -> None:
+    path = home.parent / "nowhere"
+    done = run_command(home, "serve", "--port", "1", bootstrap_token_file=str(path))
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"relaydeck: the bootstrap token file {path} cannot be used\n"
+        "It must hold 32 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = and nothing else.\n",
+    )
