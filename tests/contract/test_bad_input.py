@@ -96,7 +96,9 @@ def test_an_unknown_field(contract: Running, method: str, path: str) -> None:
 
 
 @every_body
-@pytest.mark.parametrize("name", ["", "é", "Type", "URL", "METHOD", "💥", "a\u0000b", "x" * 5000], ids=lambda n: ascii(n)[:9])
+@pytest.mark.parametrize(
+    "name", ["", "é", "Type", "URL", "METHOD", "💥", "a\u0000b", "x" * 5000], ids=lambda n: ascii(n)[:9]
+)
 def test_an_unknown_field_of_any_name(contract: Running, method: str, path: str, name: str) -> None:
     refused(contract.ask(method, path, GOOD[path] | {name: 1}))
 
@@ -118,7 +120,9 @@ def test_a_config_that_is_no_object(contract: Running, kind: str, config: Any) -
     refused(contract.ask("POST", SIGNERS, {"type": kind, "config": config}))
 
 
-@pytest.mark.parametrize("kind", [None, 1, "", [], {}, True, "Plain", "local", "plain ", "PLAIN", "plain\u0000"], ids=ascii)
+@pytest.mark.parametrize(
+    "kind", [None, 1, "", [], {}, True, "Plain", "local", "plain ", "PLAIN", "plain\u0000"], ids=ascii
+)
 def test_a_signer_type_that_is_none(contract: Running, kind: Any) -> None:
     refused(contract.ask("POST", SIGNERS, {"type": kind, "config": {"key": "k"}}))
 
@@ -252,7 +256,9 @@ def test_nesting_100_000_deep_inside_a_field(contract: Running, method: str, pat
     refused(contract.ask(method, path, body))
 
 
-@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "0." + "9" * 5000, "1e" + "9" * 5000], ids=lambda n: n[:4])
+@pytest.mark.parametrize(
+    "number", ["9" * 5000, "-" + "9" * 5000, "0." + "9" * 5000, "1e" + "9" * 5000], ids=lambda n: n[:4]
+)
 @pytest.mark.parametrize(
     ("method", "path", "form"),
     [
@@ -274,8 +280,8 @@ def test_a_number_of_5000_digits(contract: Running, method: str, path: str, form
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1e" + "9" * 5000], ids=lambda n: n[:4])
 def test_a_number_of_5000_digits_in_params(contract: Running, number: str) -> None:
-    body = '{"jsonrpc":"2.0","method":"feeEstimate","params":{"fee_token":%s}}' % number
-    answer = contract.ask("POST", RPC, body.encode())
+    body = b'{"jsonrpc":"2.0","method":"feeEstimate","params":{"fee_token":%b}}' % number.encode()
+    answer = contract.ask("POST", RPC, body)
     assert (answer.status, answer.json["error"]["code"]) == (200, -32602)
 
 

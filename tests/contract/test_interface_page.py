@@ -2,11 +2,8 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from relaydeck.contract.openapi import document
 from relaydeck.contract.wording import RPC_ERRORS
@@ -22,7 +19,6 @@ def shape(output: str) -> str:
     return DIFFERS_EACH_TIME.sub(r"\1: …", output.replace("\r\n", "\n")).strip()
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_examples_print_what_the_page_says(home: Path) -> None:
     found = CONFIGURATION.search(PAGE)
     assert found is not None

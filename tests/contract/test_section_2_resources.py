@@ -162,9 +162,7 @@ def test_2_2_config_of_another_type_is_refused(contract: Running, kind: str) -> 
 
 
 def test_2_2_request_id_is_the_callers_identifier(contract: Running) -> None:
-    assert (
-        create(contract, shapes.request("plain", id="the caller's own"))["data"]["id"] == "the caller's own"
-    )
+    assert create(contract, shapes.request("plain", id="the caller's own"))["data"]["id"] == "the caller's own"
 
 
 def test_2_2_a_uuid_is_generated_when_id_is_omitted(created: dict[str, Any]) -> None:
@@ -259,9 +257,7 @@ def test_2_4_relayer_has_no_other_field(full: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "name", ["id", "name", "network", "network_type", "address", "signer_id", "notification_id"]
-)
+@pytest.mark.parametrize("name", ["id", "name", "network", "network_type", "address", "signer_id", "notification_id"])
 def test_2_4_field_is_a_string(full: dict[str, Any], name: str) -> None:
     assert type(full[name]) is str
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
+from relaydeck.notifications.records import Notification, create, place
+from relaydeck.secret import Secret
 from tests.contract import shapes
 from tests.contract.conftest import RELAYERS_SHOWN
-from tests.running import Answer, Running
+from tests.running import Answer, Running, in_path
 from tests.seeding import WEBHOOK, fill, issue, opened
 
 SIGNERS = "/api/v1/signers"
@@ -39,9 +42,7 @@ def test_4_every_endpoint_answers_with_a_json_content_type(
 
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITES, ids=["create", "update", "rpc"])
-@pytest.mark.parametrize(
-    "kind", ["application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"]
-)
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"])
 def test_4_request_bodies_are_sent_with_a_json_content_type(
     contract: Running, method: str, path: str, body: Any, kind: str
 ) -> None:
@@ -49,9 +50,7 @@ def test_4_request_bodies_are_sent_with_a_json_content_type(
 
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITES, ids=["create", "update", "rpc"])
-@pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", "json"]
-)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", "json"])
 def test_4_another_content_type_is_a_bad_request(
     contract: Running, method: str, path: str, body: Any, kind: str
 ) -> None:
@@ -111,9 +110,7 @@ def test_4_1_error_invalid_credentials_give_unauthorized(contract: Running) -> N
 
 
 @pytest.mark.parametrize("kind", shapes.TYPES)
-def test_4_1_error_an_id_that_exists_gives_signer_with_this_id_already_exists(
-    contract: Running, kind: str
-) -> None:
+def test_4_1_error_an_id_that_exists_gives_signer_with_this_id_already_exists(contract: Running, kind: str) -> None:
     answer = contract.ask("POST", SIGNERS, shapes.request(kind, id="ops"))
     assert (answer.status, answer.json) == (409, shapes.EXISTS)
 
@@ -122,9 +119,7 @@ def test_4_1_error_an_id_that_exists_leaves_the_signer_as_it_is(contract: Runnin
     contract.ask("POST", SIGNERS, shapes.request("plain", id="stays"))
     contract.ask("POST", SIGNERS, shapes.request("provider_c", id="stays"))
     listed = contract.ask("GET", f"{SIGNERS}?per_page=1000").json["data"]
-    assert [signer for signer in listed if signer["id"] == "stays"] == [
-        {"id": "stays", "type": "local", "config": {}}
-    ]
+    assert [signer for signer in listed if signer["id"] == "stays"] == [{"id": "stays", "type": "local", "config": {}}]
 
 
 def test_4_1_ids_are_told_apart_by_case(contract: Running) -> None:
@@ -195,9 +190,7 @@ def test_4_2_a_created_signer_is_in_the_next_list(contract: Running) -> None:
     assert last == shapes.page([{"id": "the last one", "type": "local", "config": {}}], total, 1, total)
 
 
-@pytest.mark.parametrize(
-    "query", ["page=-1", "per_page=-1", "page=x", "per_page=1.5", "page=", "page=1&page=1"]
-)
+@pytest.mark.parametrize("query", ["page=-1", "per_page=-1", "page=x", "per_page=1.5", "page=", "page=1&page=1"])
 def test_4_2_error_bad_request(listed: Running, query: str) -> None:
     answer = listed.ask("GET", f"{SIGNERS}?{query}")
     assert (answer.status, answer.json) == (400, shapes.BAD_REQUEST)
@@ -214,20 +207,11 @@ def test_4_2_error_unauthorized(listed: Running) -> None:
 @pytest.fixture
 def webhook(contract: Running, request: pytest.FixtureRequest) -> str:
     """The path of a notification of this test's own, with a signing key."""
-    from relaydeck.notifications.records import Notification, create
-    from relaydeck.secret import Secret
-
     name = f"of {request.node.name}"
     with opened(contract.home) as store, store.database.transaction() as transaction:
         notification = Notification(name, "webhook", WEBHOOK, True)
         create(transaction, store.vault, notification, Secret("the first key"), origin="api", now=0)
-    return f"/api/v1/notifications/{_quoted(name)}"
-
-
-def _quoted(name: str) -> str:
-    from tests.running import in_path
-
-    return in_path(name)
+    return f"/api/v1/notifications/{in_path(name)}"
 
 
 def update(contract: Running, path: str, body: Any) -> Answer:
@@ -238,15 +222,9 @@ def update(contract: Running, path: str, body: Any) -> Answer:
 
 def stored_key(contract: Running, path: str) -> bytes | None:
     """What the service would sign with."""
-    from urllib.parse import unquote
-
-    from relaydeck.notifications.records import place
-
     name = unquote(path.rpartition("/")[2])
     with opened(contract.home) as store:
-        ((sealed,),) = store.database.read(
-            "SELECT sealed_signing_key FROM notifications WHERE id = ?", (name,)
-        )
+        ((sealed,),) = store.database.read("SELECT sealed_signing_key FROM notifications WHERE id = ?", (name,))
         return None if sealed is None else store.vault.open(sealed, place(name))
 
 
@@ -278,9 +256,7 @@ def test_4_3_a_change_of_url_leaves_the_key(contract: Running, webhook: str) -> 
     assert stored_key(contract, webhook) == b"the first key"
 
 
-def test_4_3_signing_key_rule_1_an_absent_field_leaves_the_key_unchanged(
-    contract: Running, webhook: str
-) -> None:
+def test_4_3_signing_key_rule_1_an_absent_field_leaves_the_key_unchanged(contract: Running, webhook: str) -> None:
     update(contract, webhook, {})
     assert stored_key(contract, webhook) == b"the first key"
 
@@ -290,9 +266,7 @@ def test_4_3_signing_key_rule_1_null_leaves_the_key_unchanged(contract: Running,
     assert stored_key(contract, webhook) == b"the first key"
 
 
-def test_4_3_signing_key_rule_1_null_leaves_no_key_where_there_is_none(
-    contract: Running, webhook: str
-) -> None:
+def test_4_3_signing_key_rule_1_null_leaves_no_key_where_there_is_none(contract: Running, webhook: str) -> None:
     update(contract, webhook, {"signing_key": ""})
     assert update(contract, webhook, {"signing_key": None}).json["data"]["has_signing_key"] is False
 
@@ -302,16 +276,12 @@ def test_4_3_signing_key_rule_2_an_empty_string_removes_the_key(contract: Runnin
     assert stored_key(contract, webhook) is None
 
 
-def test_4_3_signing_key_rule_2_an_empty_string_is_answered_without_key(
-    contract: Running, webhook: str
-) -> None:
+def test_4_3_signing_key_rule_2_an_empty_string_is_answered_without_key(contract: Running, webhook: str) -> None:
     assert update(contract, webhook, {"signing_key": ""}).json["data"]["has_signing_key"] is False
 
 
 @pytest.mark.parametrize("key", ["k", " ", "whsec_MfKQ", "é💥\u0000"], ids=ascii)
-def test_4_3_signing_key_rule_3_a_non_empty_string_sets_the_key(
-    contract: Running, webhook: str, key: str
-) -> None:
+def test_4_3_signing_key_rule_3_a_non_empty_string_sets_the_key(contract: Running, webhook: str, key: str) -> None:
     update(contract, webhook, {"signing_key": key})
     assert stored_key(contract, webhook) == key.encode()
 
@@ -387,9 +357,7 @@ def test_4_4_get_relayers_lists_the_first_ten(contract: Running) -> None:
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_4_4_page_numbers_start_at_1(contract: Running, number: int) -> None:
     shown = RELAYERS_SHOWN[(number - 1) * 5 : number * 5]
-    assert contract.ask("GET", f"{RELAYERS}?page={number}&per_page=5").json == shapes.page(
-        shown, number, 5, 12
-    )
+    assert contract.ask("GET", f"{RELAYERS}?page={number}&per_page=5").json == shapes.page(shown, number, 5, 12)
 
 
 def test_4_4_page_0_is_accepted(contract: Running) -> None:
@@ -405,9 +373,7 @@ def test_4_4_the_pages_one_after_the_other_are_the_whole_list(contract: Running)
     assert [item for page in pages for item in page] == RELAYERS_SHOWN
 
 
-@pytest.mark.parametrize(
-    "query", ["page=-1", "per_page=-1", "page=x", "per_page=1.5", "page=", "page=1&page=1"]
-)
+@pytest.mark.parametrize("query", ["page=-1", "per_page=-1", "page=x", "per_page=1.5", "page=", "page=1&page=1"])
 def test_4_4_error_bad_request(contract: Running, query: str) -> None:
     answer = contract.ask("GET", f"{RELAYERS}?{query}")
     assert (answer.status, answer.json) == (400, shapes.BAD_REQUEST)
@@ -455,8 +421,8 @@ def test_4_5_post_rpc_answers_in_the_json_rpc_shape(contract: Running) -> None:
     ids=lambda value: ascii(value)[:12],
 )
 def test_4_5_the_response_id_is_a_string(contract: Running, sent: str, answered: str | None) -> None:
-    body = '{"jsonrpc":"2.0","id":%s,"method":"none","params":{}}' % sent
-    assert call(contract, body.encode()).json == no_such_method(answered)
+    body = b'{"jsonrpc":"2.0","id":%b,"method":"none","params":{}}' % sent.encode()
+    assert call(contract, body).json == no_such_method(answered)
 
 
 def test_4_5_id_is_optional(contract: Running) -> None:

@@ -88,9 +88,7 @@ def test_8_each_credential_has_its_own_bucket(limited: Running, fresh: str) -> N
 
 
 @pytest.mark.parametrize(("method", "path", "body"), UNLIMITED)
-def test_8_no_other_operation_is_limited(
-    limited: Running, fresh: str, method: str, path: str, body: Any
-) -> None:
+def test_8_no_other_operation_is_limited(limited: Running, fresh: str, method: str, path: str, body: Any) -> None:
     until_refused(limited, fresh)
     assert 429 not in [limited.ask(method, path, body, token=fresh).status for _ in range(10)]
 
@@ -116,15 +114,15 @@ def test_8_per_page_defaults_to_10(contract: Running, path: str) -> None:
 @pytest.mark.parametrize("path", [SIGNERS, RELAYERS])
 @pytest.mark.parametrize("name", ["page", "per_page"])
 @pytest.mark.parametrize("value", ["0", "1", "007", "18446744073709551616", "9" * 5000], ids=lambda v: v[:10])
-def test_8_page_and_per_page_accept_integers_of_at_least_0(
-    contract: Running, path: str, name: str, value: str
-) -> None:
+def test_8_page_and_per_page_accept_integers_of_at_least_0(contract: Running, path: str, name: str, value: str) -> None:
     assert contract.ask("GET", f"{path}?{name}={value}").status == 200
 
 
 @pytest.mark.parametrize("path", [SIGNERS, RELAYERS])
 @pytest.mark.parametrize("name", ["page", "per_page"])
-@pytest.mark.parametrize("value", ["-1", "-0", "%2B1", "+1", "1e3", "1.0", "0x1", "1_0", "%D9%A1", "true", "", "%20", "1,2"])
+@pytest.mark.parametrize(
+    "value", ["-1", "-0", "%2B1", "+1", "1e3", "1.0", "0x1", "1_0", "%D9%A1", "true", "", "%20", "1,2"]
+)
 def test_8_page_and_per_page_accept_nothing_else(contract: Running, path: str, name: str, value: str) -> None:
     answer = contract.ask("GET", f"{path}?{name}={value}")
     assert (answer.status, answer.json) == (400, shapes.BAD_REQUEST)

@@ -161,14 +161,13 @@ print(sum(limiter.take(1)[0] for _ in range(int(sys.argv[3]))))
 
 
 def hammer(table: Path, burst: int, times: int) -> "subprocess.Popen[str]":
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", HAMMER, str(table), str(burst), str(times)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env=clean_environment(table.parent),
     )
-    return process
 
 
 def begin(*processes: "subprocess.Popen[str]") -> None:

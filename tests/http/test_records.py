@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract import shapes
+from tests.contract.test_section_7_errors import store_that_cannot_be_read
 from tests.http.raw import Wire
 from tests.running import Running
 from tests.seeding import fill, issue, relayer
@@ -65,16 +67,15 @@ def of(recorded: list[dict[str, Any]], request_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", range(len(ASKED)), ids=lambda n: f"{ASKED[n][1]} {ASKED[n][2]}")
 def test_each_request_leaves_one_line_with_exactly_these_fields(recorded: list[dict[str, Any]], number: int) -> None:
-    request, route, status, reason = ASKED[number]
+    _, route, status, reason = ASKED[number]
     line = of(recorded, f"asked-{number}")
-    named = '"-"' if route in ("operations", "unmatched") else 'a "name"'
     assert {name: value for name, value in line.items() if name not in ("time", "duration_us")} == {
         "level": "info",
         "event": "request",
         "request_id": f"asked-{number}",
         "route": route,
         "status": status,
-        "token": named.strip('"') if named == '"-"' else named,
+        "token": "-" if route in ("operations", "unmatched") else 'a "name"',
         "client": "127.0.0.1",
     } | ({} if reason is None else {"reason": reason})
 
@@ -127,7 +128,9 @@ def test_every_answer_echoes_the_request_id(served: Running, method: str, path: 
 
 def test_the_client_behind_a_trusted_proxy_is_logged(served: Running) -> None:
     with Wire(served) as wire:
-        wire.send(wire.head("GET", SIGNERS, "X-Request-Id: behind", "X-Forwarded-For: 203.0.113.9", "Connection: close"))
+        wire.send(
+            wire.head("GET", SIGNERS, "X-Request-Id: behind", "X-Forwarded-For: 203.0.113.9", "Connection: close")
+        )
         wire.answer()
     metrics(served)
     assert of_log(served, "behind")["client"] == "203.0.113.9"
@@ -135,8 +138,6 @@ def test_the_client_behind_a_trusted_proxy_is_logged(served: Running) -> None:
 
 def of_log(running: Running, request_id: str) -> dict[str, Any]:
     """A line of a running service's log; it is written a moment after the answer."""
-    import time
-
     deadline = time.monotonic() + 10
     while True:
         found = [json.loads(line) for line in running.log.splitlines() if f'"{request_id}"' in line]
@@ -157,8 +158,6 @@ def total(found: dict[str, float], route: str) -> float:
 
 
 def test_metrics_summed_over_workers_equal_the_requests_made(tmp_path_factory: pytest.TempPathFactory) -> None:
-    import time
-
     with serve(tmp_path_factory.mktemp("counted"), "--workers", "2") as running:
         for _ in range(10):
             for request, *_ in ASKED:
@@ -174,13 +173,17 @@ def test_metrics_summed_over_workers_equal_the_requests_made(tmp_path_factory: p
         deadline = time.monotonic() + 10
         while True:  # a count follows its answer by a moment
             found = metrics(running)
-            counted = {n: v for n, v in found.items() if n.startswith("relaydeck_requests_total") and "operations" not in n}
+            counted = {
+                n: v for n, v in found.items() if n.startswith("relaydeck_requests_total") and "operations" not in n
+            }
             if counted == expected or time.monotonic() > deadline:
                 break
         assert counted == expected
         for route in ("create_signer", "list_signers", "relayer_rpc"):
             count = found[f'relaydeck_request_seconds_count{{route="{route}"}}']
-            assert count == found[f'relaydeck_request_seconds_bucket{{route="{route}",le="+Inf"}}'] == total(found, route)
+            assert (
+                count == found[f'relaydeck_request_seconds_bucket{{route="{route}",le="+Inf"}}'] == total(found, route)
+            )
 
 
 def test_metrics_are_in_the_prometheus_text_format(served: Running) -> None:
@@ -201,8 +204,6 @@ def test_readyz_needs_no_credential(served: Running) -> None:
 
 
 def test_readyz_says_when_the_store_cannot_be_read(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from tests.contract.test_section_7_errors import store_that_cannot_be_read
-
     with serve(tmp_path_factory.mktemp("unready")) as running:
         with store_that_cannot_be_read(running.home):
             broken = running.ask("GET", "/readyz")

@@ -77,7 +77,7 @@ def test_a_client_that_does_not_finish_its_body_is_refused(served: Running, sent
 
 def test_a_client_that_does_not_finish_its_chunks_is_refused(served: Running) -> None:
     with Wire(served) as wire:
-        wire.send(wire.head("POST", SIGNERS, JSON, "Transfer-Encoding: chunked") + b"5\r\n{\"typ")
+        wire.send(wire.head("POST", SIGNERS, JSON, "Transfer-Encoding: chunked") + b'5\r\n{"typ')
         answer = wire.answer()
     assert (answer.status, answer.json) == (400, shapes.BAD_REQUEST)
 
@@ -205,9 +205,7 @@ def test_expect_100_continue_with_too_large_a_body_is_refused_before_it_is_sent(
 
 def test_expect_100_continue_with_a_wrong_credential_is_refused_before_it_is_sent(served: Running) -> None:
     with Wire(served) as wire:
-        wire.send(
-            wire.head("POST", SIGNERS, JSON, f"Content-Length: {2 * MIB}", "Expect: 100-continue", token="wrong")
-        )
+        wire.send(wire.head("POST", SIGNERS, JSON, f"Content-Length: {2 * MIB}", "Expect: 100-continue", token="wrong"))
         assert wire.socket.recv(12) == b"HTTP/1.1 401"
 
 

@@ -12,6 +12,7 @@ from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database
 from relaydeck.store.home import open_store
 from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
+from relaydeck.store.sealing import Place
 from tests.running import clean_environment, run_command
 
 
@@ -133,8 +134,6 @@ def test_five_first_starts_at_once_agree_on_one_master_key(home: Path) -> None:
 
 
 def opens_in(home: Path, sealed: bytes) -> bytes:
-    from relaydeck.store.sealing import Place
-
     store = open_store(home, home / "relaydeck.db", home / "master.key")
     try:
         return store.vault.open(sealed, Place("t", "r", "f"))

@@ -90,9 +90,7 @@ async def test_a_failing_write_does_not_undo_its_neighbours(database: Database) 
         raise SignerExists("taken")
 
     writer = Writer(database)
-    outcomes = await gathered(
-        Gate(writer), writer.write(note(1)), writer.write(fails), writer.write(note(2))
-    )
+    outcomes = await gathered(Gate(writer), writer.write(note(1)), writer.write(fails), writer.write(note(2)))
     await writer.stop()
     assert [outcomes[0], type(outcomes[1]), outcomes[2], noted(database)] == [1, SignerExists, 2, [1, 2]]
 

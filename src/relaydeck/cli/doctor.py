@@ -67,14 +67,24 @@ def examine() -> None:
 def findings(settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
     for warning in unknown_names():
         yield Finding("warn", "settings", warning)
-    if not settings.home.is_dir():
-        yield Finding("FAIL", "home", f"{settings.home} does not exist; run 'relaydeck serve' to make it")
+    home = _home(settings.home)
+    yield home
+    if home.verdict == "FAIL":
         return
-    yield Finding("ok", "home", str(settings.home))
     yield from _permissions(settings)
     yield _disk(settings, surroundings)
     yield _clock(settings, surroundings.now())
     yield from _database(settings, surroundings)
+
+
+def _home(home: Path) -> Finding:
+    if not home.exists():
+        return Finding("FAIL", "home", f"{home} does not exist; run 'relaydeck serve' to make it")
+    if not home.is_dir():
+        return Finding("FAIL", "home", f"{home} is not a folder; choose another with RELAYDECK_HOME")
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        return Finding("FAIL", "home", f"{home} cannot be used by this user; correct its owner")
+    return Finding("ok", "home", str(home))
 
 
 def _permissions(settings: Settings) -> Iterator[Finding]:
@@ -94,7 +104,8 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _disk(settings: Settings, surroundings: Surroundings) -> Finding:
-    free = surroundings.free_bytes(settings.home)
+    folders = [each for each in (settings.home, settings.sqlite_path.parent) if each.is_dir()]
+    free = min(surroundings.free_bytes(folder) for folder in folders)
     shown = f"{free / 1_000_000_000:.1f} GB free"
     if free < _TOO_FEW_BYTES:
         return Finding("FAIL", "disk", f"{shown}; writes will fail: free some space")

@@ -103,7 +103,7 @@ def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
 def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) -> AbstractServer[Any]:
     return Granian(
         "relaydeck",
-        address=host,
+        address=host if ":" in host else socket.gethostbyname(host),  # the server takes no names
         port=port,
         interface=Interfaces.ASGI,
         # Only HTTP/1: while the server waits to learn the version, it has no time limit on a silent client.

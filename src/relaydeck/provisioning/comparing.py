@@ -15,7 +15,7 @@ _UNSET = "unset"
 
 def network_changes(before: Network, after: Network) -> tuple[FieldChange, ...]:
     changes = _plain_changes(before, after, ("network_type", "chain_id", "native_symbol"))
-    changes += url_changes("rpc_urls", before.rpc_urls, after.rpc_urls)
+    changes += _url_changes("rpc_urls", before.rpc_urls, after.rpc_urls)
     changes += _token_changes(before.fee_tokens, after.fee_tokens)
     return tuple(changes)
 
@@ -24,7 +24,7 @@ def relayer_changes(before: Relayer, after: Relayer) -> tuple[FieldChange, ...]:
     """The state indicators are no part of a file and are left as they are."""
     names = ("name", "network", "network_type", "address", "signer_id", "notification_id")
     changes = _plain_changes(before, after, names)
-    changes += url_changes("custom_rpc_urls", before.custom_rpc_urls, after.custom_rpc_urls)
+    changes += _url_changes("custom_rpc_urls", before.custom_rpc_urls, after.custom_rpc_urls)
     changes += _plain_changes(before.policies, after.policies, Policies.__struct_fields__, "policies.")
     return tuple(changes)
 
@@ -42,7 +42,7 @@ def _shown(value: Any) -> str:
     return _UNSET if value is None else str(value)
 
 
-def url_changes(name: str, before: tuple[RpcUrl, ...], after: tuple[RpcUrl, ...]) -> list[FieldChange]:
+def _url_changes(name: str, before: tuple[RpcUrl, ...], after: tuple[RpcUrl, ...]) -> list[FieldChange]:
     if before == after:
         return []
     old, new = _shown_urls(before), _shown_urls(after)

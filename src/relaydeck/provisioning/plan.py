@@ -56,6 +56,3 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
-
-    def count(self, kind: type[Step]) -> int:
-        return sum(isinstance(step, kind) for step in self.steps)

@@ -210,17 +210,22 @@ class _Planner:
         return derived or declared.address
 
     def _signer_address(self, signer_id: str) -> str | None:
-        """Empty when it cannot be derived; None when the signer is unknown or not whole."""
+        """Empty when it cannot be derived; None when the signer is a mistake that is noted already."""
         if signer_id not in self._addresses:
-            config = self._configs.get(signer_id) or self._stored_config(signer_id)
-            self._addresses[signer_id] = None if config is None else derived_address(config)
+            self._addresses[signer_id] = self._derived_address(signer_id)
         return self._addresses[signer_id]
 
-    def _stored_config(self, signer_id: str) -> Config | None:
+    def _derived_address(self, signer_id: str) -> str | None:
+        if signer_id in self._configs:
+            return derived_address(self._configs[signer_id])
         if signer_id in self._declared.places["signers"]:
-            return None  # declared with a mistake, which is noted there
-        signer = self._stored.signer(signer_id)
-        return signer.config if isinstance(signer, StoredSigner) else None
+            return None
+        match self._stored.signer(signer_id):
+            case StoredSigner(config=config):
+                return derived_address(config)
+            case Damaged():
+                return ""  # what does not open tells no address
+        return None
 
 
 def _revealed(url: Secret | Missing) -> str:

@@ -55,7 +55,15 @@ class Rotation:
             if not self._is_under_way(transaction):
                 self._vault.add_data_key(transaction, now)
             self._newest = _newest_key(transaction)
-            return sum(_count_older(transaction, column, self._newest) for column in SEALED_COLUMNS)
+        return sum(self._count_older(column) for column in SEALED_COLUMNS)
+
+    def _count_older(self, column: SealedColumn) -> int:
+        rows = self._database.read(
+            f"SELECT count(*) FROM {column.table} WHERE substr({column.column}, 2, 4) <> :key",
+            {"key": _in_header(self._newest)},
+        )
+        count: int = rows[0][0]
+        return count
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[int]:
         """Each step seals some values anew in a transaction of its own and tells how many it looked at."""
@@ -66,10 +74,11 @@ class Rotation:
                     found = _older(transaction, column, self._newest, after, rows)
                     for seq, record, sealed in found:
                         self._seal_anew(transaction, column, seq, record, sealed)
-                if not found:
+                if found:
+                    after = found[-1][0]
+                    yield len(found)
+                if len(found) < rows:
                     break
-                after = found[-1][0]
-                yield len(found)
 
     def _seal_anew(self, transaction: Transaction, column: SealedColumn, seq: int, record: str, sealed: bytes) -> None:
         place = column.place(record)
@@ -116,14 +125,6 @@ def _newest_key(transaction: Transaction) -> int:
 
 def _older_keys(transaction: Transaction) -> list[int]:
     return [row[0] for row in transaction.all("SELECT id FROM data_keys ORDER BY id")][:-1]
-
-
-def _count_older(transaction: Transaction, column: SealedColumn, newest: int) -> int:
-    row = transaction.one(
-        f"SELECT count(*) FROM {column.table} WHERE substr({column.column}, 2, 4) <> :key",
-        {"key": _in_header(newest)},
-    )
-    return row[0] if row else 0
 
 
 def _older(

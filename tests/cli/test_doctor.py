@@ -1,0 +1,201 @@
+"""`relaydeck doctor`: one line for each check; exit code 1 when one of them fails."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from relaydeck.cli.doctor import Finding, Surroundings, findings
+from relaydeck.settings import Settings
+from tests.conftest import DEMO
+from tests.provisioning.conftest import ProvisionedHome
+from tests.running import free_port, make_token, run_command
+
+NOW = 1_900_000_000.0
+
+
+class FakeNode(BaseHTTPRequestHandler):
+    """Answers by path: /chain/N is a node of chain N, /status/N fails, /garbage is none at all."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert asked == {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
+        _, kind, value = self.path.split("?")[0].split("/")
+        body = b"<html>" if kind == "garbage" else b'{"jsonrpc":"2.0","id":1,"result":"%#x"}' % int(value)
+        self.send_response(int(value) if kind == "status" else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), FakeNode)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def network(*urls: str) -> str:
+    listed = ", ".join(f'{{ url = "{url}" }}' for url in urls)
+    return (
+        f'[networks.sepolia]\nnetwork_type = "evm"\nchain_id = 11155111\nnative_symbol = "ETH"\nrpc_urls = [{listed}]\n'
+    )
+
+
+def examined(home: Path, *, now: float = NOW, free: int = 10**12) -> dict[str, Finding]:
+    found = findings(Settings(home=home), Surroundings(lambda: now, lambda _: free))
+    return {finding.subject: finding for finding in found}
+
+
+def provision(home: Path, text: str) -> None:
+    made = ProvisionedHome(home)
+    with closing(made.store):
+        made.apply(text)
+
+
+@pytest.fixture
+def provisioned(home: Path) -> Path:
+    provision(home, DEMO.replace("127.0.0.1:9/", f"127.0.0.1:{free_port()}/"))
+    return home
+
+
+def test_a_healthy_home(home: Path, node: str) -> None:
+    provision(home, network(f"{node}/chain/11155111?key=hunter2"))
+    make_token(home, "t")
+    done = run_command(home, "doctor")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines[0] == f"ok    home: {home}"
+    assert lines[1] == "ok    permissions: home, master key and database are this user's alone"
+    assert lines[2].endswith(" GB free")
+    assert lines[3].startswith("ok    clock: 20")
+    assert lines[4:] == [
+        f"ok    database: {home}/relaydeck.db is sound",
+        "ok    schema: version 1",
+        "ok    tokens: 1 live",
+        f"ok    master key: {home}/master.key opens 1 data key",
+        "ok    sealed values: all 1 open",
+        f"ok    node {node} of the network 'sepolia': chain id 11155111",
+    ]
+
+
+def test_a_home_that_does_not_exist_is_not_made(home: Path) -> None:
+    done = run_command(home, "doctor")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == f"FAIL  home: {home} does not exist; run 'relaydeck serve' to make it\n"
+    assert not home.exists()
+
+
+def test_a_home_that_is_no_folder(home: Path) -> None:
+    home.write_text("")
+    assert examined(home) == {
+        "home": Finding("FAIL", "home", f"{home} is not a folder; choose another with RELAYDECK_HOME")
+    }
+
+
+def test_nodes(home: Path, node: str) -> None:
+    """Of each URL scheme and host are told; the rest may hold a key."""
+    dead = f"http://127.0.0.1:{free_port()}"
+    urls = [f"{node}/chain/1?key=hunter2", f"{node}/status/401", f"{node}/garbage/0", f"{dead}/hunter2"]
+    provision(home, network(*urls))
+    done = run_command(home, "doctor")
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if " node " in line] == [
+        f"FAIL  node {node} of the network 'sepolia':"
+        " it is on chain 1, the network is declared with 11155111; correct one of them",
+        f"FAIL  node {node} of the network 'sepolia':"
+        " it answers with HTTP status 401; check the path and key of its URL",
+        f"FAIL  node {node} of the network 'sepolia':"
+        " its answer to eth_chainId is no chain id; check that the URL is a JSON-RPC node",
+        f"FAIL  node {dead} of the network 'sepolia': it cannot be reached; check the address and that the node runs",
+    ]
+    assert "hunter2" not in done.stdout
+
+
+def test_what_others_can_read(provisioned: Path) -> None:
+    provisioned.chmod(0o755)
+    (provisioned / "master.key").chmod(0o640)
+    found = [each for each in findings(Settings(home=provisioned), Surroundings()) if each.subject == "permissions"]
+    assert found == [
+        Finding("warn", "permissions", f"others can reach {provisioned}; run: chmod 700 {provisioned}"),
+        Finding(
+            "warn",
+            "permissions",
+            f"others can reach {provisioned}/master.key; run: chmod 600 {provisioned}/master.key",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("free", "verdict"), [(10**10, "ok"), (10**8, "warn"), (10**6, "FAIL")])
+def test_free_space(provisioned: Path, free: int, verdict: str) -> None:
+    assert examined(provisioned, free=free)["disk"].verdict == verdict
+
+
+@pytest.mark.parametrize(("now", "verdict"), [(NOW, "ok"), (0.0, "FAIL"), (1_740_000_000.0, "warn")])
+def test_the_clock(provisioned: Path, now: float, verdict: str) -> None:
+    """1970 is plainly wrong; a time before the files of the home were written is suspicious."""
+    assert examined(provisioned, now=now)["clock"].verdict == verdict
+
+
+def test_no_live_token(provisioned: Path) -> None:
+    assert examined(provisioned)["tokens"].verdict == "warn"
+    make_token(provisioned, "t", "--expires", "1d")
+    assert examined(provisioned, now=1_740_000_000.0)["tokens"] == Finding("ok", "tokens", "1 live")
+    assert examined(provisioned, now=NOW * 2)["tokens"].verdict == "warn"
+
+
+def test_a_damaged_record_is_named(provisioned: Path) -> None:
+    with closing(sqlite3.connect(provisioned / "relaydeck.db")) as connection:
+        connection.execute("UPDATE signers SET sealed_config = x'0100000001'")
+        connection.commit()
+    assert examined(provisioned)["sealed values"] == Finding(
+        "FAIL",
+        "sealed values",
+        "the sealed config of signers record 'ops' does not open; restore the record, or set it again",
+    )
+
+
+def test_the_wrong_master_key(provisioned: Path) -> None:
+    (provisioned / "master.key").write_text("00" * 32)
+    found = examined(provisioned)
+    assert found["master key"].verdict == "FAIL"
+    assert found["master key"].remark.startswith("the master key does not open this database's keyring. Put back")
+    assert "sealed values" not in found
+
+
+def test_a_missing_master_key(provisioned: Path) -> None:
+    (provisioned / "master.key").unlink()
+    assert examined(provisioned)["master key"].remark.startswith(
+        f"the master key file {provisioned}/master.key is missing. Put it back from your backup"
+    )
+    assert not (provisioned / "master.key").exists()
+
+
+def test_a_database_of_a_newer_program(provisioned: Path) -> None:
+    with closing(sqlite3.connect(provisioned / "relaydeck.db")) as connection:
+        connection.execute("INSERT INTO schema_versions VALUES (999, '')")
+        connection.commit()
+    assert examined(provisioned)["schema"].verdict == "FAIL"
+
+
+def test_a_file_that_is_no_database(provisioned: Path) -> None:
+    for name in ("relaydeck.db-wal", "relaydeck.db-shm"):
+        (provisioned / name).unlink(missing_ok=True)
+    (provisioned / "relaydeck.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
+    assert examined(provisioned)["database"].verdict == "FAIL"
+
+
+def test_a_database_that_is_gone(provisioned: Path) -> None:
+    (provisioned / "relaydeck.db").unlink()
+    assert examined(provisioned)["database"].verdict == "FAIL"
+    assert not (provisioned / "relaydeck.db").exists()

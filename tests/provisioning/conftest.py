@@ -1,0 +1,136 @@
+"""A home with its real database, and what the tests of this folder do with it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relaydeck.provisioning.making import Provisioner
+from relaydeck.provisioning.mistakes import MistakenFile
+from relaydeck.provisioning.plan import Plan, Step
+from relaydeck.provisioning.read_file import read_file
+from relaydeck.provisioning.references import Resolver
+from relaydeck.store.home import open_store
+from relaydeck.store.rotation import SEALED_COLUMNS
+
+KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"  # of KEY, from the documentation of another library
+OTHER_ADDRESS = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+
+NETWORK = """
+[networks.sepolia]
+network_type = "evm"
+chain_id = 11155111
+native_symbol = "ETH"
+rpc_urls = [{ url = "https://node.example/v1/node-key", weight = 1 }]
+"""
+SIGNER = f"""
+[[signers]]
+id = "ops"
+type = "plain"
+config = {{ key = "{KEY}" }}
+"""
+NOTIFICATION = """
+[[notifications]]
+id = "pager"
+type = "webhook"
+url = "https://hooks.example/relaydeck"
+signing_key = "a-signing-key"
+"""
+RELAYER = """
+[[relayers]]
+id = "one"
+name = "One"
+network = "sepolia"
+network_type = "evm"
+signer_id = "ops"
+notification_id = "pager"
+custom_rpc_urls = [{ url = "https://own.example/?key=own-key", weight = 3 }]
+[relayers.policies]
+gas_price_cap = 100
+"""
+WHOLE = NETWORK + SIGNER + NOTIFICATION + RELAYER
+
+
+class ProvisionedHome:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = open_store(folder, folder / "relaydeck.db", folder / "master.key")
+
+    def _provisioner(self, text: str | bytes, environment: dict[str, str] | None, prune: bool) -> Provisioner:
+        content = text if isinstance(text, bytes) else text.encode()
+        file = read_file(content, Resolver(environment or {}, self.folder.parent))
+        return Provisioner(self.store, file, file_name="the file", prune=prune)
+
+    def apply(
+        self,
+        text: str | bytes,
+        *,
+        environment: dict[str, str] | None = None,
+        prune: bool = False,
+        **making: Any,
+    ) -> Plan:
+        return self._provisioner(text, environment, prune).make_so(now=1_800_000_000, **making)
+
+    def plan(self, text: str | bytes, *, environment: dict[str, str] | None = None, prune: bool = False) -> Plan:
+        return self._provisioner(text, environment, prune).plan()
+
+    def mistakes(
+        self, text: str | bytes, *, environment: dict[str, str] | None = None, prune: bool = False
+    ) -> list[str]:
+        """What is told of a file with mistakes; nothing may have changed."""
+        before = self.revision
+        with pytest.raises(MistakenFile) as refused:
+            self.apply(text, environment=environment, prune=prune)
+        assert self.revision == before
+        return [str(each) for each in refused.value.mistakes]
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        return self.store.database.read(sql, values)
+
+    def write(self, sql: str, **values: Any) -> None:
+        with self.store.database.transaction() as transaction:
+            transaction.execute(sql, values)
+
+    @property
+    def revision(self) -> int:
+        revision: int = self.rows("SELECT revision FROM clock")[0][0]
+        return revision
+
+    def state(self) -> dict[str, list[dict[str, Any]]]:
+        """Everything that is stored and can be declared, secrets opened."""
+        return {column.table: self._records(column.table) for column in SEALED_COLUMNS}
+
+    def _records(self, table: str) -> list[dict[str, Any]]:
+        cursor = self.store.database.reader.execute(f"SELECT * FROM {table} ORDER BY seq")
+        names = [column[0] for column in cursor.description]
+        records = [dict(zip(names, row, strict=True)) for row in cursor]
+        for record in records:
+            for volatile in ("seq", "created_at", "revision"):
+                del record[volatile]
+            self._open(table, record)
+        return records
+
+    def _open(self, table: str, record: dict[str, Any]) -> None:
+        (column,) = [each for each in SEALED_COLUMNS if each.table == table]
+        if record[column.column] is not None:
+            place = column.place(record[column.identity])
+            record[column.column] = self.store.vault.open(record[column.column], place)
+
+
+@pytest.fixture
+def provisioned(tmp_path: Path) -> Iterator[ProvisionedHome]:
+    home = ProvisionedHome(tmp_path / "home")
+    with closing(home.store):
+        yield home
+
+
+def lines(steps: list[Step]) -> list[str]:
+    """The steps of a plan in short: kind, resource, name and the fields that change."""
+    return [
+        f"{type(step).__name__} {step.resource} {step.name}"
+        + "".join(f" | {each.name}: {each.before} -> {each.after}" for each in getattr(step, "fields", ()))
+        for step in steps
+    ]

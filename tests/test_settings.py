@@ -1,0 +1,129 @@
+"""Every setting is read, checked, named when it is wrong, and on its page."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from relaydeck.errors import OperatorError
+from relaydeck.settings import Settings, read_settings, settings_page, unknown_names, variable
+from tests.running import Running, run_command
+from tests.seeding import issue
+
+PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
+
+WRONG = {
+    "home": ["", "~nobody-of-this-name/x"],
+    "database_url": ["", "postgres://x", "sqlite:///", "relaydeck.db"],
+    "master_key_file": [""],
+    "bootstrap_token_file": [""],
+    "bootstrap_token_kind": ["", "root", "API"],
+    "rate_limit_per_second": ["", "-1", "1.5", "x", "1e3", "²", "1000000001", "9" * 5000],
+    "rate_limit_burst": ["0", "-1", " 1", "1000000001"],
+    "max_per_page": ["0", "x"],
+    "max_body_bytes": ["0", "1MB"],
+    "body_timeout_seconds": ["0", "-1", "nan", "inf", "x", "86401"],
+    "header_timeout_seconds": ["0", "soon"],
+    "stop_timeout_seconds": ["0", ""],
+    "signer_config": ["", "all"],
+    "rpc_deadline_seconds": ["0"],
+    "rpc_try_timeout_seconds": ["-1"],
+    "rpc_probe_seconds": ["x"],
+    "rpc_connections": ["0"],
+    "priority_fee_percentile": ["-1", "101", "nan", "x"],
+    "priority_fee_blocks": ["0"],
+    "trusted_proxies": ["x", "10.0.0.1/8", "10.0.0.0/33"],
+    "operations_address": ["", "9000", "host", "host:0", "host:65536", ":9000", "host:x"],
+    "log_format": ["", "xml"],
+    "log_level": ["", "loud"],
+}
+RIGHT = {
+    "home": ("/x/y", Path("/x/y")),
+    "database_url": ("sqlite:////x/y.db", "sqlite:////x/y.db"),
+    "rate_limit_per_second": ("0", 0),
+    "rate_limit_burst": ("1000000000", 1_000_000_000),
+    "max_per_page": ("007", 7),
+    "body_timeout_seconds": ("0.5", 0.5),
+    "signer_config": ("non_secret", "non_secret"),
+    "operations_address": ("[::1]:9000", ("::1", 9000)),
+    "log_format": ("text", "text"),
+}
+
+
+def test_every_setting_is_tried_with_a_bad_value() -> None:
+    assert set(WRONG) == {setting.name for setting in fields(Settings)}
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
+def test_a_bad_value_is_refused_by_name(name: str, text: str) -> None:
+    with pytest.raises(OperatorError) as error:
+        read_settings({f"RELAYDECK_{name.upper()}": text})
+    assert error.value.problem.startswith(f"RELAYDECK_{name.upper()} must be ")
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_good_value_is_read(name: str) -> None:
+    text, value = RIGHT[name]
+    assert getattr(read_settings({f"RELAYDECK_{name.upper()}": text}), name) == value
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert read_settings({}) == Settings()
+
+
+def test_every_bad_value_is_named_at_once() -> None:
+    with pytest.raises(OperatorError) as error:
+        read_settings({"RELAYDECK_MAX_PER_PAGE": "x", "RELAYDECK_LOG_LEVEL": "x"})
+    assert error.value.problem == (
+        "RELAYDECK_MAX_PER_PAGE must be a whole number from 1 to 1000000000; "
+        "RELAYDECK_LOG_LEVEL must be debug or info or warning or error"
+    )
+
+
+def test_a_bad_value_is_not_quoted() -> None:
+    with pytest.raises(OperatorError) as error:
+        read_settings({"RELAYDECK_MAX_PER_PAGE": "planted"})
+    assert "planted" not in str(error.value)
+
+
+def test_a_bad_value_stops_the_start(home: Path) -> None:
+    done = run_command(home, "serve", "--port", "1", max_body_bytes="1MB")
+    assert (done.returncode, done.stdout, done.stderr, home.exists()) == (
+        1,
+        "",
+        "relaydeck: RELAYDECK_MAX_BODY_BYTES must be a whole number from 1 to 1000000000\n"
+        "Correct the environment and start again.\n",
+        False,
+    )
+
+
+def test_an_unknown_name_is_reported_with_the_nearest() -> None:
+    assert unknown_names(["RELAYDECK_MAX_PERPAGE", "RELAYDECK_MAX_PER_PAGE", "PATH"]) == [
+        "RELAYDECK_MAX_PERPAGE is not a setting and is ignored; did you mean RELAYDECK_MAX_PER_PAGE?"
+    ]
+
+
+def test_a_name_that_an_orchestrator_injects_is_reported() -> None:
+    (warning,) = unknown_names(["RELAYDECK_PORT_8080_TCP"])
+    assert warning.startswith("RELAYDECK_PORT_8080_TCP is not a setting and is ignored")
+
+
+def test_no_setting_has_a_name_that_orchestrators_inject() -> None:
+    injected = {"RELAYDECK_PORT", "RELAYDECK_SERVICE_HOST", "RELAYDECK_SERVICE_PORT"}
+    assert injected.isdisjoint(variable(setting) for setting in fields(Settings))
+
+
+def test_serve_warns_of_an_unknown_name_and_serves(home: Path) -> None:
+    with Running(home, token=issue(home), max_perpage="5") as running:
+        assert running.ask("GET", "/api/v1/signers").status == 200
+    assert "RELAYDECK_MAX_PERPAGE is not a setting and is ignored; did you mean RELAYDECK_MAX_PER_PAGE?" in running.log
+
+
+def test_the_page_of_settings_is_current() -> None:
+    """When this fails: `make docs`."""
+    assert PAGE.read_text("utf-8") == settings_page()
+
+
+def test_every_setting_is_on_the_page_with_its_meaning() -> None:
+    rows = [line for line in settings_page().splitlines() if line.startswith("| `RELAYDECK_")]
+    assert len(rows) == len(fields(Settings))
