@@ -1,9 +1,8 @@
 """Homes filled without the command line: a process for every token would be most of the suite's time."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
 from pathlib import Path
 
 from relaydeck.http.tokens import Kind, add, new_token, revoke

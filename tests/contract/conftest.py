@@ -1,6 +1,7 @@
 """One served home with a known content, for every contract test that only asks."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -43,14 +44,17 @@ NAMES = [f"r{number:02}" for number in range(11)]
 RELAYERS_SHOWN = [FULL_SHOWN, *(relayer_shown(name) for name in NAMES)]
 
 
-@pytest.fixture(scope="session")
-def contract(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def served(home: Path) -> Running:
     """Twelve relayers, the first with every field; notifications `pager` (with a key), `plain` (without)."""
-    home = tmp_path_factory.mktemp("contract") / "home"
     fill(
         home,
         notifications={"pager": "a key", "plain": None},
         relayers=[FULL, *(relayer(name) for name in NAMES)],
     )
-    with Running(home, token=issue(home), rate_limit_per_second="0") as running:
+    return Running(home, token=issue(home), rate_limit_per_second="0")
+
+
+@pytest.fixture(scope="session")
+def contract(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with served(tmp_path_factory.mktemp("contract") / "home") as running:
         yield running

@@ -33,7 +33,10 @@ class Wire:
         """So many answers that came one after the other, whatever way they were cut up."""
         stream = self.socket.makefile("rb")
         for _ in range(amount):
-            status = int(stream.readline().split()[1])
+            first = stream.readline()
+            if not first:
+                raise ConnectionResetError
+            status = int(first.split()[1])
             headers = dict(_headers(stream))
             yield Answer(status, headers, stream.read(int(headers["content-length"])))
 

@@ -1,0 +1,103 @@
+"""`python -m bench [--quick] [--check]`: run every comparison, print the table, write docs/benchmarks.*."""
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from bench import creates, fees, lists, memory, pages, starts, tools
+from bench.load import choose
+from bench.processes import ROOT
+from bench.report import print_table, write_page
+from bench.rows import Row
+from bench.run import FULL, QUICK, Pace, Run
+
+
+class Outcome(NamedTuple):
+    rows: list[Row]
+    small_print: list[str]
+    load: str
+
+
+class Step(NamedTuple):
+    title: str
+    measure: Callable[[Run], list[Row]]
+    seconds: Callable[[Pace], float]  # roughly, for the progress bar
+
+
+STEPS = (
+    Step("lists", lists.measure, lambda pace: 6 * pace.rounds * pace.seconds),
+    Step("creates", creates.measure, lambda pace: 2 * pace.rounds * pace.seconds),
+    Step("estimates", fees.measure, lambda pace: pace.estimates / 20),
+    Step("starts", starts.measure, lambda pace: 2 * pace.starts),
+    Step("memory", memory.measure, lambda pace: 4),
+    Step("pages", pages.measure, pages.expected_seconds),
+)
+
+
+def main() -> int:
+    options = _options()
+    # Told to end, it ends as by Ctrl-C: every server is stopped and the folder removed on the way out.
+    signal.signal(signal.SIGTERM, _interrupt)
+    console = Console()
+    folder = _folder()
+    try:
+        rows, small_print, load = _measure(options.only, QUICK if options.quick else FULL, folder, console)
+    except KeyboardInterrupt:
+        console.print("interrupted; nothing was written")
+        return 130
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print_table(console, rows, small_print)
+    options.docs.mkdir(exist_ok=True)
+    write_page(options.docs, rows, load)
+    return 1 if options.check and any(row.reached is False for row in rows) else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few rounds and small lists: does it run at all?")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a goal is missed")
+    parser.add_argument(
+        "--only", nargs="*", default=[], choices=[step.title for step in STEPS], help="these steps alone"
+    )
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="where the page and the chart go")
+    return parser.parse_args()
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _folder() -> Path:
+    """On a disk rather than in memory, where a sync would cost nothing and prove nothing."""
+    parent = Path("/var/tmp")
+    return Path(tempfile.mkdtemp(prefix="relaydeck-bench-", dir=parent if parent.is_dir() else None))
+
+
+def _measure(only: Sequence[str], pace: Pace, folder: Path, console: Console) -> Outcome:
+    steps = [step for step in STEPS if not only or step.title in only]
+    columns = (TextColumn("{task.description:12}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    rows: list[Row] = []
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("tools", total=sum(step.seconds(pace) for step in steps))
+        run = Run(pace, choose(tools.find("wrk")), tools.find("nginx"), folder, partial(progress.advance, task))
+        done = 0.0
+        for step in steps:
+            progress.update(task, description=step.title, completed=done)
+            rows += step.measure(run)
+            done += step.seconds(pace)
+        progress.update(task, description="done", completed=done)
+    return Outcome(rows, run.small_print, run.load.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

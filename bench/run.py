@@ -1,0 +1,74 @@
+"""What every step of a run shares: the load, the tools, a folder that goes away, and the progress bar."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.comparing import Comparison, Side, alternate
+from bench.homes import Home
+from bench.load import Load, Request, ask_once
+from bench.processes import Server
+from bench.service import first_answer, serve_bare, serve_relaydeck
+
+SIGNERS = "/api/v1/signers"
+RELAYERS = "/api/v1/relayers"
+
+
+@dataclass(frozen=True)
+class Pace:
+    rounds: int
+    seconds: int
+    starts: int
+    starts_of_the_large: int
+    middle: int
+    large: int
+    estimates: int
+
+
+FULL = Pace(rounds=9, seconds=1, starts=9, starts_of_the_large=3, middle=10_000, large=1_000_000, estimates=300)
+QUICK = Pace(rounds=3, seconds=1, starts=3, starts_of_the_large=2, middle=1_000, large=20_000, estimates=50)
+
+
+@dataclass
+class Run:
+    pace: Pace
+    load: Load
+    nginx: str | None
+    folder: Path
+    advance: Callable[[float], None]  # told of seconds of planned work that are done
+    small_print: list[str] = field(default_factory=list)
+
+    def compare(self, title: str, sides: Sequence[Side]) -> Comparison:
+        rounds, seconds = self.pace.rounds, self.pace.seconds
+        found = alternate(
+            self.load,
+            sides,
+            rounds=rounds,
+            seconds=seconds,
+            advance=lambda: self.advance(len(sides) * seconds),
+        )
+        self.small_print += [f"{title}, {line}" for line in found.told()]
+        return found
+
+    def capture(self, name: str, server: Server, request: Request) -> Path:
+        """Keep a whole answer for those who are to repeat it."""
+        path = self.folder / f"{name}.answer"
+        path.write_bytes(ask_once(server.port, request))
+        return path
+
+
+def get(home: Home, path: str) -> Request:
+    return Request("GET", path, {"Authorization": f"Bearer {home.token}"})
+
+
+def started_relaydeck(stack: ExitStack, home: Home, path: str = SIGNERS) -> Server:
+    server = stack.enter_context(serve_relaydeck(home))
+    first_answer(server, get(home, path))
+    return server
+
+
+def started_bare(stack: ExitStack, answer: Path) -> Server:
+    server = stack.enter_context(serve_bare(answer))
+    first_answer(server, Request("GET", "/", {}))
+    return server

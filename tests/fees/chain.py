@@ -1,0 +1,78 @@
+"""A real node as the tests use it: contracts deployed, transactions sent, receipts read."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+from eth_abi.abi import encode
+from eth_account import Account
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+
+CONTRACTS = Path(__file__).parent / "contracts"
+# The first account every development node funds; its key is published in their manuals.
+HARDHAT_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+GANACHE_KEY = "0x4f3edf983ac636a65a842ce7c78d9aa706d3b113bce9c46f30d7d21715b23b1d"
+
+
+class Chain:
+    def __init__(self, url: str, key: str) -> None:
+        self.url = url
+        self.account = Account.from_key(key)
+        self._http = httpx.Client(timeout=30)
+        self.chain_id = int(self.rpc("eth_chainId"), 16)
+
+    def rpc(self, method: str, *params: Any) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        reply = self._http.post(self.url, json=body).json()
+        assert "error" not in reply, reply
+        return reply["result"]
+
+    def deploy(self, name: str, *arguments: int) -> str:
+        code = compiled(name) + encode(["uint8"] * len(arguments), arguments)
+        return str(self.send({"data": "0x" + code.hex(), "gas": 3_000_000})["contractAddress"])
+
+    def call(self, to: str, signature: str, *arguments: Any) -> dict[str, Any]:
+        """Sends it and waits for it."""
+        return self.send({"to": to, "data": call_data(signature, *arguments), "gas": 500_000})
+
+    def send(self, transaction: dict[str, Any]) -> dict[str, Any]:
+        sender = {"from": self.account.address, **transaction}
+        shown = {name: hex(value) if isinstance(value, int) else value for name, value in sender.items()}
+        return self.receipt(self.rpc("eth_sendTransaction", shown))
+
+    def send_raw(self, raw: str) -> dict[str, Any]:
+        return self.receipt(self.rpc("eth_sendRawTransaction", raw))
+
+    def receipt(self, sent: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.rpc("eth_getTransactionReceipt", sent)
+        return found
+
+    def nonce(self) -> int:
+        return int(self.rpc("eth_getTransactionCount", self.account.address, "latest"), 16)
+
+    def sign(self, transaction: dict[str, Any], **blobs: Any) -> str:
+        whole = {"chainId": self.chain_id, "nonce": self.nonce(), "value": 0, "gas": 300_000, **transaction}
+        if "to" in whole:
+            whole["to"] = to_checksum_address(whole["to"])
+        return str(self.account.sign_transaction(whole, **blobs).raw_transaction.to_0x_hex())
+
+    def pin_base_fee(self, wei: int) -> None:
+        self.rpc("hardhat_setNextBlockBaseFeePerGas", hex(wei))
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def call_data(signature: str, *arguments: Any) -> str:
+    types = signature[signature.index("(") + 1 : -1].split(",")
+    return "0x" + (keccak(text=signature)[:4] + encode(types, arguments)).hex()
+
+
+@cache
+def compiled(name: str) -> bytes:
+    import vyper
+
+    output = vyper.compile_code((CONTRACTS / f"{name}.vy").read_text(), output_formats=["bytecode"])
+    return bytes.fromhex(output["bytecode"][2:])

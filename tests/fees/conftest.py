@@ -1,0 +1,31 @@
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from relaydeck.fees import Estimator, FeeOptions
+from tests.fees.chain import GANACHE_KEY, HARDHAT_KEY, Chain
+from tests.node.process import GANACHE, HARDHAT, running
+
+
+@pytest.fixture(scope="session")
+def hardhat() -> Iterator[Chain]:
+    with running(HARDHAT) as url:
+        chain = Chain(url, HARDHAT_KEY)
+        yield chain
+        chain.close()
+
+
+@pytest.fixture(scope="session")
+def ganache() -> Iterator[Chain]:
+    with running(GANACHE) as url:
+        chain = Chain(url, GANACHE_KEY)
+        yield chain
+        chain.close()
+
+
+@pytest.fixture
+async def estimator() -> AsyncIterator[Estimator]:
+    """Keeps nothing, so that a test sees the node as it is now."""
+    estimator = Estimator(FeeOptions(cache_age=0.0))
+    yield estimator
+    await estimator.close()

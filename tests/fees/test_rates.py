@@ -1,0 +1,138 @@
+"""Rates from feeds that lie, sleep or do not exist: an error, never a guess."""
+
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from relaydeck.fees import Estimator, FeeOptions, RpcFailure
+from relaydeck.fees.errors import InternalFailure, NodeUnreachable, NoFreshRate
+from relaydeck.networks.model import CrossedRate, FeedRate, FixedRate
+from tests.fees.scene import ask, network, relayer, token, transaction
+from tests.networks.fault_node import FaultNode, fault_nodes, words
+
+NOW = 1_800_000_000
+FEED = "0x" + "fe" * 20
+OTHER_FEED = "0x" + "ef" * 20
+DECIMALS, ROUND = "eth_call 0x313ce567", "eth_call 0xfeaf968c"
+RAW = transaction()
+SOURCE = FeedRate(feed=FEED, max_age=3600)
+OWN_LIMIT = relayer(gas_limit_estimation=False)
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[FaultNode]:
+    async with fault_nodes("healthy") as nodes:
+        nodes[0].answers = {DECIMALS: words(6), ROUND: words(9, 2000 * 10**6, NOW, NOW, 9)}
+        yield nodes[0]
+
+
+@pytest.fixture
+async def estimator() -> AsyncIterator[Estimator]:
+    estimator = Estimator(FeeOptions(cache_age=0.0), now=lambda: NOW)
+    yield estimator
+    await estimator.close()
+
+
+async def refusal(estimator: Estimator, node: FaultNode, rate: Any) -> RpcFailure:
+    with pytest.raises(RpcFailure) as failure:
+        await ask(estimator, network(node.url, tokens=(token(rate),)), RAW, "USDC")
+    return failure.value
+
+
+async def test_a_good_feed(node: FaultNode, estimator: Estimator) -> None:
+    found = await ask(estimator, network(node.url, tokens=(token(SOURCE),)), RAW, "usdc")
+    assert (found.conversion_rate, found.estimated_fee) == ("2000", "0.000001")  # 21000 x 110 wei, rounded up
+
+
+@pytest.mark.parametrize(
+    ("answer", "description"),
+    [
+        (words(9, 0, NOW, NOW, 9), "not positive"),
+        (words(9, -5, NOW, NOW, 9), "not positive"),
+        (words(9, 5, NOW, 0, 9), "has not completed round 9"),
+        (words(9, 5, NOW, NOW, 8), "has not completed round 9"),
+        (words(9, 5, NOW, NOW - 3601, 9), "was updated 3601 s ago, more than 3600 s"),
+        (words(9, 5, NOW, NOW + 61, 9), "61 s from now"),
+        ("0x", "does not answer like an aggregator"),
+        (words(9, 5), "does not answer like an aggregator"),
+        ({"code": 3, "message": "execution reverted", "data": "0x"}, "could not be read: execution reverted"),
+    ],
+)
+async def test_a_bad_round(node: FaultNode, estimator: Estimator, answer: Any, description: str) -> None:
+    node.answers[ROUND] = answer
+    failure = await refusal(estimator, node, SOURCE)
+    assert isinstance(failure, NoFreshRate)
+    assert description in failure.description
+
+
+@pytest.mark.parametrize("age", [3600, -60])
+async def test_the_last_second_counts(node: FaultNode, estimator: Estimator, age: int) -> None:
+    node.answers[ROUND] = words(9, 10**6, NOW, NOW - age, 9)
+    found = await ask(estimator, network(node.url, tokens=(token(SOURCE),)), RAW, "USDC")
+    assert found.conversion_rate == "1"
+
+
+async def test_a_kept_rate_grows_old_too(node: FaultNode) -> None:
+    clock = [float(NOW)]
+    estimator = Estimator(FeeOptions(cache_age=10_000), now=lambda: clock[0], monotonic=lambda: 0.0)
+    where = network(node.url, tokens=(token(SOURCE),))
+    await ask(estimator, where, RAW, "USDC")
+    clock[0] += 3601
+    with pytest.raises(NoFreshRate):
+        await ask(estimator, where, RAW, "USDC")
+    await estimator.close()
+
+
+@pytest.mark.parametrize("fixed", ["0", "-1", "NaN", "Infinity", "1E+999999"])
+async def test_a_bad_fixed_rate(node: FaultNode, estimator: Estimator, fixed: str) -> None:
+    assert isinstance(await refusal(estimator, node, FixedRate(fixed=Decimal(fixed))), NoFreshRate)
+
+
+@pytest.mark.parametrize("rate", [SOURCE, FixedRate(fixed=Decimal(1))])
+@pytest.mark.parametrize(
+    ("decimals", "description"),
+    [
+        (words(18), "configured with 6 decimals, its contract says 18"),
+        ("0x", "no contract answers decimals()"),
+    ],
+)
+async def test_decimals_are_checked_against_the_contract(
+    node: FaultNode, estimator: Estimator, rate: Any, decimals: str, description: str
+) -> None:
+    node.answers[DECIMALS] = decimals
+    failure = await refusal(estimator, node, rate)
+    assert isinstance(failure, InternalFailure | NoFreshRate)
+    if isinstance(rate, FixedRate):
+        assert description in failure.description
+
+
+async def test_a_crossed_rate_needs_both(node: FaultNode, estimator: Estimator) -> None:
+    rate = CrossedRate(native_usd=FEED, token_usd=OTHER_FEED, max_age=10)
+    found = await ask(estimator, network(node.url, tokens=(token(rate),)), RAW, "USDC")
+    assert found.conversion_rate == "1"
+    assert node.calls["eth_call"] == 5  # decimals of token and feeds, and two rounds
+
+
+async def test_an_inverse_that_does_not_end_is_rounded_up(node: FaultNode, estimator: Estimator) -> None:
+    node.answers[ROUND] = words(9, 3_000_000, NOW, NOW, 9)
+    rate = FeedRate(feed=FEED, max_age=10, inverse=True)
+    found = await ask(estimator, network(node.url, tokens=(token(rate),)), RAW, "USDC")
+    assert found.conversion_rate == "0." + "3" * 35 + "4"
+
+
+async def test_decimals_are_asked_once(node: FaultNode, estimator: Estimator) -> None:
+    where = network(node.url, tokens=(token(SOURCE),))
+    for _ in range(5):
+        await ask(estimator, where, RAW, "USDC", OWN_LIMIT)
+    assert node.calls["eth_call"] == 2 + 5  # decimals of token and feed, then a round each time
+
+
+async def test_an_unreachable_feed_is_an_unreachable_node(node: FaultNode, estimator: Estimator) -> None:
+    where = network(node.url, tokens=(token(SOURCE),))
+    await ask(estimator, where, RAW, "USDC", OWN_LIMIT)
+    node.mood = "http_500"
+    with pytest.raises(NodeUnreachable) as failure:
+        await ask(estimator, where, RAW, "USDC", OWN_LIMIT)
+    assert "secret" not in failure.value.description

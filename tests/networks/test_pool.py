@@ -1,0 +1,346 @@
+"""The pool against nodes that fail: real HTTP servers on loopback."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from relaydeck.networks.evm import quantity
+from relaydeck.networks.evm.client import Client
+from relaydeck.networks.evm.errors import NodeError, NodesUnreachable
+from relaydeck.networks.evm.options import PoolOptions
+from relaydeck.networks.evm.pool import NodePool
+from relaydeck.networks.evm.question import Question
+from relaydeck.networks.model import RpcUrl
+from tests.networks.fault_node import CHAIN_ID, MOODS, FaultNode, fault_nodes
+
+QUICK = PoolOptions(deadline=2.0, try_timeout=0.3, pause_base=1.0, pause_max=8.0, max_response_bytes=100_000)
+GAS = Question("eth_estimateGas", ({"to": "0x" + "11" * 20}, "latest"), quantity.gas)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@asynccontextmanager
+async def pool_over(
+    nodes: list[FaultNode],
+    weights: list[int] | None = None,
+    options: PoolOptions = QUICK,
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncIterator[NodePool]:
+    urls = [RpcUrl(node.url, weight) for node, weight in zip(nodes, weights or [1] * len(nodes), strict=True)]
+    client = Client(options.max_response_bytes)
+    pool = NodePool(urls, CHAIN_ID, client, options, monotonic=clock, jitter=random.Random(7))
+    try:
+        yield pool
+    finally:
+        await pool.close()
+        await client.close()
+
+
+async def settle(condition: Callable[[], Any]) -> None:
+    """Waits for something the pool does in the background, over real sockets."""
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_healthy_node_answers() -> None:
+    async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
+        answer = await pool.ask(GAS)
+        assert (answer.value, answer.node) == (21000, nodes[0].url.removesuffix("/v2/secret-key"))
+        assert await pool.call("eth_gasPrice", []) == "0x6e"
+        assert nodes[0].calls == {
+            "eth_chainId": 1, "eth_blockNumber": 1, "eth_estimateGas": 1, "eth_gasPrice": 1,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("mood", [*MOODS, "dead"])
+async def test_every_fault_moves_the_call_to_the_healthy_node(mood: str) -> None:
+    async with fault_nodes(mood, "healthy") as nodes, pool_over(nodes) as pool:
+        assert {(await pool.ask(GAS)).value for _ in range(4)} == {21000}
+
+
+@pytest.mark.parametrize("mood", [*MOODS, "dead"])
+async def test_a_node_that_breaks_later_is_left_too(mood: str) -> None:
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes) as pool:
+        await asyncio.gather(*(pool.ask(GAS) for _ in range(4)))
+        if mood == "dead":
+            await nodes[0].stop()
+        nodes[0].mood = mood
+        assert {(await pool.ask(GAS)).value for _ in range(6)} == {21000}
+
+
+@pytest.mark.parametrize("mood", [*MOODS, "dead"])
+async def test_all_out_fails_quickly_and_shows_hosts_only(mood: str) -> None:
+    async with fault_nodes(mood, mood) as nodes, pool_over(nodes) as pool:
+        with pytest.raises(NodesUnreachable) as first:
+            await pool.ask(GAS)
+        started = time.monotonic()
+        with pytest.raises(NodesUnreachable) as second:
+            await pool.ask(GAS)
+        assert time.monotonic() - started < QUICK.deadline
+        for failure in (first, second):
+            assert "secret" not in str(failure.value)
+            assert f"http://127.0.0.1:{nodes[0].port} " in str(failure.value)
+
+
+async def test_no_url_at_all() -> None:
+    async with pool_over([]) as pool:
+        with pytest.raises(NodesUnreachable, match="no RPC URL is configured"):
+            await pool.ask(GAS)
+
+
+async def test_the_choice_converges_to_the_weights_without_bursts() -> None:
+    moods = ["healthy"] * 4
+    async with fault_nodes(*moods) as nodes, pool_over(nodes, [5, 3, 2, 0]) as pool:
+        await pool.ask(GAS)
+        await settle(lambda: all(node.calls["eth_chainId"] for node in nodes[:3]))
+        await asyncio.sleep(0.05)
+        before = [node.calls["eth_estimateGas"] for node in nodes]
+        for _ in range(100):
+            await pool.ask(GAS)
+        after = [node.calls["eth_estimateGas"] for node in nodes]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [50, 30, 20, 0]
+    assert not nodes[3].calls  # a spare is not even probed while others are there
+
+
+async def test_a_spare_is_used_only_while_the_others_are_out() -> None:
+    clock = Clock()
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, [1, 0], clock=clock) as pool:
+        await pool.ask(GAS)
+        nodes[0].mood = "http_500"
+        assert (await pool.ask(GAS)).node.endswith(str(nodes[1].port))
+        nodes[0].mood = "healthy"
+        clock.time += QUICK.pause_max
+        await pool.ask(GAS)  # starts the probe
+        await settle(lambda: nodes[0].calls["eth_chainId"] >= 2)
+        await asyncio.sleep(0.05)
+        assert (await pool.ask(GAS)).node.endswith(str(nodes[0].port))
+
+
+async def test_a_wrong_chain_is_never_used() -> None:
+    async with fault_nodes("wrong_chain", "healthy") as nodes, pool_over(nodes, [100, 1]) as pool:
+        for _ in range(10):
+            await pool.ask(GAS)
+        assert nodes[0].calls["eth_estimateGas"] == 0
+        assert nodes[0].calls["eth_chainId"] == 1
+
+
+async def test_pauses_grow_and_one_probe_is_sent_at_a_time() -> None:
+    clock = Clock()
+    async with fault_nodes("http_500", "healthy") as nodes, pool_over(nodes, clock=clock) as pool:
+        probes = []
+        for _ in range(60):  # a second of the fake clock each
+            await asyncio.gather(*(pool.ask(GAS) for _ in range(5)))
+            await asyncio.sleep(0.01)
+            probes.append(nodes[0].calls["eth_chainId"])
+            clock.time += 1
+        seconds = [i for i in range(1, 60) if probes[i] != probes[i - 1]]
+        gaps = [later - earlier for earlier, later in pairwise(seconds)]
+        assert gaps[0] < gaps[2]
+        assert max(gaps) <= QUICK.pause_max
+        assert min(gaps[3:]) >= QUICK.pause_max / 2  # jittered between a half and the whole
+        assert max(probes[i] - probes[i - 1] for i in range(1, 60)) <= 2  # as a batch and then singly
+
+
+async def test_a_healed_node_is_back_within_one_probe_interval() -> None:
+    clock = Clock()
+    async with fault_nodes("http_500", "healthy") as nodes, pool_over(nodes, clock=clock) as pool:
+        for _ in range(20):
+            await pool.ask(GAS)
+            await asyncio.sleep(0.005)
+            clock.time += 5
+        nodes[0].mood = "healthy"
+        clock.time += QUICK.pause_max
+        await pool.ask(GAS)
+        await asyncio.sleep(0.1)
+        served = {(await pool.ask(GAS)).node for _ in range(4)}
+        assert len(served) == 2
+
+
+async def test_calls_in_flight_move_when_the_first_one_fails() -> None:
+    options = replace(QUICK, deadline=20, try_timeout=8.0)
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, options=options) as pool:
+        await asyncio.gather(*(pool.ask(GAS) for _ in range(4)))
+        nodes[0].mood = "hangs"
+        early = [asyncio.ensure_future(pool.ask(GAS)) for _ in range(100)]
+        await asyncio.sleep(0.3)
+        nodes[0].mood = "closes"  # what arrives now fails at once, and takes the hanging ones along
+        started = time.monotonic()
+        late = [asyncio.ensure_future(pool.ask(GAS)) for _ in range(50)]
+        answers = await asyncio.gather(*early, *late)
+        assert {answer.value for answer in answers} == {21000}
+        assert time.monotonic() - started < options.try_timeout / 2
+
+
+async def test_a_silent_node_costs_one_deadline_not_one_per_call() -> None:
+    patient = replace(QUICK, deadline=20)
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, options=patient) as pool:
+        await asyncio.gather(*(pool.ask(GAS) for _ in range(4)))
+        nodes[0].mood = "hangs"
+        before = nodes[0].calls["eth_estimateGas"]
+        await asyncio.gather(*(pool.ask(GAS) for _ in range(500)))
+        for _ in range(10):
+            await pool.ask(GAS)
+        # The first wave fills its connections; nothing is sent there once the first of them gave up.
+        assert nodes[0].calls["eth_estimateGas"] - before <= QUICK.connections_per_url
+
+
+async def test_a_node_that_answers_others_is_not_set_aside_for_one_slow_question() -> None:
+    heavy = Question("eth_heavy", (), quantity.quantity)
+    async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
+        nodes[0].answers["eth_heavy"] = "0x1"
+        nodes[0].delay, nodes[0].slow_method = QUICK.deadline * 2, "eth_heavy"
+        slow = asyncio.ensure_future(pool.ask(heavy))
+        while not slow.done():
+            assert (await pool.ask(GAS)).value == 21000
+            await asyncio.sleep(0.02)
+        assert isinstance(slow.exception(), NodesUnreachable)
+        assert nodes[0].calls["eth_chainId"] == 1  # no probe, so it was never out
+
+
+async def test_a_single_slow_question_does_not_cost_a_pool_its_only_node() -> None:
+    async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
+        await pool.ask(GAS)
+        nodes[0].mood = "hangs"
+        slow = asyncio.ensure_future(pool.ask(GAS))
+        await asyncio.sleep(0.1)
+        nodes[0].mood = "healthy"
+        with pytest.raises(NodesUnreachable):
+            await slow
+        assert (await pool.ask(GAS)).value == 21000
+
+
+@pytest.mark.parametrize("weights", [[100, 1], [1, 100]])
+async def test_a_slow_healthy_node_is_asked_again_when_the_others_are_no_better(weights: list[int]) -> None:
+    """Whichever comes first, a call uses its whole deadline before it gives up on a node that is there."""
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, weights) as pool:
+        await pool.ask(GAS)
+        await settle(lambda: all(node.calls["eth_chainId"] for node in nodes))
+        await asyncio.sleep(0.05)
+        nodes[0].mood = "hangs"
+        nodes[1].delay, nodes[1].slow_method = QUICK.try_timeout * 2, "eth_estimateGas"
+        assert (await pool.ask(GAS)).value == 21000
+        assert nodes[1].calls["eth_estimateGas"] <= 3  # one of them from before
+
+
+async def test_a_question_is_asked_at_most_twice_of_one_node() -> None:
+    async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
+        await pool.ask(GAS)
+        nodes[0].mood = "wrong_type"
+        with pytest.raises(NodesUnreachable):
+            await pool.ask(GAS)
+        assert nodes[0].calls["eth_estimateGas"] == 3
+
+
+async def test_too_much_is_not_read_to_its_end() -> None:
+    async with fault_nodes("huge") as nodes, pool_over(nodes) as pool:
+        with pytest.raises(NodesUnreachable, match="answered more than 100000 bytes"):
+            await pool.ask(GAS)
+
+
+async def test_pauses_are_spread_by_chance() -> None:
+    async with fault_nodes(*["http_500"] * 8) as nodes, pool_over(nodes, clock=Clock()) as pool:
+        with pytest.raises(NodesUnreachable):
+            await pool.ask(GAS)
+        await settle(lambda: all(node.resume_at for node in pool._nodes))
+        pauses = {node.resume_at - Clock().time for node in pool._nodes}
+    assert len(pauses) == 8
+    assert all(QUICK.pause_base / 2 <= pause <= QUICK.pause_base for pause in pauses)
+
+
+async def test_a_nodes_answer_is_not_a_failure_of_the_url() -> None:
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes) as pool:
+        for node in nodes:
+            node.answers["eth_estimateGas"] = {"code": 3, "message": "execution reverted", "data": "0x"}
+        for _ in range(4):
+            with pytest.raises(NodeError):
+                await pool.ask(GAS)
+        assert await pool.call("eth_gasPrice", []) == "0x6e"
+        assert sum(node.calls["eth_estimateGas"] for node in nodes) == 4  # asked once each, not retried
+
+
+async def test_an_internal_error_is_asked_elsewhere_and_the_url_kept() -> None:
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, [1, 0]) as pool:
+        nodes[0].answers["eth_estimateGas"] = {"code": -32603, "message": "internal error"}
+        assert (await pool.ask(GAS)).node.endswith(str(nodes[1].port))
+        assert await pool.call("eth_gasPrice", []) == "0x6e"
+        assert nodes[0].calls["eth_gasPrice"] == 1
+
+
+async def test_a_node_cannot_make_us_show_the_key_it_was_asked_with() -> None:
+    async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
+        nodes[0].answers["eth_estimateGas"] = {
+            "code": -32000,
+            "message": f"secret-key bad, see {nodes[0].url}",
+        }
+        with pytest.raises(NodeError) as failure:
+            await pool.ask(GAS)
+        assert failure.value.message == "… bad, see (a URL)"
+
+
+async def test_questions_together_are_one_batch_or_several_requests() -> None:
+    questions = [
+        GAS,
+        Question("eth_gasPrice", (), quantity.quantity),
+        Question("eth_nope", (), quantity.quantity),
+    ]
+    refusing = ("no_batch", "no_batch_list", "no_batch_403", "no_batch_500")
+    for mood, requests in (("healthy", 2), *((mood, 6) for mood in refusing)):
+        async with fault_nodes(mood) as nodes, pool_over(nodes) as pool:
+            gas, price, error = (await pool.ask_all(questions)).value
+            assert (gas, price) == (21000, 110)
+            assert isinstance(error, NodeError)
+            assert nodes[0].requests == requests
+
+
+async def test_connections_are_kept_and_bounded() -> None:
+    options = replace(QUICK, connections_per_url=8)
+    async with fault_nodes("healthy") as nodes, pool_over(nodes, options=options) as pool:
+        most = 0
+        nodes[0].delay = 0.002
+        asking = [asyncio.ensure_future(pool.ask(GAS)) for _ in range(200)]
+        while not all(task.done() for task in asking):
+            most = max(most, len(nodes[0]._writers))
+            await asyncio.sleep(0.001)
+        assert most <= 8
+
+
+async def test_each_url_can_be_examined() -> None:
+    async with fault_nodes("healthy", "wrong_chain", "hangs", "dead") as nodes, pool_over(nodes) as pool:
+        found = await pool.probe_each()
+    assert [(one.ok, one.chain_id, one.error) for one in found] == [
+        (True, CHAIN_ID, ""),
+        (False, 1, f"is on chain id 1, not {CHAIN_ID}"),
+        (False, None, "timed out"),
+        (False, None, "refused the connection"),
+    ]
+    assert all("secret" not in one.node for one in found)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(12))
+async def test_flapping_nodes_in_every_mix(seed: int) -> None:
+    """Moods change all the time, one node stays healthy: every call is answered."""
+    dice = random.Random(seed)
+    restless = replace(QUICK, try_timeout=0.15, pause_base=0.01, pause_max=0.03)
+    weights = [dice.randint(1, 5) for _ in range(4)]
+    moods = ["healthy"] * 4
+    async with fault_nodes(*moods) as nodes, pool_over(nodes, weights, restless) as pool:
+        for _ in range(60):
+            for node in nodes[1:]:
+                node.mood = dice.choice(["healthy", *MOODS])
+            answers = await asyncio.gather(*(pool.ask(GAS) for _ in range(20)))
+            assert {answer.value for answer in answers} == {21000}

