@@ -69,9 +69,9 @@ def _report(trace: Trace, failure: RpcFailure | None) -> dict[str, Any]:
 
 def _print(trace: Trace, failure: RpcFailure | None) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("step", "what", "value", show_lines=False)
+    table = Table("step", "what", Column("value", overflow="fold"))  # an address cut short is no evidence
     for facts in trace.steps:
         step = facts["step"]
         for name, value in facts.items():
