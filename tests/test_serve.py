@@ -88,6 +88,20 @@ def test_an_idle_service_ends_with_code_0(home: Path, ending: signal.Signals) ->
     assert (code, events(running)[-1]) == (0, "stopped")
 
 
+def test_workers_that_are_told_to_stop_while_they_start_stop(home: Path) -> None:
+    """One of them that did not hear it would be waited for much longer than this test does."""
+    issue(home)
+    for _ in range(3):
+        running = Running(home, "--workers", "8", stop_timeout_seconds="600")
+        running.process.terminate()
+        try:
+            assert running.process.wait(30) == 0
+        except subprocess.TimeoutExpired:
+            running.kill()
+            raise
+        running.stop()
+
+
 def test_nothing_acknowledged_is_lost_when_it_ends_under_load(home: Path) -> None:
     acknowledged: list[str] = []
 

@@ -38,6 +38,7 @@ from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
 _LOOK_SECONDS = 1.0
+_DEAF_SECONDS = 0.05
 _WARM_ITEMS = 200
 
 
@@ -74,8 +75,10 @@ class Worker:
             vault=vault,
             widened_signer_config=settings.signer_config == "non_secret",
         )
+        router = Router(self._open_routes(settings), operations.routes())
         self.front = Front(
-            find_route=Router(self._open_routes(settings), operations.routes()).find,
+            exact_routes=router.exact,
+            find_route=router.find,
             catch_up=self._follower.catch_up,
             tokens=tokens,
             limiter=_limiter(settings),
@@ -148,8 +151,10 @@ class OperationsWorker:
         self._service = service_pid
         self._store = open_home(settings)
         self._records = _records(settings, log, metrics)
+        router = Router(open_routes(metrics, lambda: store_problem(self._store)))
         self.front = Front(
-            find_route=Router(open_routes(metrics, lambda: store_problem(self._store))).find,
+            exact_routes=router.exact,
+            find_route=router.find,
             catch_up=lambda: None,
             tokens=TokenBook(self._store.database),
             limiter=None,
@@ -203,6 +208,9 @@ class Application:
             await send({"type": "lifespan.startup.failed", "message": error.problem})
             return
         await send({"type": "lifespan.startup.complete"})
+        # The server hears the signal from its next turn of the loop on: what was held back may come in then.
+        loop = asyncio.get_running_loop()
+        loop.call_later(_DEAF_SECONDS, signal.pthread_sigmask, signal.SIG_UNBLOCK, {signal.SIGTERM})
         await receive()
         await worker.stop()
         self._log.close()

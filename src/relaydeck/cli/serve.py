@@ -4,10 +4,11 @@ import logging
 import multiprocessing
 import os
 import re
+import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from ipaddress import ip_address
@@ -70,7 +71,7 @@ def _serve(
     log.event("info", "serving", address=f"{_in_url(host)}:{port}", workers=workers, version=__version__)
     try:
         with _operations_server(settings, metrics_path, log):
-            server.serve(target_loader=partial(Application, settings, metrics_path, log), wrap_loader=False)
+            _run(server, partial(Application, settings, metrics_path, log))
     finally:
         metrics_path.unlink(missing_ok=True)
     log.event("info", "stopped")
@@ -97,6 +98,12 @@ def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
     host, port = settings.operations_address
     server = _server(settings, log, host, port)
     load = partial(Application, settings, metrics_path, log, partial(OperationsWorker, os.getppid()))
+    _run(server, load)
+
+
+def _run(server: AbstractServer[Any], load: Callable[[], Application]) -> None:
+    # A worker that is told to stop while it starts would not hear it: held back until `Application` lets it in.
+    os.register_at_fork(after_in_child=partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGTERM}))
     server.serve(target_loader=load, wrap_loader=False)
 
 

@@ -23,7 +23,7 @@ class ContractRoutes(NamedTuple):
 
 
 class Router:
-    """Exact paths are one look-up; only the two paths with an identifier in them are taken apart."""
+    """Exact paths are one look-up, by method and path; only paths with an identifier in them are taken apart."""
 
     def __init__(self, others: dict[str, dict[str, Route]], contract: ContractRoutes | None = None) -> None:
         self._methods = dict(others)
@@ -33,15 +33,12 @@ class Router:
             self._methods[RELAYERS] = {"GET": contract.list_relayers}
             self._by_identifier[b"notifications"] = {"PATCH": contract.update_notification}
             self._by_identifier[b"relayers"] = {"POST": contract.relayer_rpc}
-        self._exact = {
+        self.exact = {
             method + path: (route, "") for path, methods in self._methods.items() for method, route in methods.items()
         }
 
     def find(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
-        """The operation and the identifier in its path. Raises UnknownPath or WrongMethod."""
-        return self._exact.get(method + path) or self._take_apart(method, path, raw_path)
-
-    def _take_apart(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
+        """What is not in `exact`: the operation and the identifier in its path. Raises UnknownPath or WrongMethod."""
         if path in self._methods:
             raise WrongMethod(", ".join(self._methods[path]))
         match raw_path.split(b"/"):

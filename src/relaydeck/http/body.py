@@ -26,11 +26,27 @@ class BodyReader:
             if not waits:
                 await discard(receive)
             raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
+        return await self._read_in_time(receive)
+
+    async def _read_in_time(self, receive: Receive) -> bytes:
+        # asyncio.timeout does the same, for four times the cost on each request with a body.
+        reading, late = asyncio.current_task(), False
+        assert reading is not None
+
+        def cut_off() -> None:
+            nonlocal late
+            late = reading.cancel()
+
+        timer = asyncio.get_running_loop().call_later(self._seconds, cut_off)
         try:
-            async with asyncio.timeout(self._seconds):
-                return await self._read(receive)
-        except TimeoutError:
+            return await self._read(receive)
+        except asyncio.CancelledError:
+            if not late:
+                raise
+            reading.uncancel()
             raise BadRequest("the body did not arrive in time") from None
+        finally:
+            timer.cancel()
 
     async def _read(self, receive: Receive) -> bytes:
         message = await receive()

@@ -52,6 +52,7 @@ class Front:
     def __init__(
         self,
         *,
+        exact_routes: dict[str, tuple[Route, str]],
         find_route: Find,
         catch_up: Callable[[], None],
         tokens: TokenBook,
@@ -64,6 +65,7 @@ class Front:
         now: Callable[[], float] = time.time,
         nanoseconds: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
+        self._exact_routes = exact_routes
         self._find_route = find_route
         self._catch_up = catch_up
         self._tokens = tokens
@@ -71,6 +73,7 @@ class Front:
         self._limit_policy = limit_policy
         self._bodies = bodies
         self._records = records
+        self._add_record = records.add
         self._log = log
         self._encode_failure = encode_failure
         self._now = now
@@ -78,6 +81,7 @@ class Front:
         self._id_prefix = secrets.token_hex(6).encode() + b"-"
         self._id_numbers = count(1)
 
+    # The way of every request: in line where a call would cost as much as what it does.
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         started = self._nanoseconds()
         headers: Headers = scope["headers"]
@@ -86,7 +90,8 @@ class Front:
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread = UNMATCHED, _NOBODY, "", True
         try:
-            route, argument = self._find_route(scope["method"], scope["path"], scope["raw_path"])
+            found = self._exact_routes.get(scope["method"] + scope["path"])
+            route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
             if route.kinds is not None:
                 self._catch_up()
                 credential = self._tokens.find(given(b"authorization"), self._now())
@@ -94,7 +99,11 @@ class Front:
                 if credential.kind not in route.kinds:
                     raise Unauthorized("this kind of credential may not use this operation")
                 if route.limited and self._limiter is not None:
-                    self._take_from_limit(self._limiter, credential.seq, extra)
+                    admitted, remaining, to_full, to_next = self._limiter.take(credential.seq)
+                    told = (b"ratelimit", b'"default";r=%d;t=%d' % (remaining, to_full))
+                    extra += (self._limit_policy, told)
+                    if not admitted:
+                        raise TooManyRequests(to_next)
             if route.page is not None:
                 status, body, content_type = 200, route.page(scope["query_string"]), JSON
             else:
@@ -114,19 +123,12 @@ class Front:
         await send({"type": "http.response.start", "status": status, "headers": extra})
         await send({"type": "http.response.body", "body": body})
         taken, peer, forwarded = self._nanoseconds() - started, scope["client"], given(b"x-forwarded-for")
-        self._records.add((self._now(), route.name, status, taken, request_id, token, peer, forwarded, reason))
+        self._add_record((self._now(), route.name, status, taken, request_id, token, peer, forwarded, reason))
 
     def _request_id(self, given: bytes | None) -> bytes:
         if given is not None and _REQUEST_ID.fullmatch(given):
             return given
         return b"%b%x" % (self._id_prefix, next(self._id_numbers))
-
-    def _take_from_limit(self, limiter: RateLimiter, slot: int, extra: Headers) -> None:
-        admitted, remaining, to_full, to_next = limiter.take(slot)
-        extra.append(self._limit_policy)
-        extra.append((b"ratelimit", b'"default";r=%d;t=%d' % (remaining, to_full)))
-        if not admitted:
-            raise TooManyRequests(to_next)
 
     def _refuse(self, error: RequestError, request_id: bytes, extra: Headers) -> Reply:
         extra += error.headers

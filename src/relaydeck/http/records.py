@@ -40,26 +40,26 @@ class RequestRecords:
             self._log.add("".join(self._json_lines(records) if self._log.as_json else self._text_lines(records)))
 
     def _json_lines(self, records: list[Record]) -> list[str]:
-        # One expression per line: this runs once for every request there is.
-        stamp, client_of = self._log.stamp, self._client
-        return [
-            f'{{"time":"{stamp(moment)}","level":"info","event":"request","request_id":"{request_id.decode()}",'
-            f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
-            f'"client":"{client_of(peer, forwarded)}"{_reason_member(reason) if reason else ""}}}\n'
-            for moment, route, status, taken, request_id, token, peer, forwarded, reason in records
-        ]
+        # In line rather than in functions of its own: this runs once for every request there is.
+        lines, stamped_at, stamp = [], 0, ""
+        for moment, route, status, taken, request_id, token, peer, forwarded, reason in records:
+            if (millisecond := int(moment * 1000)) != stamped_at:
+                stamped_at, stamp = millisecond, self._log.stamp(moment)
+            client = peer[0] if forwarded is None and peer else self._client(peer, forwarded)
+            told = f',"reason":{json.dumps(reason)}' if reason else ""
+            lines.append(
+                f'{{"time":"{stamp}","level":"info","event":"request","request_id":"{request_id.decode()}",'
+                f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
+                f'"client":"{client}"{told}}}\n'
+            )
+        return lines
 
     def _text_lines(self, records: list[Record]) -> list[str]:
-        stamp, client_of = self._log.stamp, self._client
         return [
-            f"{stamp(moment)} info request {route} {status} {taken // 1000}us token={token}"
-            f" client={client_of(peer, forwarded)} id={request_id.decode()}{f' ({reason})' if reason else ''}\n"
+            f"{self._log.stamp(moment)} info request {route} {status} {taken // 1000}us token={token}"
+            f" client={self._client(peer, forwarded)} id={request_id.decode()}{f' ({reason})' if reason else ''}\n"
             for moment, route, status, taken, request_id, token, peer, forwarded, reason in records
         ]
 
     def count_unexpected(self) -> None:
         self._metrics.count("unexpected_failures")
-
-
-def _reason_member(reason: str) -> str:
-    return f',"reason":{json.dumps(reason)}'

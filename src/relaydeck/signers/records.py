@@ -24,10 +24,10 @@ def place(signer_id: str) -> Place:
 def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: str, now: int) -> bytes:
     """Store a signer; gives the part of its config that may be shown, as JSON. Raises SignerExists."""
     shown, secret = split(new.config)
-    stored = transaction.one(
+    stored = transaction.execute(
         "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
         " VALUES (:id, :type, :shown, :sealed, :origin, :now, :revision)"
-        " ON CONFLICT (id) DO NOTHING RETURNING seq",
+        " ON CONFLICT (id) DO NOTHING",
         {
             "id": new.id,
             "type": new.type,
@@ -38,7 +38,7 @@ def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: st
             "revision": transaction.revision,
         },
     )
-    if stored is None:
+    if stored.rowcount != 1:
         raise SignerExists("the given id is taken")
     return shown
 

@@ -4,6 +4,7 @@ A field of type Secret is secret, and so is a nested object (Raw): it is kept as
 looked into nor shown. Every other field may be shown to operators.
 """
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -96,6 +97,7 @@ def encode_secret(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no sealed form")
 
 
+@cache
 def secret_fields(shape: type[Config]) -> frozenset[str]:
     hidden = (Secret, msgspec.Raw)
     return frozenset(field.name for field in msgspec.structs.fields(shape) if field.type in hidden)
@@ -103,10 +105,10 @@ def secret_fields(shape: type[Config]) -> frozenset[str]:
 
 def nested_object_problem(config: Config) -> str:
     """The first nested value that is no JSON object; empty when there is none."""
-    for field in msgspec.structs.fields(type(config)):
-        value = getattr(config, field.name)
+    for name in sorted(secret_fields(type(config))):
+        value = getattr(config, name)
         if isinstance(value, msgspec.Raw) and not bytes(value).startswith(b"{"):
-            return f"config.{field.name} must be an object"
+            return f"config.{name} must be an object"
     return ""
 
 

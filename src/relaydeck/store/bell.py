@@ -6,6 +6,7 @@ sequence of rings can bring back the value a reader remembers.
 """
 
 import secrets
+from functools import partial
 from pathlib import Path
 
 from relaydeck.shared_memory import map_cells
@@ -14,9 +15,8 @@ from relaydeck.shared_memory import map_cells
 class Bell:
     def __init__(self, path: Path) -> None:
         self._cells = map_cells(path, 1)
+        # What a reader compares: looked at on every request, so without a Python function in between.
+        self.heard = partial(self._cells.__getitem__, 0)
 
     def ring(self) -> None:
         self._cells[0] = secrets.randbits(64)
-
-    def heard(self) -> int:
-        return self._cells[0]

@@ -22,18 +22,19 @@ class Follower:
         self._database = database
         self._followers = followers
         self._changed = changed
+        self._bell = database.bell.heard
         self._heard = -1
         self.revision = -1
 
     def load(self) -> None:
-        self._heard = self._database.bell.heard()
+        self._heard = self._bell()
         with self.snapshot():
             self.revision = self._stored_revision()
             for follower in self._followers:
                 follower.load()
 
     def catch_up(self) -> None:
-        heard = self._database.bell.heard()
+        heard = self._bell()
         if heard != self._heard:
             self.look()
             # Remembered from before the look: a write that came during it is heard again.
