@@ -129,7 +129,7 @@ class Worker:
             start = 0
             while start < listing.total:
                 with self._follower.snapshot():
-                    self._follower.follow_inside_snapshot()
+                    self._follower.look()
                     listing.fill(start, start + _WARM_ITEMS)
                 start += _WARM_ITEMS
                 await asyncio.sleep(0.001)

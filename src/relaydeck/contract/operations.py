@@ -1,7 +1,7 @@
 """The five operations: decode once, ask the resource, answer in the envelope."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -27,7 +27,7 @@ from relaydeck.notifications import records as notification_records
 from relaydeck.notifications.records import NotificationChange
 from relaydeck.signers import records as signer_records
 from relaydeck.signers.hints import hints
-from relaydeck.signers.records import NewSigner
+from relaydeck.signers.records import NewSigner, PreparedSigner
 from relaydeck.signers.shapes import nested_object_problem
 from relaydeck.store.database import Transaction
 from relaydeck.store.follower import Follower
@@ -64,7 +64,7 @@ class Pages:
         page = read_page(query, self._max_per_page)
         if not self._listing.has(*page.bounds(self._listing.total)):
             with self._follower.snapshot():
-                self._follower.follow_inside_snapshot()
+                self._follower.look()
                 self._listing.fill(*page.bounds(self._listing.total))
         body = encode_page(self._listing, page)
         if len(self._rendered) < _MOST_RENDERED and len(body) <= _LARGEST_RENDERED:
@@ -114,14 +114,13 @@ class Operations:
         if problem := nested_object_problem(request.config):
             raise BadRequest(problem)
         new = NewSigner(_signer_id(request.id), request.__struct_config__.tag, request.config)
-        now = int(self._now())
-
-        def store(transaction: Transaction) -> bytes:
-            return signer_records.create(transaction, self._vault, new, origin="api", now=now)
-
-        shown = await self._writer.write(store)
+        prepared = signer_records.prepare(self._vault, new)
+        shown = await self._writer.write_jointly(self._store_signers, prepared)
         view = signer_view(new.id, new.type, shown, widened=self._widened)
         return Reply(201, _success(view, hints(new.config)))
+
+    def _store_signers(self, transaction: Transaction, many: Sequence[PreparedSigner]) -> Sequence[bytes | Exception]:
+        return signer_records.create_all(transaction, self._vault, many, origin="api", now=int(self._now()))
 
     async def update_notification(self, path: str, headers: Headers, body: bytes) -> Reply:
         notification_id = path_identifier(path)

@@ -115,6 +115,8 @@ class TokenBook:
     token is hashed once and not per request.
     """
 
+    table = "tokens"
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._by_digest: dict[bytes, Credential] = {}
@@ -140,7 +142,7 @@ class TokenBook:
         self._by_digest.clear()
         self.follow(-1)
 
-    def follow(self, seen: int) -> None:
+    def follow(self, seen: int, *, removed: bool = False) -> None:
         rows = self._database.read(
             f"SELECT {_COLUMNS} FROM tokens WHERE revision > ?",
             (seen,),

@@ -1,6 +1,9 @@
 """Signers in the database."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from relaydeck.errors import SignerExists
 from relaydeck.signers.shapes import Config, join, split
@@ -9,6 +12,7 @@ from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
 
 LIST_COLUMNS = "id, type, open_config"
+_COLUMNS = ("id", "type", "open_config", "sealed_config", "origin", "created_at", "revision")
 
 
 class NewSigner(NamedTuple):
@@ -17,30 +21,55 @@ class NewSigner(NamedTuple):
     config: Config
 
 
+class PreparedSigner(NamedTuple):
+    new: NewSigner
+    shown: bytes
+    sealed: bytes
+
+
 def place(signer_id: str) -> Place:
     return Place("signers", signer_id, "config")
 
 
+def prepare(vault: Vault, new: NewSigner) -> PreparedSigner:
+    """Do ahead of the transaction what needs none: while it lasts, every other write waits."""
+    shown, secret = split(new.config)
+    return PreparedSigner(new, shown, vault.seal_early(secret, place(new.id)))
+
+
 def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: str, now: int) -> bytes:
     """Store a signer; gives the part of its config that may be shown, as JSON. Raises SignerExists."""
-    shown, secret = split(new.config)
-    stored = transaction.execute(
-        "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
-        " VALUES (:id, :type, :shown, :sealed, :origin, :now, :revision)"
-        " ON CONFLICT (id) DO NOTHING",
-        {
-            "id": new.id,
-            "type": new.type,
-            "shown": shown.decode(),
-            "sealed": vault.seal(secret, place(new.id), transaction),
-            "origin": origin,
-            "now": now,
-            "revision": transaction.revision,
-        },
-    )
-    if stored.rowcount != 1:
-        raise SignerExists("the given id is taken")
-    return shown
+    (outcome,) = create_all(transaction, vault, [prepare(vault, new)], origin=origin, now=now)
+    if isinstance(outcome, SignerExists):
+        raise outcome
+    return outcome
+
+
+def create_all(
+    transaction: Transaction, vault: Vault, many: Sequence[PreparedSigner], *, origin: str, now: int
+) -> list[bytes | SignerExists]:
+    """Store signers in one go; for each, what `create` gives or would raise."""
+    taken = _taken(transaction, many)
+    rows: list[tuple[object, ...]] = []
+    outcomes: list[bytes | SignerExists] = []
+    for new, shown, sealed in many:
+        if new.id in taken:
+            outcomes.append(SignerExists("the given id is taken"))
+            continue
+        taken.add(new.id)
+        if not vault.holds(sealed, transaction):
+            sealed = vault.seal(split(new.config)[1], place(new.id), transaction)
+        rows.append((new.id, new.type, shown.decode(), sealed, origin, now, transaction.revision))
+        outcomes.append(shown)
+    transaction.insert("signers", _COLUMNS, rows)
+    return outcomes
+
+
+def _taken(transaction: Transaction, many: Sequence[PreparedSigner]) -> set[str]:
+    """Which of the ids are in use. Nobody else can write until the transaction ends."""
+    ids = msgspec.json.encode([new.id for new, _, _ in many]).decode()
+    rows = transaction.all("SELECT id FROM signers WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": ids})
+    return {row[0] for row in rows}
 
 
 def open_config(vault: Vault, signer_id: str, signer_type: str, shown: str, sealed: bytes) -> Config:

@@ -4,15 +4,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from relaydeck.store.database import Database
+from relaydeck.store.database import Database, Row
 
 
 class Follows(Protocol):
-    """Something remembered from the database."""
+    """Something remembered from a table of the database."""
+
+    table: str
 
     def load(self) -> None: ...
 
-    def follow(self, seen: int) -> None: ...
+    def follow(self, seen: int, *, removed: bool) -> None:
+        """Take up what was written after revision `seen`; `removed`: records of some table were removed too."""
 
 
 class Follower:
@@ -25,13 +28,14 @@ class Follower:
         self._bell = database.bell.heard
         self._heard = -1
         self.revision = -1
+        newest = (f"(SELECT max(revision) FROM {table})" for table in ("removals", *(f.table for f in followers)))
+        self._newest_of_each = f"SELECT revision, {', '.join(newest)} FROM clock"
 
     def load(self) -> None:
         self._heard = self._bell()
-        with self.snapshot():
-            self.revision = self._stored_revision()
-            for follower in self._followers:
-                follower.load()
+        self.revision = self._newest()[0]
+        for follower in self._followers:
+            follower.load()
 
     def catch_up(self) -> None:
         heard = self._bell()
@@ -41,22 +45,23 @@ class Follower:
             self._heard = heard
 
     def look(self) -> None:
-        """Ask the database itself. Also done at an interval, for a writer killed before it rang."""
-        with self.snapshot():
-            self.follow_inside_snapshot()
+        """Ask the database itself. Also done at an interval, for a writer killed before it rang.
 
-    def follow_inside_snapshot(self) -> None:
-        stored = self._stored_revision()
+        A write that comes between the questions below is taken up, and taken up again the next time.
+        """
+        stored, removal, *newest = self._newest()
         if stored == self.revision:
             return
-        for follower in self._followers:
-            follower.follow(self.revision)
+        seen, removed = self.revision, (removal or 0) > self.revision
+        for follower, its_newest in zip(self._followers, newest, strict=True):
+            if removed or (its_newest or 0) > seen:
+                follower.follow(seen, removed=removed)
         self.revision = stored
         self._changed()
 
-    def _stored_revision(self) -> int:
-        revision: int = self._database.read("SELECT revision FROM clock")[0][0]
-        return revision
+    def _newest(self) -> Row:
+        """The revision of the database, and of the latest write to each table."""
+        return self._database.read(self._newest_of_each)[0]
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

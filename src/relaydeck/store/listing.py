@@ -21,7 +21,7 @@ class Encoded(NamedTuple):
 
 class Listing:
     def __init__(self, table: str, columns: str, encode: Callable[[Row], Encoded], database: Database) -> None:
-        self._table = table
+        self.table = table
         self._columns = columns
         self._encode = encode
         self._database = database
@@ -34,21 +34,21 @@ class Listing:
         return len(self._seqs)
 
     def load(self) -> None:
-        rows = self._database.read(f"SELECT seq FROM {self._table} ORDER BY seq")
+        rows = self._database.read(f"SELECT seq FROM {self.table} ORDER BY seq")
         self._seqs = array("q", (row[0] for row in rows))
         self._items = [None] * len(self._seqs)
         self._notes.clear()
 
-    def follow(self, seen: int) -> None:
+    def follow(self, seen: int, *, removed: bool) -> None:
         """Take up what was created, changed or removed after revision `seen`."""
-        removed = self._database.read(
-            "SELECT seq FROM removals WHERE revision > ? AND resource = ?", (seen, self._table)
-        )
-        for (seq,) in removed:
-            self._remove(seq)
+        if removed:
+            for (seq,) in self._database.read(
+                "SELECT seq FROM removals WHERE revision > ? AND resource = ?", (seen, self.table)
+            ):
+                self._remove(seq)
         changed = self._database.read(
             # The plus keeps SQLite from walking the whole table in seq order instead of using the revision's index.
-            f"SELECT seq FROM {self._table} WHERE revision > ? ORDER BY +seq",
+            f"SELECT seq FROM {self.table} WHERE revision > ? ORDER BY +seq",
             (seen,),
         )
         for (seq,) in changed:
@@ -79,7 +79,7 @@ class Listing:
         if start >= stop or self.has(start, stop):
             return
         rows = self._database.read(
-            f"SELECT seq, {self._columns} FROM {self._table} WHERE seq BETWEEN ? AND ?",
+            f"SELECT seq, {self._columns} FROM {self.table} WHERE seq BETWEEN ? AND ?",
             (self._seqs[start], self._seqs[stop - 1]),
         )
         for row in rows:

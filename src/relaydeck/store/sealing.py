@@ -5,6 +5,7 @@ and is bound to its place (table, record, field) as associated data: moved to an
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from relaydeck.errors import OperatorError, RelaydeckError
 
 _VERSION = 1
 _NONCE_BYTES = 12
+_NONCES_DRAWN = 256
 _HEADER_BYTES = 5
 MASTER_KEY_BYTES = 32
 
@@ -55,11 +57,30 @@ class MasterKey:
         return self._cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], b"relaydeck data key")
 
 
+class Nonces:
+    """Random nonces, drawn by the hundred: each draw is a system call that hands the interpreter over.
+
+    Several threads may take at once: a deque gives each of them another one.
+    """
+
+    def __init__(self) -> None:
+        self._ready: deque[bytes] = deque()
+
+    def take(self) -> bytes:
+        while True:
+            try:
+                return self._ready.popleft()
+            except IndexError:
+                drawn = os.urandom(_NONCE_BYTES * _NONCES_DRAWN)
+                self._ready.extend(drawn[at : at + _NONCE_BYTES] for at in range(0, len(drawn), _NONCE_BYTES))
+
+
 class Keyring:
     """The data keys of one database, opened. The greatest id seals; every id opens."""
 
     def __init__(self, ciphers: dict[int, AESGCM]) -> None:
         self._ciphers = ciphers
+        self._nonces = Nonces()
         self.active = max(ciphers, default=0)
 
     def knows(self, key_id: int) -> bool:
@@ -67,7 +88,7 @@ class Keyring:
 
     def seal(self, plain: bytes, place: Place) -> bytes:
         header = bytes([_VERSION]) + self.active.to_bytes(4, "big")
-        nonce = os.urandom(_NONCE_BYTES)
+        nonce = self._nonces.take()
         return header + nonce + self._ciphers[self.active].encrypt(nonce, plain, header + place.bound())
 
     def open(self, sealed: bytes, place: Place) -> bytes:

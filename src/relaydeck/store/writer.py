@@ -2,24 +2,31 @@
 
 One thread owns the writing connection. While it syncs one group, the next one gathers; so the cost of
 durability is shared by as many clients as are waiting, and none is answered before its write is safe.
+Writes of one kind may also share their statements: each call into the database hands the interpreter to
+another thread and back, which costs more than the row it writes.
 """
 
 import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from relaydeck.errors import ServerFailure
 from relaydeck.store.database import Database, Transaction
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+# Writes many items; gives a result or an exception for each.
+JointWork = Callable[[Transaction, Sequence[Item]], Sequence[Result | Exception]]
 MOST_IN_A_GROUP = 256
 
 
 class _Waiting(NamedTuple):
-    work: Callable[[Transaction], Any]
+    work: JointWork[Any, Any]
+    item: Any
     answer: "asyncio.Future[Any]"
 
 
@@ -33,8 +40,16 @@ class Writer:
 
     async def write(self, work: Callable[[Transaction], Result]) -> Result:
         """Run `work` in a transaction; returns once its effect is on disk, or raises what it raised."""
+
+        def alone(transaction: Transaction, _items: Sequence[None]) -> list[Result]:
+            return [work(transaction)]
+
+        return await self.write_jointly(alone, None)
+
+    async def write_jointly(self, work: JointWork[Item, Result], item: Item) -> Result:
+        """Like `write`, for an item that may be written in one go with others that wait for the same work."""
         answer: asyncio.Future[Result] = self._loop.create_future()
-        self._waiting.put(_Waiting(work, answer))
+        self._waiting.put(_Waiting(work, item, answer))
         return await answer
 
     async def stop(self) -> None:
@@ -61,26 +76,41 @@ class Writer:
                 self._waiting.put(None)  # stop after this group
                 break
             group.append(waiting)
-        return group
+        # Writes of one work next to each other; those of a kind keep their order.
+        by_work: dict[Any, list[_Waiting]] = defaultdict(list)
+        for waiting in group:
+            by_work[waiting.work].append(waiting)
+        return [waiting for its_work in by_work.values() for waiting in its_work]
 
     def _commit(self, group: list[_Waiting]) -> list[Any]:
         try:
             with self._database.transaction() as transaction:
-                return [_outcome(waiting.work, transaction) for waiting in group]
+                return _outcomes(group, transaction)
         except Exception as error:
             # Whatever it was, nothing of this group was committed, and the next group gets its own try.
             failure = ServerFailure(f"the store did not take the write: {type(error).__name__}: {error}")
             return [failure] * len(group)
 
 
-def _outcome(work: Callable[[Transaction], Any], transaction: Transaction) -> Any:
+def _outcomes(group: list[_Waiting], transaction: Transaction) -> list[Any]:
+    outcomes: list[Any] = []
+    while len(outcomes) < len(group):
+        work = group[len(outcomes)].work
+        outcomes += _joint([each.item for each in group if each.work == work], work, transaction)
+    return outcomes
+
+
+def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
     try:
         with transaction.step():
-            return work(transaction)
+            return list(work(transaction, items))
     except sqlite3.OperationalError:
         raise  # the disk, not the work: the whole group fails
     except Exception as error:
-        return error
+        if len(items) == 1:
+            return [error]
+        # One of them is at fault: the others do not share its failure.
+        return [outcome for item in items for outcome in _joint([item], work, transaction)]
 
 
 def _settle(group: list[_Waiting], outcomes: list[Any]) -> None:
