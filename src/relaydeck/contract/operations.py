@@ -119,7 +119,9 @@ class Operations:
         view = signer_view(new.id, new.type, shown, widened=self._widened)
         return Reply(201, _success(view, hints(new.config)))
 
-    def _store_signers(self, transaction: Transaction, many: Sequence[PreparedSigner]) -> Sequence[bytes | Exception]:
+    def _store_signers(
+        self, transaction: Transaction, many: Sequence[PreparedSigner]
+    ) -> Sequence[dict[str, str] | Exception]:
         return signer_records.create_all(transaction, self._vault, many, origin="api", now=int(self._now()))
 
     async def update_notification(self, path: str, headers: Headers, body: bytes) -> Reply:

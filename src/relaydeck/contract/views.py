@@ -25,8 +25,7 @@ from relaydeck.store.vault import Vault
 _config_from_json = msgspec.json.Decoder(dict[str, str]).decode
 
 
-def signer_view(signer_id: str, signer_type: str, open_config: str | bytes, *, widened: bool) -> SignerView:
-    config = _config_from_json(open_config)
+def signer_view(signer_id: str, signer_type: str, config: dict[str, str], *, widened: bool) -> SignerView:
     if not widened:
         config = {name: config[name] for name in SHOWN_FIELDS if name in config}
     return SignerView(signer_id, response_type(signer_type), config)
@@ -34,7 +33,9 @@ def signer_view(signer_id: str, signer_type: str, open_config: str | bytes, *, w
 
 def signer_encoder(*, widened: bool) -> Callable[[Row], Encoded]:
     def encode(row: Row) -> Encoded:
-        return Encoded(msgspec.json.encode(signer_view(*row, widened=widened)))
+        signer_id, signer_type, config = row
+        view = signer_view(signer_id, signer_type, _config_from_json(config), widened=widened)
+        return Encoded(msgspec.json.encode(view))
 
     return encode
 

@@ -23,7 +23,7 @@ class NewSigner(NamedTuple):
 
 class PreparedSigner(NamedTuple):
     new: NewSigner
-    shown: bytes
+    shown: dict[str, str]
     sealed: bytes
 
 
@@ -37,8 +37,8 @@ def prepare(vault: Vault, new: NewSigner) -> PreparedSigner:
     return PreparedSigner(new, shown, vault.seal_early(secret, place(new.id)))
 
 
-def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: str, now: int) -> bytes:
-    """Store a signer; gives the part of its config that may be shown, as JSON. Raises SignerExists."""
+def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: str, now: int) -> dict[str, str]:
+    """Store a signer; gives the part of its config that may be shown. Raises SignerExists."""
     (outcome,) = create_all(transaction, vault, [prepare(vault, new)], origin=origin, now=now)
     if isinstance(outcome, SignerExists):
         raise outcome
@@ -47,11 +47,11 @@ def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: st
 
 def create_all(
     transaction: Transaction, vault: Vault, many: Sequence[PreparedSigner], *, origin: str, now: int
-) -> list[bytes | SignerExists]:
+) -> list[dict[str, str] | SignerExists]:
     """Store signers in one go; for each, what `create` gives or would raise."""
     taken = _taken(transaction, many)
     rows: list[tuple[object, ...]] = []
-    outcomes: list[bytes | SignerExists] = []
+    outcomes: list[dict[str, str] | SignerExists] = []
     for new, shown, sealed in many:
         if new.id in taken:
             outcomes.append(SignerExists("the given id is taken"))
@@ -59,7 +59,7 @@ def create_all(
         taken.add(new.id)
         if not vault.holds(sealed, transaction):
             sealed = vault.seal(split(new.config)[1], place(new.id), transaction)
-        rows.append((new.id, new.type, shown.decode(), sealed, origin, now, transaction.revision))
+        rows.append((new.id, new.type, msgspec.json.encode(shown).decode(), sealed, origin, now, transaction.revision))
         outcomes.append(shown)
     transaction.insert("signers", _COLUMNS, rows)
     return outcomes

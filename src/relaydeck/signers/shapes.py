@@ -112,13 +112,18 @@ def nested_object_problem(config: Config) -> str:
     return ""
 
 
-def split(config: Config) -> tuple[bytes, bytes]:
-    """A config as two JSON objects: what may be shown, and what must be sealed."""
+def split(config: Config) -> tuple[dict[str, str], bytes]:
+    """A config in two: what may be shown, and what must be sealed, as JSON."""
+    shown: dict[str, str] = {}
+    sealed: dict[str, Secret | msgspec.Raw] = {}
     hidden = secret_fields(type(config))
-    given = {name: value for name in config.__struct_fields__ if (value := getattr(config, name)) is not msgspec.UNSET}
-    shown = {name: value for name, value in given.items() if name not in hidden}
-    sealed = {name: value for name, value in given.items() if name in hidden}
-    return msgspec.json.encode(shown), msgspec.json.encode(sealed, enc_hook=encode_secret)
+    for name in config.__struct_fields__:
+        value = getattr(config, name)
+        if name in hidden:
+            sealed[name] = value
+        elif value is not msgspec.UNSET:
+            shown[name] = value
+    return shown, msgspec.json.encode(sealed, enc_hook=encode_secret)
 
 
 def join(signer_type: str, shown: bytes, sealed: bytes) -> Config:

@@ -31,7 +31,8 @@ class Place(NamedTuple):
 
     def bound(self) -> bytes:
         # Lengths keep ("a", "bc") and ("ab", "c") apart.
-        return b"".join(len(part).to_bytes(4, "big") + part for part in map(str.encode, self))
+        table, record, field = self
+        return f"{len(table)}:{table},{len(record)}:{record},{len(field)}:{field}".encode()
 
 
 class Damaged(RelaydeckError):

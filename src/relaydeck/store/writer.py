@@ -21,7 +21,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # Writes many items; gives a result or an exception for each.
 JointWork = Callable[[Transaction, Sequence[Item]], Sequence[Result | Exception]]
-MOST_IN_A_GROUP = 256
 
 
 class _Waiting(NamedTuple):
@@ -33,7 +32,8 @@ class _Waiting(NamedTuple):
 class Writer:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[list[_Waiting] | None] = queue.SimpleQueue()
+        self._gathered: list[_Waiting] = []
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -49,38 +49,41 @@ class Writer:
     async def write_jointly(self, work: JointWork[Item, Result], item: Item) -> Result:
         """Like `write`, for an item that may be written in one go with others that wait for the same work."""
         answer: asyncio.Future[Result] = self._loop.create_future()
-        self._waiting.put(_Waiting(work, item, answer))
+        if not self._gathered:
+            # Handed over when this turn of the loop ends: waking the thread for each write would cost more than it.
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append(_Waiting(work, item, answer))
         return await answer
+
+    def _hand_over(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        self._waiting.put(gathered)
 
     async def stop(self) -> None:
         """Finish what is waiting, then end."""
+        self._hand_over()
         self._waiting.put(None)
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        while group := self._next_group():
+        while (group := self._next_group()) is not None:
             outcomes = self._commit(group)
             self._loop.call_soon_threadsafe(_settle, group, outcomes)
 
-    def _next_group(self) -> list[_Waiting]:
-        first = self._waiting.get()
-        if first is None:
-            return []
-        group = [first]
-        while len(group) < MOST_IN_A_GROUP:
-            try:
-                waiting = self._waiting.get_nowait()
-            except queue.Empty:
-                break
-            if waiting is None:
-                self._waiting.put(None)  # stop after this group
-                break
-            group.append(waiting)
-        # Writes of one work next to each other; those of a kind keep their order.
+    def _next_group(self) -> list[_Waiting] | None:
+        """Everything that waits, writes of one work next to each other; None at the end."""
+        waiting = self._waiting.get()
         by_work: dict[Any, list[_Waiting]] = defaultdict(list)
-        for waiting in group:
-            by_work[waiting.work].append(waiting)
-        return [waiting for its_work in by_work.values() for waiting in its_work]
+        while waiting is not None:
+            for each in waiting:
+                by_work[each.work].append(each)
+            if self._waiting.empty():
+                return [each for its_work in by_work.values() for each in its_work]
+            waiting = self._waiting.get()
+        if not by_work:
+            return None
+        self._waiting.put(None)  # end after this group
+        return [each for its_work in by_work.values() for each in its_work]
 
     def _commit(self, group: list[_Waiting]) -> list[Any]:
         try:
