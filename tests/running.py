@@ -73,9 +73,9 @@ class Running:
                 stderr=log,
                 start_new_session=True,
             )
-        self._await_answer()
+        self.await_answer()
 
-    def _await_answer(self) -> None:
+    def await_answer(self) -> None:
         deadline = time.monotonic() + 20
         while True:
             try:

@@ -134,6 +134,7 @@ def test_a_worker_that_is_killed_is_replaced(home: Path) -> None:
         while len(workers := [p for p in children(running.process.pid) if is_worker(p)]) < 2 or victim in workers:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        running.await_answer()
         assert running.ask("GET", SIGNERS).status == 200
 
 
@@ -256,7 +257,7 @@ class RunningTls(Running):
         self.context = ssl.create_default_context(cafile=cert)
         super().__init__(home, "--tls-cert", str(cert), "--tls-key", str(key), **settings)
 
-    def _await_answer(self) -> None:
+    def await_answer(self) -> None:
         deadline = time.monotonic() + 20
         while True:
             try:

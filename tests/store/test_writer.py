@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from relaydeck.errors import ServerFailure, SignerExists
 from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database, Transaction
 from relaydeck.store.migrate import migrate
-from relaydeck.store.writer import MOST_IN_A_GROUP, Writer
+from relaydeck.store.writer import Writer
 
 
 @pytest.fixture
@@ -130,9 +130,9 @@ async def test_a_store_that_fails_inside_a_write_fails_its_group(database: Datab
     assert noted(database) == []
 
 
-async def test_more_writes_than_a_group_holds_are_all_made(database: Database) -> None:
+async def test_many_writes_are_all_made_and_answered_in_order(database: Database) -> None:
     writer = Writer(database)
-    amount = MOST_IN_A_GROUP * 2 + 1
+    amount = 513
     outcomes = await gathered(Gate(writer), *(writer.write(note(n)) for n in range(amount)))
     await writer.stop()
     assert outcomes == noted(database) == list(range(amount))
@@ -142,7 +142,7 @@ async def test_stop_finishes_what_waits(database: Database) -> None:
     writer = Writer(database)
     gate = Gate(writer)
     await gate.entered()
-    writes = [asyncio.ensure_future(writer.write(note(n))) for n in range(MOST_IN_A_GROUP + 10)]
+    writes = [asyncio.ensure_future(writer.write(note(n))) for n in range(266)]
     await asyncio.sleep(0)
     stopping = asyncio.ensure_future(writer.stop())
     await asyncio.sleep(0)
@@ -164,3 +164,32 @@ async def test_a_client_that_leaves_does_not_take_its_write_along(database: Data
     assert await stays == 2
     await writer.stop()
     assert noted(database) == [1, 2]
+
+
+async def test_joint_writes_share_one_call_and_get_their_own_answers(database: Database) -> None:
+    writer, calls = Writer(database), []
+
+    def work(transaction: Transaction, items: Sequence[int]) -> list[int | Exception]:
+        calls.append(list(items))
+        return [ValueError("odd") if item % 2 else note(item)(transaction) for item in items]
+
+    outcomes = await gathered(Gate(writer), *(writer.write_jointly(work, n) for n in range(4)))
+    await writer.stop()
+    assert calls == [[0, 1, 2, 3]]
+    assert [str(outcome) for outcome in outcomes] == ["0", "odd", "2", "odd"]
+    assert noted(database) == [0, 2]
+
+
+async def test_a_joint_write_that_fails_is_made_again_one_by_one(database: Database) -> None:
+    writer = Writer(database)
+
+    def work(transaction: Transaction, items: Sequence[int]) -> list[int | Exception]:
+        written = [note(item)(transaction) for item in items]
+        if 1 in items:
+            raise ValueError("not this one")
+        return list(written)
+
+    outcomes = await gathered(Gate(writer), *(writer.write_jointly(work, n) for n in range(3)))
+    await writer.stop()
+    assert [str(outcome) for outcome in outcomes] == ["0", "not this one", "2"]
+    assert noted(database) == [0, 2]
