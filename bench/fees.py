@@ -1,12 +1,12 @@
-"""Fee estimates: what a client waits for one of ours, beside the bare call to the node that it needs."""
+"""Fee estimates beside the bare call to the node that they need: the estimate itself, and with HTTP around it."""
 
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import TYPE_CHECKING
 
 import uvloop
 
 from bench.comparing import Ratio
-from bench.homes import Home, change, make_home
+from bench.homes import change, make_home
 from bench.rows import Row
 from bench.run import RELAYERS, SIGNERS, Run, started_relaydeck
 from relaydeck.networks import records as network_records
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from bench import estimates
 
 _AGAINST = "bare call to the same node"
-_ONE, _MANY = "feeEstimate, one at a time", "feeEstimate, 64 at a time"
+_ONE, _MANY = "fee estimate, one at a time", "fee estimate, 64 at a time"
+_OVER_HTTP = ", and the HTTP request around it"
 _TIME, _RATE = "time per estimate", "estimates per second"
 
 
@@ -43,22 +44,31 @@ def _measure(run: Run) -> list[Row]:
         home = make_home(run.folder / "fees", signers=10, relayers=10)
         change(home, lambda transaction, vault: _add_relayer(transaction, vault, node))
         port = started_relaydeck(stack, home, SIGNERS).port
-        figures = uvloop.run(
-            _figures(node, f"http://127.0.0.1:{port}{RELAYERS}/estimates/rpc", home, run.pace.estimates)
-        )
-    run.small_print.append(f"estimates, ours: {figures.ours_ms:.2f} ms, bare: {figures.bare_ms:.2f} ms")
-    run.small_print.append(f"estimates, ours: {figures.ours_per_second:.0f}/s, bare: {figures.bare_per_second:.0f}/s")
+        url = f"http://127.0.0.1:{port}{RELAYERS}/estimates/rpc"
+        itself = uvloop.run(_figures(node, estimates.direct(node), run.pace.estimates))
+        served = uvloop.run(_figures(node, estimates.over_http(url, home.token, "local", "ETH"), run.pace.estimates))
+    return [*_rows(run, itself, "", goals=True), *_rows(run, served, _OVER_HTTP, goals=False)]
+
+
+def _rows(run: Run, figures: "estimates.Figures", around: str, *, goals: bool) -> list[Row]:
+    from bench import estimates
+
+    run.small_print.append(f"estimates{around}, ours: {figures.ours_ms:.2f} ms, bare: {figures.bare_ms:.2f} ms")
     one, many = (Ratio(value, value, value) for value in (figures.times, figures.share))
+    if not goals:
+        return [Row(_ONE + around, _AGAINST, _TIME, one), Row(_MANY + around, _AGAINST, _RATE, many)]
     return [
         Row(_ONE, _AGAINST, _TIME, one, at_most=estimates.AT_MOST),
         Row(_MANY, _AGAINST, _RATE, many, at_least=estimates.AT_LEAST),
     ]
 
 
-async def _figures(node: str, url: str, home: Home, singles: int) -> "estimates.Figures":
+async def _figures(
+    node: str, asking: "AbstractAsyncContextManager[estimates.Ask]", singles: int
+) -> "estimates.Figures":
     from bench import estimates
 
-    async with estimates.over_http(url, home.token, "local", "ETH") as ours:
+    async with asking as ours:
         return await estimates.measure(node, ours, singles=singles, many=5 * singles)
 
 
