@@ -335,11 +335,12 @@ async def test_each_url_can_be_examined() -> None:
 async def test_flapping_nodes_in_every_mix(seed: int) -> None:
     """Moods change all the time, one node stays healthy: every call is answered."""
     dice = random.Random(seed)
-    restless = replace(QUICK, try_timeout=0.15, pause_base=0.01, pause_max=0.03)
+    # A long deadline: it is the moving on that is proven here, and a busy machine is slow to move.
+    restless = replace(QUICK, deadline=20.0, try_timeout=0.4, pause_base=0.01, pause_max=0.03)
     weights = [dice.randint(1, 5) for _ in range(4)]
     moods = ["healthy"] * 4
     async with fault_nodes(*moods) as nodes, pool_over(nodes, weights, restless) as pool:
-        for _ in range(60):
+        for _ in range(30):
             for node in nodes[1:]:
                 node.mood = dice.choice(["healthy", *MOODS])
             answers = await asyncio.gather(*(pool.ask(GAS) for _ in range(20)))
