@@ -51,7 +51,7 @@ IMPORTS = imports()
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert ("relaydeck.contract.operations", "relaydeck.store.vault") in IMPORTS
+    assert ("relaydeck.contract.operations", "relaydeck.store.writer") in IMPORTS
 
 
 def test_every_room_has_a_floor() -> None:

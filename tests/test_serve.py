@@ -146,14 +146,25 @@ def is_worker(pid: int) -> bool:
         return False
 
 
-def test_without_a_terminal_the_command_that_makes_a_token_is_named(home: Path) -> None:
-    with Running(home) as running:
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    """What a home without a token says when it is served to the whole network."""
+    with Running(tmp_path_factory.mktemp("told") / "home", "--host", "0.0.0.0") as running:
         pass
-    assert "there is no access token yet: make one with 'relaydeck token create NAME'" in events(running)
+    return [json.loads(line) for line in running.log.splitlines()]
 
 
-def test_with_a_token_nothing_is_said_of_it(home: Path) -> None:
-    with Running(home, token=issue(home)) as running:
+def test_without_a_terminal_the_command_that_makes_a_token_is_named(told: list[dict[str, str]]) -> None:
+    event = "there is no access token yet: make one with 'relaydeck token create NAME'"
+    assert [line["level"] for line in told if line["event"] == event] == ["warning"]
+
+
+def test_plain_http_on_a_non_loopback_address_warns_loudly(told: list[dict[str, str]]) -> None:
+    assert (told[0]["level"], told[0]["event"].split(":")[0]) == ("warning", "PLAIN HTTP ON A NON-LOOPBACK ADDRESS")
+
+
+def test_with_a_token_on_a_loopback_address_nothing_is_warned_of(home: Path) -> None:
+    with Running(home, "--host", "localhost", token=issue(home)) as running:
         pass
     assert events(running) == ["serving", "request", "stopped"]
 
@@ -207,22 +218,6 @@ def test_the_lines_printed_on_a_terminal_work(welcomed: tuple[Path, int, str]) -
 
 def test_a_second_start_on_a_terminal_prints_no_token(welcomed: tuple[Path, int, str]) -> None:
     assert "TOKEN" not in on_a_terminal(welcomed[0], free_port())
-
-
-def test_plain_http_on_a_loopback_address_is_not_warned_of(home: Path) -> None:
-    with Running(home, "--host", "localhost", token=issue(home)) as running:
-        pass
-    assert "PLAIN HTTP" not in running.log
-
-
-def test_plain_http_on_another_address_warns_loudly(home: Path) -> None:
-    with Running(home, "--host", "0.0.0.0", token=issue(home)) as running:
-        pass
-    first = json.loads(running.log.splitlines()[0])
-    assert (first["level"], first["event"].split(":")[0]) == (
-        "warning",
-        "PLAIN HTTP ON A NON-LOOPBACK ADDRESS",
-    )
 
 
 @pytest.fixture(scope="module")

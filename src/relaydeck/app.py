@@ -6,10 +6,11 @@ import os
 import signal
 import sqlite3
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from relaydeck.contract.description import DescriptionRoutes
+from relaydeck.contract.description import DescriptionRoutes, admin_page
 from relaydeck.contract.operations import Operations, Pages
 from relaydeck.contract.routes import Router
 from relaydeck.contract.rpc import RelayerRpc
@@ -31,15 +32,20 @@ from relaydeck.relayers import records as relayer_records
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.settings import Settings
 from relaydeck.signers import records as signer_records
+from relaydeck.store.audit import AuditLog
 from relaydeck.store.follower import Follower
 from relaydeck.store.home import Store, open_home
 from relaydeck.store.listing import Listing
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
+if TYPE_CHECKING:
+    from relaydeck.admin.desk import AdminDesk
+
 _LOOK_SECONDS = 1.0
 _DEAF_SECONDS = 0.05
 _WARM_ITEMS = 200
+_ADMIN_DESK = "relaydeck.admin.desk"
 
 
 class Worker:
@@ -52,6 +58,9 @@ class Worker:
         self._store = open_home(settings)
         database, vault = self._store
         self._writer = Writer(database)
+        self._settings = settings
+        self._audit = AuditLog(vault)
+        self._admin: AdminDesk | None = None
         self._signers = Listing(
             "signers",
             signer_records.LIST_COLUMNS,
@@ -72,10 +81,10 @@ class Worker:
             relayers=self._relayer_pages,
             run_rpc=RelayerRpc(self._directory, self._estimator),
             writer=self._writer,
-            vault=vault,
+            audit=self._audit,
             widened_signer_config=settings.signer_config == "non_secret",
         )
-        router = Router(self._open_routes(settings), operations.routes())
+        router = Router(self._open_routes(settings), operations.routes(), {b"admin": self._find_admin})
         self.front = Front(
             exact_routes=router.exact,
             find_route=router.find,
@@ -95,6 +104,13 @@ class Worker:
         if settings.operations_address is not None:
             return {}
         return open_routes(self._metrics, self.problem)
+
+    def _find_admin(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
+        """Made when first asked for: the start does not wait for it."""
+        if self._admin is None:
+            desk: type[AdminDesk] = import_module(_ADMIN_DESK).AdminDesk
+            self._admin = desk(self._settings, self._writer, self._audit, admin_page)
+        return self._admin.find(method, path, raw_path)
 
     def _forget(self) -> None:
         self._signer_pages.forget()
@@ -133,6 +149,7 @@ class Worker:
                     listing.fill(start, start + _WARM_ITEMS)
                 start += _WARM_ITEMS
                 await asyncio.sleep(0.001)
+        await asyncio.to_thread(import_module, _ADMIN_DESK)
         _calm_garbage_collection()
 
     async def stop(self) -> None:
@@ -140,6 +157,8 @@ class Worker:
             task.cancel()
         await self._estimator.close()
         await self._writer.stop()
+        if self._admin is not None:
+            self._admin.close()
         self._records.flush()
         self._store.close()
 

@@ -5,11 +5,18 @@
     │   ├── BadRequest            400     "Bad Request"
     │   │   └── BodyTooLarge      413     "Bad Request"
     │   ├── Unauthorized          401     "Unauthorized"
+    │   ├── Forbidden             403     "Forbidden"
     │   ├── UnknownPath           404     "Not Found"
     │   ├── NotificationNotFound  404     "Notification not found"
     │   ├── RelayerNotFound       404     "Relayer with ID <relayer_id> not found"
+    │   ├── RecordNotFound        404     "<Resource> not found"
     │   ├── WrongMethod           405     "Method Not Allowed"
     │   ├── SignerExists          409     "Signer with this ID already exists"
+    │   ├── RecordExists          409     "<Resource> already exists"
+    │   ├── StillInUse            409     "<Resource> is still used by <whom>"
+    │   ├── NotPossible           409     "<what is in the way>"
+    │   ├── OutOfDate             412     "Precondition Failed"
+    │   ├── KeyUsedOtherwise      422     "Idempotency-Key was used for another request"
     │   ├── TooManyRequests       429     "Too Many Requests"
     │   └── ServerFailure         500     "Internal Server Error"
     └── OperatorError                     told to the operator: what is wrong, what to do
@@ -52,6 +59,13 @@ class Unauthorized(RequestError):
     headers = ((b"www-authenticate", b"Bearer"),)
 
 
+class Forbidden(RequestError):
+    """A credential that is known, but not for this. On `/api/v1` it is told as Unauthorized instead."""
+
+    status = 403
+    message = "Forbidden"
+
+
 class UnknownPath(RequestError):
     status = 404
     message = "Not Found"
@@ -82,6 +96,53 @@ class RelayerNotFound(RequestError):
 class SignerExists(RequestError):
     status = 409
     message = "Signer with this ID already exists"
+
+
+class RecordNotFound(RequestError):
+    """Of our own operations; the described ones have their own words."""
+
+    status = 404
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(f"there is no such {resource}")
+        self.message = f"{resource.capitalize()} not found"
+
+
+class RecordExists(RequestError):
+    status = 409
+
+    def __init__(self, resource: str) -> None:
+        super().__init__("the given name is taken")
+        self.message = f"{resource.capitalize()} already exists"
+
+
+class StillInUse(RequestError):
+    status = 409
+
+    def __init__(self, resource: str, users: list[str], total: int) -> None:
+        super().__init__("something still refers to it")
+        more = f" and {total - len(users)} more" if total > len(users) else ""
+        self.message = f"{resource.capitalize()} is still used by {', '.join(users)}{more}"
+
+
+class NotPossible(RequestError):
+    """The request is fine, but the record is in no state for it."""
+
+    status = 409
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.message = problem
+
+
+class OutOfDate(RequestError):
+    status = 412
+    message = "Precondition Failed"
+
+
+class KeyUsedOtherwise(RequestError):
+    status = 422
+    message = "Idempotency-Key was used for another request"
 
 
 class TooManyRequests(RequestError):

@@ -30,3 +30,10 @@ class Secret:
 
     def __reduce__(self) -> Any:
         raise TypeError("a secret is not pickled")
+
+
+def decode_secret(kind: type, value: Any) -> Any:
+    """msgspec's hook for fields of type Secret."""
+    if kind is not Secret or not isinstance(value, str):
+        raise TypeError("Expected `str`")
+    return Secret(value)

@@ -158,6 +158,18 @@ class Settings:
     priority_fee_blocks: int = _setting(
         _count, 10, "How many of the latest blocks the median of those tips is taken over."
     )
+    webhook_allow: tuple[AddressRange, ...] = _setting(
+        _address_ranges,
+        (),
+        "Addresses or CIDR ranges, comma-separated, that events may be sent to although they are not public.",
+        "none",
+    )
+    webhook_timeout_seconds: float = _setting(
+        _seconds, 15.0, "How long one try to deliver an event may take, from the name look-up to the answer's status."
+    )
+    event_retention_days: int = _setting(
+        _count, 30, "How many days events are kept, with the tries to deliver them, once nothing is left to do."
+    )
     trusted_proxies: tuple[AddressRange, ...] = _setting(
         _address_ranges,
         (),

@@ -12,6 +12,7 @@ import pytest
 
 from relaydeck.cli.doctor import Finding, Surroundings, findings
 from relaydeck.settings import Settings
+from relaydeck.store.migrate import newest_version
 from tests.conftest import DEMO
 from tests.provisioning.conftest import ProvisionedHome
 from tests.running import free_port, make_token, run_command
@@ -81,10 +82,10 @@ def test_a_healthy_home(home: Path, node: str) -> None:
     assert lines[3].startswith("ok    clock: 20")
     assert lines[4:] == [
         f"ok    database: {home}/relaydeck.db is sound",
-        "ok    schema: version 1",
+        f"ok    schema: version {newest_version()}",
         "ok    tokens: 1 live",
         f"ok    master key: {home}/master.key opens 1 data key",
-        "ok    sealed values: all 1 open",
+        "ok    sealed values: all 2 open",
         f"ok    node {node} of the network 'sepolia': chain id 11155111",
     ]
 

@@ -20,10 +20,10 @@ MIB = 1_048_576
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A client has half a second for its headers and half a second for its body."""
+    """A client has a third of a second for its headers and as long for its body."""
     home = tmp_path_factory.mktemp("slow") / "home"
     fill(home, signers=[f"a signer with a rather long name, number {n}" for n in range(1000)])
-    with Running(home, token=issue(home), header_timeout_seconds="0.5", body_timeout_seconds="0.5") as running:
+    with Running(home, token=issue(home), header_timeout_seconds="0.3", body_timeout_seconds="0.3") as running:
         yield running
 
 

@@ -16,6 +16,7 @@ from relaydeck.store.home import open_store
 from relaydeck.store.rotation import SEALED_COLUMNS
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+DECLARABLE = ("networks", "signers", "notifications", "relayers")
 ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"  # of KEY, from the documentation of another library
 OTHER_ADDRESS = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
@@ -101,20 +102,20 @@ class ProvisionedHome:
 
     def state(self) -> dict[str, list[dict[str, Any]]]:
         """Everything that is stored and can be declared, secrets opened."""
-        return {column.table: self._records(column.table) for column in SEALED_COLUMNS}
+        return {table: self._records(table) for table in DECLARABLE}
 
     def _records(self, table: str) -> list[dict[str, Any]]:
         cursor = self.store.database.reader.execute(f"SELECT * FROM {table} ORDER BY seq")
         names = [column[0] for column in cursor.description]
         records = [dict(zip(names, row, strict=True)) for row in cursor]
         for record in records:
-            for volatile in ("seq", "created_at", "revision"):
-                del record[volatile]
+            for undeclared in ("seq", "created_at", "revision", "sealed_previous_key", "previous_key_until"):
+                record.pop(undeclared, None)
             self._open(table, record)
         return records
 
     def _open(self, table: str, record: dict[str, Any]) -> None:
-        (column,) = [each for each in SEALED_COLUMNS if each.table == table]
+        (column,) = [each for each in SEALED_COLUMNS if each.table == table and each.column in record]
         if record[column.column] is not None:
             place = column.place(record[column.identity])
             record[column.column] = self.store.vault.open(record[column.column], place)

@@ -1,15 +1,12 @@
 """What can be typed. Each command imports what it needs when it runs, so that `--help` and `serve` start fast."""
 
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from relaydeck import __version__
-
-_PATH = click.Path(path_type=Path)
+from relaydeck.cli.options import PATH, at_home
+from relaydeck.cli.resource_commands import GROUPS
 
 
 @click.group(
@@ -31,28 +28,12 @@ def key() -> None:
     """Look after the keys that seal secrets at rest."""
 
 
-def _use_home(_context: click.Context, _option: click.Parameter, home: Path | None) -> None:
-    if home is not None:
-        os.environ["RELAYDECK_HOME"] = str(home)
-
-
-def at_home(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option every command has: where the state lies."""
-    return click.option(
-        "--home",
-        type=_PATH,
-        expose_value=False,
-        callback=_use_home,
-        help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck here.",
-    )(command)
-
-
 @cli.command(epilog="Example:  relaydeck serve --port 8080 --workers 2")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65_535), default=8080, show_default=True, help="Port to listen on.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
-@click.option("--tls-cert", type=_PATH, help="Certificate chain (PEM): serve HTTPS. Goes with --tls-key.")
-@click.option("--tls-key", type=_PATH, help="Private key of the certificate (PEM).")
+@click.option("--tls-cert", type=PATH, help="Certificate chain (PEM): serve HTTPS. Goes with --tls-key.")
+@click.option("--tls-key", type=PATH, help="Private key of the certificate (PEM).")
 @at_home
 def serve(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
     """Serve the interface until told to stop (SIGTERM or Ctrl-C)."""
@@ -162,3 +143,7 @@ def doctor() -> None:
     from relaydeck.cli.doctor import examine
 
     examine()
+
+
+for group in GROUPS:
+    cli.add_command(group)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Protocol
 
+from relaydeck.cli.acting import actor
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.home import open_home
@@ -21,7 +22,7 @@ class _Advance(Protocol):
 def rotate() -> None:
     with closing(open_home(read_settings())) as store:
         rotation = Rotation(store)
-        total = rotation.begin(int(time.time()))
+        total = rotation.begin(int(time.time()), actor())
         with _progress(total) as advance:
             for values in _unhurried(rotation.batches()):
                 advance(values)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
+from relaydeck.cli.acting import actor
 from relaydeck.errors import OperatorError
 from relaydeck.provisioning.export import exported
 from relaydeck.provisioning.making import Provisioner
@@ -35,13 +36,17 @@ def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
     declared = read_file(content, Resolver(os.environ, folder))
     with closing(open_home(read_settings())) as store:
         provisioner = Provisioner(store, declared, file_name=name, prune=prune)
-        plan = provisioner.plan() if plan_only else provisioner.make_so(now=int(time.time()), progress=_progress)
+        plan = provisioner.plan() if plan_only else _make_so(provisioner)
     for note in plan.notes:
         sys.stderr.write(f"note: {note}\n")
     if plan_only:
         _show(plan)
     else:
         sys.stdout.write(_summary(plan, done=True))
+
+
+def _make_so(provisioner: Provisioner) -> Plan:
+    return provisioner.make_so(now=int(time.time()), actor=actor(), progress=_progress)
 
 
 def export_state() -> None:

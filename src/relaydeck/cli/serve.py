@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -23,8 +22,10 @@ from granian.server.common import AbstractServer
 
 from relaydeck import __version__
 from relaydeck.app import Application, OperationsWorker
+from relaydeck.cli.acting import acting_on
 from relaydeck.errors import OperatorError
-from relaydeck.http.tokens import Kind, add, all_tokens, digest_of, new_token, revoke
+from relaydeck.http.issuing import issue, withdraw
+from relaydeck.http.tokens import Kind, all_tokens, digest_of, new_token
 from relaydeck.log import Log
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings, read_settings, unknown_names
@@ -203,11 +204,11 @@ def _accept_bootstrap_token(settings: Settings, store: Store, log: Log) -> None:
         if last[0].revoked_at is not None:
             log.event("warning", "the bootstrap token was revoked and stays so: put another one in its file")
         return
-    with store.database.transaction() as transaction:
-        revoke(transaction, "bootstrap", now=int(time.time()))
+    with acting_on(store) as change:
+        withdraw(change, "bootstrap")
         # A token that an earlier file held comes back, or comes back as another kind: as if it were new.
-        transaction.execute("DELETE FROM tokens WHERE digest = :digest", {"digest": digest})
-        add(transaction, "bootstrap", kind, token, now=int(time.time()))
+        change.transaction.execute("DELETE FROM tokens WHERE digest = :digest", {"digest": digest})
+        issue(change, "bootstrap", kind, token)
 
 
 def _own_token(path: Path) -> Secret:
@@ -224,15 +225,14 @@ def _own_token(path: Path) -> Secret:
 
 
 def _first_token(store: Store, address: str, log: Log) -> None:
-    now = int(time.time())
     if any(token.revoked_at is None for token in all_tokens(store.database)):
         return
     if not sys.stdout.isatty():
         log.event("warning", "there is no access token yet: make one with 'relaydeck token create NAME'")
         return
     token = new_token()
-    with store.database.transaction() as transaction:
-        add(transaction, "first", "api", token, now=now)
+    with acting_on(store) as change:
+        issue(change, "first", "api", token)
     sys.stdout.write(_welcome(token, address))
     sys.stdout.flush()
 

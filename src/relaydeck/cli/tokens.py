@@ -1,20 +1,17 @@
 """`relaydeck token …`."""
 
 import json
-import re
 import sys
 import time
 from contextlib import closing
 
+from relaydeck.cli.acting import acting
 from relaydeck.errors import OperatorError
-from relaydeck.http.tokens import KINDS, Token, add, all_tokens, new_token
-from relaydeck.http.tokens import revoke as revoke_token
+from relaydeck.http.issuing import issue, span_seconds, withdraw
+from relaydeck.http.tokens import KINDS, Token, all_tokens, new_token
 from relaydeck.identifiers import identifier_problem
 from relaydeck.settings import read_settings
 from relaydeck.store.home import open_home
-
-_SPAN = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
-_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def create(name: str, kind: str, expires: str) -> None:
@@ -23,23 +20,23 @@ def create(name: str, kind: str, expires: str) -> None:
     if kind not in KINDS:
         raise OperatorError(f"--kind must be one of {', '.join(KINDS)}")
     now = int(time.time())
-    expires_at = now + span_seconds(expires) if expires else None
+    expires_at = now + _span(expires) if expires else None
     token = new_token()
-    with closing(open_home(read_settings())) as store, store.database.transaction() as transaction:
-        add(transaction, name, kind, token, now=now, expires_at=expires_at)
+    with acting() as change:
+        issue(change, name, kind, token, expires_at=expires_at)
     sys.stdout.write(token.reveal() + "\n")
 
 
-def span_seconds(text: str) -> int:
-    match = _SPAN.fullmatch(text)
-    if match is None:
+def _span(text: str) -> int:
+    seconds = span_seconds(text)
+    if seconds is None:
         raise OperatorError("--expires must be a number and a unit: 45m, 12h, 30d or 8w")
-    return int(match[1]) * _SECONDS[match[2]]
+    return seconds
 
 
 def revoke(name: str) -> None:
-    with closing(open_home(read_settings())) as store, store.database.transaction() as transaction:
-        if not revoke_token(transaction, name, now=int(time.time())):
+    with acting() as change:
+        if not withdraw(change, name):
             raise OperatorError(f"there is no live token named {name!r}", "See 'relaydeck token list'.")
     sys.stderr.write(f"revoked {name}\n")
 

@@ -2,10 +2,11 @@
 
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 import msgspec
 
-from relaydeck.http.front import JSON, Headers, Reply, Route
+from relaydeck.http.front import JSON, Call, Reply, Route
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")
 
@@ -17,11 +18,17 @@ class DescriptionRoutes:
         answers = {"/openapi.json": self.openapi, "/docs": self.docs}
         return {path: {"GET": Route("operations", None, answer=answer)} for path, answer in answers.items()}
 
-    async def openapi(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+    async def openapi(self, _call: Call) -> Reply:
         return Reply(200, _document(), JSON)
 
-    async def docs(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+    async def docs(self, _call: Call) -> Reply:
         return Reply(200, _page(), _HTML)
+
+
+def admin_page(document: dict[str, Any]) -> str:
+    """Another interface's document, shown the same way."""
+    page: str = import_module("relaydeck.contract.docs_page").page(document)
+    return page
 
 
 @cache

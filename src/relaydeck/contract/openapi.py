@@ -2,7 +2,6 @@
 
 from relaydeck import __version__
 from relaydeck.contract import examples, wording
-from relaydeck.contract.paging import DEFAULT_PER_PAGE
 from relaydeck.contract.routes import ANY_KIND, NOTIFICATIONS, RELAYERS, SIGNERS, WRITING_KINDS
 from relaydeck.contract.schemas import IDENTIFIER, Json, basis, reference, schemas
 from relaydeck.contract.wording import Basis
@@ -19,6 +18,7 @@ from relaydeck.errors import (
     UnknownPath,
     WrongMethod,
 )
+from relaydeck.http.paging import DEFAULT_PER_PAGE
 
 _BASIS = "x-relaydeck-basis"
 _LIMIT_HEADERS = ("RateLimit", "RateLimit-Policy")

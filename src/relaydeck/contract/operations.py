@@ -7,9 +7,9 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET
 
-from relaydeck.contract.decoding import body_decoder, rpc_id
-from relaydeck.contract.paging import encode_page, read_page
-from relaydeck.contract.routes import ANY_KIND, WRITING_KINDS, ContractRoutes, path_identifier
+from relaydeck.contract.paging import encode_page
+from relaydeck.contract.routes import ANY_KIND, WRITING_KINDS, ContractRoutes
+from relaydeck.contract.rpc_ids import rpc_id
 from relaydeck.contract.views import notification_view, signer_view
 from relaydeck.contract.wire import (
     LogEntry,
@@ -21,18 +21,23 @@ from relaydeck.contract.wire import (
     Success,
 )
 from relaydeck.errors import BadRequest
-from relaydeck.http.front import Headers, Reply, Route
+from relaydeck.http.decoding import body_decoder
+from relaydeck.http.front import Call, Reply, Route, actor_of
+from relaydeck.http.paging import read_page
+from relaydeck.http.path_identifiers import path_identifier
 from relaydeck.identifiers import identifier_problem, new_identifier
-from relaydeck.notifications import records as notification_records
-from relaydeck.notifications.records import NotificationChange
-from relaydeck.signers import records as signer_records
+from relaydeck.notifications import changes as notification_changes
+from relaydeck.notifications.records import Notification, NotificationChange
+from relaydeck.signers import changes as signer_changes
+from relaydeck.signers.changes import AskedSigner
 from relaydeck.signers.hints import hints
-from relaydeck.signers.records import NewSigner, PreparedSigner
+from relaydeck.signers.records import NewSigner
 from relaydeck.signers.shapes import nested_object_problem
+from relaydeck.store.acting import Acting
+from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
 from relaydeck.store.follower import Follower
 from relaydeck.store.listing import Listing
-from relaydeck.store.vault import Vault
 from relaydeck.store.writer import Writer
 from relaydeck.web_addresses import web_address_problem
 
@@ -88,7 +93,7 @@ class Operations:
         relayers: Pages,
         run_rpc: RunsRpc,
         writer: Writer,
-        vault: Vault,
+        audit: AuditLog,
         widened_signer_config: bool,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -96,7 +101,7 @@ class Operations:
         self._relayers = relayers
         self._run_rpc = run_rpc
         self._writer = writer
-        self._vault = vault
+        self._audit = audit
         self._widened = widened_signer_config
         self._now = now
 
@@ -109,33 +114,36 @@ class Operations:
             relayer_rpc=Route("relayer_rpc", WRITING_KINDS, limited=True, answer=self.relayer_rpc),
         )
 
-    async def create_signer(self, _path: str, headers: Headers, body: bytes) -> Reply:
-        request = _decode_signer(headers, body)
+    async def create_signer(self, call: Call) -> Reply:
+        request = _decode_signer(call.headers, call.body)
         if problem := nested_object_problem(request.config):
             raise BadRequest(problem)
         new = NewSigner(_signer_id(request.id), request.__struct_config__.tag, request.config)
-        prepared = signer_records.prepare(self._vault, new)
+        prepared = signer_changes.prepare(self._audit.vault, actor_of(call), new)
         shown = await self._writer.write_jointly(self._store_signers, prepared)
         view = signer_view(new.id, new.type, shown, widened=self._widened)
         return Reply(201, _success(view, hints(new.config)))
 
     def _store_signers(
-        self, transaction: Transaction, many: Sequence[PreparedSigner]
+        self, transaction: Transaction, many: Sequence[AskedSigner]
     ) -> Sequence[dict[str, str] | Exception]:
-        return signer_records.create_all(transaction, self._vault, many, origin="api", now=int(self._now()))
+        return signer_changes.create_all(transaction, self._audit, many, origin="api", now=int(self._now()))
 
-    async def update_notification(self, path: str, headers: Headers, body: bytes) -> Reply:
-        notification_id = path_identifier(path)
-        change = _notification_change(_decode_update(headers, body))
+    async def update_notification(self, call: Call) -> Reply:
+        notification_id = path_identifier(call.argument)
+        change = _notification_change(_decode_update(call.headers, call.body))
+        now = int(self._now())
 
-        def store(transaction: Transaction) -> notification_records.Notification:
-            return notification_records.update(transaction, self._vault, notification_id, change)
+        def store(transaction: Transaction) -> Notification:
+            return notification_changes.update(
+                Acting(transaction, self._audit, actor_of(call), now), notification_id, change
+            )
 
         return Reply(200, _success(notification_view(await self._writer.write(store)), []))
 
-    async def relayer_rpc(self, path: str, headers: Headers, body: bytes) -> Reply:
-        relayer_id = path_identifier(path)
-        request: RpcRequest = _decode_rpc(headers, body)
+    async def relayer_rpc(self, call: Call) -> Reply:
+        relayer_id = path_identifier(call.argument)
+        request: RpcRequest = _decode_rpc(call.headers, call.body)
         if not bytes(request.params).startswith(b"{"):
             raise BadRequest("params must be an object")
         response = await self._run_rpc(relayer_id, request.method, request.params, rpc_id(request.id))

@@ -1,49 +1,10 @@
-"""`page` and `per_page`: plain decimal integers of any length; zero means "not given"."""
-
-from typing import NamedTuple
-from urllib.parse import parse_qsl
+"""A page of a list as a whole body."""
 
 import msgspec
 
 from relaydeck.contract.wire import LogEntry, Metadata, Pagination, Success
-from relaydeck.errors import BadRequest
+from relaydeck.http.paging import Page
 from relaydeck.store.listing import Listing
-
-DEFAULT_PER_PAGE = 10
-_FITS = 18  # digits that surely fit a machine integer; more is past the end of any list
-
-
-class Page(NamedTuple):
-    number: str  # decimal digits: a page number may be longer than any integer we would compute with
-    per_page: int
-    coerced: bool
-
-    def bounds(self, total: int) -> tuple[int, int]:
-        """Which items of a list of `total` the page shows."""
-        if len(self.number) > _FITS:
-            return total, total
-        start = min((int(self.number) - 1) * self.per_page, total)
-        return start, min(start + self.per_page, total)
-
-
-def read_page(query: bytes, max_per_page: int) -> Page:
-    given: dict[str, str] = {}
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-        if name in ("page", "per_page"):
-            if name in given:
-                raise BadRequest(f"{name} is given twice")
-            given[name] = _digits(name, value)
-    number = given.get("page", "0")
-    asked = given.get("per_page", "0")
-    coerced = len(asked) > _FITS or int(asked) > max_per_page
-    per_page = max_per_page if coerced else int(asked) or min(DEFAULT_PER_PAGE, max_per_page)
-    return Page(number if number != "0" else "1", per_page, coerced)
-
-
-def _digits(name: str, value: str) -> str:
-    if not (value.isascii() and value.isdigit()):
-        raise BadRequest(f"{name} must be a plain decimal integer of at least 0")
-    return value.lstrip("0") or "0"
 
 
 def encode_page(listing: Listing, page: Page) -> bytes:

@@ -1,11 +1,11 @@
 """Which of the five operations a request asks for."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import unquote_to_bytes
 
-from relaydeck.errors import BadRequest, UnknownPath, WrongMethod
-from relaydeck.http.front import Route
-from relaydeck.identifiers import identifier_problem
+from relaydeck.errors import UnknownPath, WrongMethod
+from relaydeck.http.front import Find, Route
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"
@@ -25,7 +25,14 @@ class ContractRoutes(NamedTuple):
 class Router:
     """Exact paths are one look-up, by method and path; only paths with an identifier in them are taken apart."""
 
-    def __init__(self, others: dict[str, dict[str, Route]], contract: ContractRoutes | None = None) -> None:
+    def __init__(
+        self,
+        others: dict[str, dict[str, Route]],
+        contract: ContractRoutes | None = None,
+        below: Mapping[bytes, Find] = MappingProxyType({}),
+    ) -> None:
+        """`below`: who knows the paths under a first segment other than `api`."""
+        self._below = below
         self._methods = dict(others)
         self._by_identifier: dict[bytes, dict[str, Route]] = {}
         if contract is not None:
@@ -42,6 +49,8 @@ class Router:
         if path in self._methods:
             raise WrongMethod(", ".join(self._methods[path]))
         match raw_path.split(b"/"):
+            case [b"", first, *_] if first in self._below:
+                return self._below[first](method, path, raw_path)
             case [b"", b"api", b"v1", b"notifications" as kind, identifier] if identifier:
                 methods = self._by_identifier.get(kind)
             case [b"", b"api", b"v1", b"relayers" as kind, identifier, b"rpc"] if identifier:
@@ -53,14 +62,3 @@ class Router:
         if method not in methods:
             raise WrongMethod(", ".join(methods))
         return methods[method], identifier.decode("latin-1")
-
-
-def path_identifier(encoded: str) -> str:
-    """The identifier in a path segment: percent-decoded, UTF-8. Raises BadRequest."""
-    try:
-        identifier = unquote_to_bytes(encoded).decode()
-    except UnicodeDecodeError:
-        raise BadRequest("the identifier in the path is not UTF-8") from None
-    if problem := identifier_problem(identifier):
-        raise BadRequest(f"the identifier in the path {problem}")
-    return identifier

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from relaydeck.contract.decoding import reason_of
 from relaydeck.contract.wire import FeeEstimateResult, RpcErrorView, RpcResponse
 from relaydeck.errors import ServerFailure
 from relaydeck.fees.errors import InvalidParams, RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import FeeEstimateParams
+from relaydeck.http.decoding import reason_of
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.sealing import Damaged
 

@@ -8,6 +8,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from relaydeck.http.envelope import Failure as Failure
+from relaydeck.http.envelope import LogEntry as LogEntry
+from relaydeck.http.envelope import Metadata as Metadata
+from relaydeck.http.envelope import Pagination as Pagination
+from relaydeck.http.envelope import Success as Success
 from relaydeck.secret import Secret
 from relaydeck.signers.shapes import (
     KeyServiceConfig,
@@ -81,40 +86,6 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # Responses.
-
-
-class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    level: Literal["log"] = "log"
-    message: str
-
-
-class Metadata(msgspec.Struct, frozen=True):
-    logs: list[LogEntry] = []
-    traces: list[None] = []
-
-
-class Pagination(msgspec.Struct, frozen=True):
-    current_page: int
-    per_page: int
-    total_items: int
-
-
-class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """The envelope of every success; `data` arrives already encoded."""
-
-    data: msgspec.Raw
-    error: str = ""
-    metadata: Metadata = Metadata()
-    pagination: Pagination | UnsetType = UNSET
-    success: Literal[True] = True
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """The envelope of every error."""
-
-    data: None = None
-    message: str
-    success: Literal[False] = False
 
 
 class SignerView(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """The one door: every request is matched, recognised, limited, read, answered, counted and logged here.
 
 The order of refusal is the order of the code: unknown path (404) or wrong method (405), then credential
-(401), rate (429), body size (413), content (400), and only then what the resources say (404, 409).
+(401; 403 where the route says so), rate (429), body size (413), content (400), and only then what the
+resources say (404, 409).
 """
 
 import re
@@ -17,21 +18,33 @@ from relaydeck.errors import RequestError, ServerFailure, TooManyRequests, Unaut
 from relaydeck.http.body import BodyReader, Receive, discard
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.records import RequestRecords
-from relaydeck.http.tokens import TokenBook
+from relaydeck.http.tokens import Credential, TokenBook
 from relaydeck.log import Log
 
 Headers = list[tuple[bytes, bytes]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
+_PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else 0x3F for byte in range(256))  # in a header; others become `?`
 _NOBODY = '"-"'
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+
+
+class Call(NamedTuple):
+    """What an operation is told of its request."""
+
+    argument: str  # the identifier in the path, still percent-encoded
+    headers: Headers
+    body: bytes
+    query: bytes
+    credential: Credential | None  # None where none was asked for
 
 
 class Reply(NamedTuple):
     status: int
     body: bytes
     content_type: tuple[bytes, bytes] = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Route(NamedTuple):
@@ -41,11 +54,18 @@ class Route(NamedTuple):
     kinds: frozenset[str] | None  # credentials it takes; None: it asks for none
     limited: bool = False
     page: Callable[[bytes], bytes] | None = None  # query -> body, from memory
-    answer: Callable[[str, Headers, bytes], Awaitable[Reply]] | None = None  # path argument, headers, body
+    answer: Callable[[Call], Awaitable[Reply]] | None = None
+    wrong_kind: type[RequestError] = Unauthorized  # what a credential of another kind is told
 
 
 Find = Callable[[str, str, bytes], tuple[Route, str]]
 UNMATCHED = Route("unmatched", None)
+
+
+def actor_of(call: Call) -> str:
+    """How the audit log names who asked."""
+    assert call.credential is not None
+    return f"token:{call.credential.name}"
 
 
 class Front:
@@ -88,7 +108,7 @@ class Front:
         given = dict(headers).get
         request_id = self._request_id(given(b"x-request-id"))
         extra: Headers = [(b"x-request-id", request_id)]
-        route, token, reason, unread = UNMATCHED, _NOBODY, "", True
+        route, token, reason, unread, credential = UNMATCHED, _NOBODY, "", True, None
         try:
             found = self._exact_routes.get(scope["method"] + scope["path"])
             route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
@@ -97,7 +117,7 @@ class Front:
                 credential = self._tokens.find(given(b"authorization"), self._now())
                 token = credential.logged_name
                 if credential.kind not in route.kinds:
-                    raise Unauthorized("this kind of credential may not use this operation")
+                    raise route.wrong_kind("this kind of credential may not use this operation")
                 if route.limited and self._limiter is not None:
                     admitted, remaining, to_full, to_next = self._limiter.take(credential.seq)
                     told = (b"ratelimit", b'"default";r=%d;t=%d' % (remaining, to_full))
@@ -110,12 +130,14 @@ class Front:
                 unread = False
                 content = await self._bodies.read(headers, receive)
                 assert route.answer is not None
-                status, body, content_type = await route.answer(argument, headers, content)
+                call = Call(argument, headers, content, scope["query_string"], credential)
+                status, body, content_type, more = await route.answer(call)
+                extra += more
         except RequestError as error:
-            status, body, content_type = self._refuse(error, request_id, extra)
+            status, body, content_type, _ = self._refuse(error, request_id, extra)
             reason = error.reason
         except Exception as error:
-            status, body, content_type = self._fail(error, request_id)
+            status, body, content_type, _ = self._fail(error, request_id)
             reason = "unexpected"
         if unread and (given(b"content-length", b"0") != b"0" or given(b"transfer-encoding")) and not given(b"expect"):
             await discard(receive)
@@ -135,7 +157,7 @@ class Front:
         if error.status == 500:
             self._log.event("error", "request failed", request_id=request_id.decode(), reason=error.reason)
         elif error.reason:
-            extra.append((b"relaydeck-reason", error.reason.encode("ascii", "replace")[:200]))
+            extra.append((b"relaydeck-reason", error.reason.encode("ascii", "replace")[:200].translate(_PRINTABLE)))
         return Reply(error.status, self._encode_failure(error.message))
 
     def _fail(self, error: Exception, request_id: bytes) -> Reply:

@@ -20,9 +20,10 @@ ROUTES = (
     "list_relayers",
     "relayer_rpc",
     "operations",
+    "admin",
     "unmatched",
 )
-STATUSES = (200, 201, 400, 401, 403, 404, 405, 409, 413, 429, 500, 503)
+STATUSES = (200, 201, 400, 401, 403, 404, 405, 409, 412, 413, 422, 429, 500, 503)
 BUCKETS_NS = tuple(
     round(seconds * 1e9)
     for seconds in (

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from relaydeck.http.front import Headers, Reply, Route
+from relaydeck.http.front import Call, Reply, Route
 from relaydeck.http.metrics import Metrics
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
@@ -18,14 +18,14 @@ class OperationsRoutes:
         answers = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
         return {path: {"GET": Route("operations", None, answer=answer)} for path, answer in answers.items()}
 
-    async def healthz(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+    async def healthz(self, _call: Call) -> Reply:
         """The process answers."""
         return Reply(200, b"ok\n", _TEXT)
 
-    async def readyz(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+    async def readyz(self, _call: Call) -> Reply:
         """The store answers too."""
         problem = self._problem()
         return Reply(503, f"{problem}\n".encode(), _TEXT) if problem else Reply(200, b"ready\n", _TEXT)
 
-    async def metrics(self, _path: str, _headers: Headers, _body: bytes) -> Reply:
+    async def metrics(self, _call: Call) -> Reply:
         return Reply(200, self._metrics.exposition().encode(), _EXPOSITION)

@@ -91,6 +91,11 @@ def revoke(transaction: Transaction, name: str, *, now: int) -> bool:
     return revoked is not None
 
 
+def is_live(transaction: Transaction, name: str) -> bool:
+    """Whether there is a token of that name that was not revoked."""
+    return transaction.one("SELECT 1 FROM tokens WHERE name = :name AND revoked_at IS NULL", {"name": name}) is not None
+
+
 def all_tokens(database: Database) -> list[Token]:
     return [Token(*row) for row in database.read(f"SELECT {_COLUMNS} FROM tokens ORDER BY seq")]
 

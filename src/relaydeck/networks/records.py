@@ -19,13 +19,19 @@ def place(name: str) -> Place:
 
 def from_row(row: Row, vault: Vault) -> Network:
     """A network from `COLUMNS`. Raises Damaged when its sealed URLs do not open."""
-    name, network_type, chain_id, native_symbol, sealed, fee_tokens = row
+    name, sealed = row[0], row[4]
+    return without_urls(row, () if sealed is None else _urls_from_json(vault.open(sealed, place(name))))
+
+
+def without_urls(row: Row, urls: tuple[RpcUrl, ...] = ()) -> Network:
+    """A network from `COLUMNS`, its sealed URLs not opened but given."""
+    name, network_type, chain_id, native_symbol, _, fee_tokens = row
     return Network(
         name=name,
         network_type=network_type,
         chain_id=chain_id,
         native_symbol=native_symbol,
-        rpc_urls=() if sealed is None else _urls_from_json(vault.open(sealed, place(name))),
+        rpc_urls=urls,
         fee_tokens=_tokens_from_json(fee_tokens),
     )
 

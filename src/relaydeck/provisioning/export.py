@@ -73,10 +73,10 @@ def _network(network: Network) -> Iterator[str]:
         content["rpc_urls"] = _urls(network.rpc_urls, "networks", network.name)
     yield written_table(f"[{header}]", content)
     for token in network.fee_tokens:
-        yield written_table(f"[{header}.fee_tokens.{written_key(token.symbol)}]", _fee_token(token))
+        yield written_table(f"[{header}.fee_tokens.{written_key(token.symbol)}]", fee_token_content(token))
 
 
-def _fee_token(token: FeeToken) -> Content:
+def fee_token_content(token: FeeToken) -> Content:
     content: Content = {"address": token.address, "decimals": token.decimals}
     if token.margin_percent:
         content["margin_percent"] = f"{token.margin_percent:f}"

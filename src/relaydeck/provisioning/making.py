@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Iterable
 
-from relaydeck.networks import records as network_records
+from relaydeck.networks import changes as network_changes
 from relaydeck.networks.model import Network
-from relaydeck.notifications import records as notification_records
+from relaydeck.notifications import changes as notification_changes
+from relaydeck.notifications.records import NotificationChange
+from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Change, Create, KeyedNotification, Plan, Record, Remove, Step
 from relaydeck.provisioning.planner import make_plan
 from relaydeck.provisioning.read_file import Read
-from relaydeck.provisioning.stored import IDENTITY, ORIGIN, ReadRows, Stored
-from relaydeck.relayers import records as relayer_records
-from relaydeck.signers import records as signer_records
+from relaydeck.provisioning.stored import ORIGIN, ReadRows, Stored
+from relaydeck.relayers import changes as relayer_changes
+from relaydeck.signers import changes as signer_changes
 from relaydeck.signers.records import NewSigner
-from relaydeck.store.database import Transaction
+from relaydeck.store.acting import Acting
+from relaydeck.store.audit import AuditLog
 from relaydeck.store.home import Store
-from relaydeck.store.vault import Vault
 
 Progress = Callable[[list[Step]], Iterable[Step]]
 
@@ -33,7 +35,7 @@ class Provisioner:
         """The plan as of one moment; nothing is locked or written. Raises MistakenFile."""
         return self._plan_and_revision()[0]
 
-    def make_so(self, *, now: int, progress: Progress = iter) -> Plan:
+    def make_so(self, *, now: int, actor: str = "apply", progress: Progress = iter) -> Plan:
         """Plan and do. Raises MistakenFile, having changed nothing. No difference: no write at all."""
         plan, seen = self._plan_and_revision()
         if not plan.steps:
@@ -42,8 +44,9 @@ class Provisioner:
             if transaction.revision != seen + 1:
                 # Somebody wrote since: what was planned may be wrong now.
                 plan = self._checked_plan(transaction.all)
+            acting = Acting(transaction, AuditLog(self._store.vault), actor, now, ORIGIN)
             for step in progress(plan.steps):
-                _take(step, transaction, self._store.vault, now)
+                take(step, acting)
         return plan
 
     def _plan_and_revision(self) -> tuple[Plan, int]:
@@ -62,47 +65,44 @@ class Provisioner:
         return plan
 
 
-def _take(step: Step, transaction: Transaction, vault: Vault, now: int) -> None:
+def take(step: Step, acting: Acting) -> None:
     match step:
         case Create(record=record):
-            _create(record, transaction, vault, now)
+            _create(record, acting)
         case Change(record=record):
-            _change(record, transaction, vault)
-        case Remove():
-            _remove(step, transaction)
+            _change(record, acting)
+        case Remove(resource, name):
+            _DELETE[resource](acting, name)
 
 
-def _create(record: Record, transaction: Transaction, vault: Vault, now: int) -> None:
+def _create(record: Record, acting: Acting) -> None:
     match record:
         case Network():
-            network_records.create(transaction, vault, record, origin=ORIGIN, now=now)
+            network_changes.create(acting, record)
         case NewSigner():
-            signer_records.create(transaction, vault, record, origin=ORIGIN, now=now)
+            signer_changes.create(acting, record)
         case KeyedNotification(notification, key):
-            notification_records.create(transaction, vault, notification, key, origin=ORIGIN, now=now)
+            notification_changes.create(acting, notification, key)
         case _:
-            relayer_records.create(transaction, vault, record, origin=ORIGIN, now=now)
+            relayer_changes.create(acting, record)
 
 
-def _change(record: Record, transaction: Transaction, vault: Vault) -> None:
+def _change(record: Record, acting: Acting) -> None:
     match record:
         case Network():
-            network_records.update(transaction, vault, record)
+            network_changes.update(acting, record)
         case NewSigner():
             raise AssertionError("a signer is never changed in place")
         case KeyedNotification(notification, key):
-            change = notification_records.NotificationChange(notification.type, notification.url, key)
-            notification_records.update(transaction, vault, notification.id, change)
+            change = NotificationChange(notification.type, notification.url, key)
+            notification_changes.update(acting, notification.id, change)
         case _:
-            relayer_records.update(transaction, vault, record)
+            relayer_changes.update(acting, record)
 
 
-def _remove(step: Remove, transaction: Transaction) -> None:
-    """Running servers follow the row in `removals`."""
-    sql = f"DELETE FROM {step.resource} WHERE {IDENTITY[step.resource]} = :name RETURNING seq"
-    removed = transaction.one(sql, {"name": step.name})
-    if removed is not None:
-        transaction.execute(
-            "INSERT INTO removals (revision, resource, seq) VALUES (:revision, :resource, :seq)",
-            {"revision": transaction.revision, "resource": step.resource, "seq": removed[0]},
-        )
+_DELETE: dict[Resource, Callable[[Acting, str], None]] = {
+    "networks": network_changes.delete,
+    "signers": signer_changes.delete,
+    "notifications": notification_changes.delete,
+    "relayers": relayer_changes.delete,
+}

@@ -29,10 +29,10 @@ def read_file(content: bytes, resolver: Resolver) -> Read:
         return Read(Declared(), [Mistake("", "it is not UTF-8 text")])
     except (ValueError, RecursionError) as error:
         return Read(Declared(), [Mistake("", f"it is not TOML: {error}")])
-    return Read(_read_document(Table(document, "", mistakes, resolver)), mistakes)
+    return Read(read_document(Table(document, "", mistakes, resolver)), mistakes)
 
 
-def _read_document(root: Table) -> Declared:
+def read_document(root: Table) -> Declared:
     declared = Declared()
     _read_networks(root, declared)
     _read_all(root, "signers", read_signer, declared, declared.signers)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.secret import Secret
+from relaydeck.secret import Secret, decode_secret
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -81,13 +81,6 @@ SHOWN_FIELDS = ("address", "key_name", "mount_point", "namespace")
 def response_type(request_type: str) -> str:
     """`plain` answers `local`, which is shown; every other type answers as it was asked."""
     return "local" if request_type == "plain" else request_type
-
-
-def decode_secret(kind: type, value: Any) -> Any:
-    """msgspec's hook for fields of type Secret."""
-    if kind is not Secret or not isinstance(value, str):
-        raise TypeError("Expected `str`")
-    return Secret(value)
 
 
 def encode_secret(value: Any) -> Any:

@@ -8,6 +8,7 @@ nothing new appears under an old one; and it opens with any, so it never notices
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from relaydeck.store.audit import AuditLog, Deed
 from relaydeck.store.database import Transaction
 from relaydeck.store.home import Store
 from relaydeck.store.sealing import Damaged, Place
@@ -29,7 +30,10 @@ SEALED_COLUMNS = (
     SealedColumn("networks", "name", "sealed_rpc_urls", "rpc_urls"),
     SealedColumn("signers", "id", "sealed_config", "config"),
     SealedColumn("notifications", "id", "sealed_signing_key", "signing_key"),
+    SealedColumn("notifications", "id", "sealed_previous_key", "signing_key"),
     SealedColumn("relayers", "id", "sealed_rpc_urls", "custom_rpc_urls"),
+    SealedColumn("audit_keys", "name", "sealed_key", "key"),
+    SealedColumn("idempotency_keys", "scope", "sealed_answer", "answer"),
 )
 
 
@@ -49,11 +53,12 @@ class Rotation:
         self._resealed = 0
         self._damaged: list[Damaged] = []
 
-    def begin(self, now: int) -> int:
+    def begin(self, now: int, actor: str = "rotation") -> int:
         """Add a data key, unless a stopped rotation left one to go on with; how many values are to do."""
         with self._database.transaction() as transaction:
             if not self._is_under_way(transaction):
                 self._vault.add_data_key(transaction, now)
+                AuditLog(self._vault).append(transaction, [Deed(now, actor, "key.rotated", "")])
             self._newest = _newest_key(transaction)
         return sum(self._count_older(column) for column in SEALED_COLUMNS)
 

@@ -24,8 +24,7 @@ class Vault:
 
     def seal(self, plain: bytes, place: Place, transaction: Transaction) -> bytes:
         """Seal inside a write transaction, so that a rotation cannot retire the key in between."""
-        self._follow_rotation(transaction)
-        return self._keyring.seal(plain, place)
+        return self.caught_up(transaction)._keyring.seal(plain, place)
 
     def seal_early(self, plain: bytes, place: Place) -> bytes:
         """Seal before the transaction; in it, ask `holds` whether a rotation came in between."""
@@ -33,17 +32,17 @@ class Vault:
 
     def holds(self, sealed: bytes, transaction: Transaction) -> bool:
         """Whether the newest key sealed this."""
-        self._follow_rotation(transaction)
-        return sealing_key_of(sealed) == self._keyring.active
+        return sealing_key_of(sealed) == self.caught_up(transaction)._keyring.active
 
-    def _follow_rotation(self, transaction: Transaction) -> None:
-        if self._checked_in is transaction:
-            return
-        newest = transaction.one("SELECT max(id) FROM data_keys")
-        if newest and newest[0] != self._keyring.active:
-            rows = transaction.all("SELECT id, wrapped FROM data_keys ORDER BY id")
-            self._keyring = open_keyring(self._master, [(row[0], row[1]) for row in rows])
-        self._checked_in = transaction
+    def caught_up(self, transaction: Transaction) -> "Vault":
+        """This vault, knowing every key that the transaction can meet. Looks once in each transaction."""
+        if self._checked_in is not transaction:
+            newest = transaction.one("SELECT max(id) FROM data_keys")
+            if newest and newest[0] != self._keyring.active:
+                rows = transaction.all("SELECT id, wrapped FROM data_keys ORDER BY id")
+                self._keyring = open_keyring(self._master, [(row[0], row[1]) for row in rows])
+            self._checked_in = transaction
+        return self
 
     def add_data_key(self, transaction: Transaction, now: int) -> None:
         """A new data key; from the next seal on it is the one that seals."""

@@ -1,13 +1,12 @@
 """From the bytes of a request to a typed object, or a refusal that says why without quoting a value."""
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
 from relaydeck.errors import BadRequest
-from relaydeck.signers.shapes import decode_secret
+from relaydeck.secret import decode_secret
 
 T = TypeVar("T")
 
@@ -15,7 +14,6 @@ T = TypeVar("T")
 # name of an unknown field. What is quoted may hold anything, even the words msgspec itself uses.
 _REFUSED = ("Invalid value ", "Invalid enum value ")
 _UNKNOWN = "Object contains unknown field "
-_NUMBER = re.compile(rb"-?[0-9]")
 
 
 def body_decoder(shape: Any) -> Callable[[Iterable[tuple[bytes, bytes]], bytes], Any]:
@@ -56,16 +54,3 @@ def require_json(headers: Iterable[tuple[bytes, bytes]]) -> None:
                 return
             raise BadRequest("the content type is not JSON")
     raise BadRequest("the content type is missing")
-
-
-def rpc_id(raw: msgspec.Raw) -> str | None:
-    """The id a response repeats: a string as it is, a number as its text as sent, null for none."""
-    sent = bytes(raw)
-    if sent == b"null":
-        return None
-    if _NUMBER.match(sent):
-        return sent.decode()
-    if sent.startswith(b'"'):
-        text: str = msgspec.json.decode(sent, type=str)
-        return text
-    raise BadRequest("id must be a string, a number or null")

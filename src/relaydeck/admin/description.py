@@ -1,0 +1,36 @@
+"""The admin API's description of itself: for machines at `openapi.json`, for people at `docs`, both open to all."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from relaydeck.admin.routes import Methods
+from relaydeck.http.front import JSON, Call, Reply
+
+_HTML = (b"content-type", b"text/html; charset=utf-8")
+
+
+class AdminDescription:
+    """Both are made on the first request for them and kept."""
+
+    def __init__(self, render: Callable[[dict[str, Any]], str]) -> None:
+        self._render = render
+        self._document = b""
+        self._page = b""
+
+    def routes(self) -> dict[str, Methods]:
+        return {"openapi.json": {"GET": self.openapi}, "docs": {"GET": self.docs}}
+
+    async def openapi(self, _call: Call) -> Reply:
+        return Reply(200, self._encoded(), JSON)
+
+    async def docs(self, _call: Call) -> Reply:
+        self._page = self._page or self._render(msgspec.json.decode(self._encoded())).encode()
+        return Reply(200, self._page, _HTML)
+
+    def _encoded(self) -> bytes:
+        if not self._document:
+            self._document = msgspec.json.encode(import_module("relaydeck.admin.openapi").document())
+        return self._document

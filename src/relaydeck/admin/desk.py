@@ -1,0 +1,34 @@
+"""Everything under `/admin/v1`, put together for one worker."""
+
+from collections.abc import Callable
+from typing import Any
+
+from relaydeck.admin.answering import Writing
+from relaydeck.admin.description import AdminDescription
+from relaydeck.admin.events import EventOperations
+from relaydeck.admin.reading import Reading
+from relaydeck.admin.resources import Lists, ResourceOperations
+from relaydeck.admin.routes import AdminRouter, Methods
+from relaydeck.admin.tokens import TokenOperations
+from relaydeck.settings import Settings
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.writer import Writer
+
+
+class AdminDesk:
+    """`render` makes a page for people of an OpenAPI document."""
+
+    def __init__(
+        self, settings: Settings, writer: Writer, audit: AuditLog, render: Callable[[dict[str, Any]], str]
+    ) -> None:
+        self._reading = Reading(settings)
+        lists, writing = Lists(self._reading, settings.max_per_page), Writing(writer, audit)
+        guarded: dict[str, Methods] = {
+            **ResourceOperations(self._reading, writing, lists).routes(),
+            **TokenOperations(writing, lists).routes(),
+            **EventOperations(self._reading, writing, lists, settings.max_per_page).routes(),
+        }
+        self.find = AdminRouter(guarded, AdminDescription(render).routes()).find
+
+    def close(self) -> None:
+        self._reading.close()

@@ -1,0 +1,155 @@
+"""Events, their deliveries and the audit log over the admin API."""
+
+import time
+from typing import Any
+
+from relaydeck.admin import shelves
+from relaydeck.admin.answering import Writing, answer, named, refuse_content
+from relaydeck.admin.declaring import Outcome
+from relaydeck.admin.reading import Reading
+from relaydeck.admin.resources import Lists
+from relaydeck.admin.routes import Methods
+from relaydeck.admin.shelves import Query, Read
+from relaydeck.errors import BadRequest, NotPossible, RecordNotFound
+from relaydeck.http.front import Call, Reply
+from relaydeck.http.paging import read_page
+from relaydeck.notifications import events
+from relaydeck.notifications.deliveries import DeliveryRow
+from relaydeck.store.acting import Acting
+
+STATES = ("pending", "delivered", "dead")
+_FILTERS = ("state", "notification_id", "relayer_id")
+
+
+class EventOperations:
+    def __init__(self, reading: Reading, writing: Writing, lists: Lists, max_per_page: int) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._lists = lists
+        self._max_per_page = max_per_page
+
+    def routes(self) -> dict[str, Methods]:
+        return {
+            "events": {"GET": self.list_events},
+            "events/{id}": {"GET": self.find_event},
+            "deliveries": {"GET": self.list_deliveries},
+            "deliveries/replay": {"POST": self.replay_all},
+            "deliveries/{id}": {"GET": self.find_delivery},
+            "deliveries/{id}/replay": {"POST": self.replay},
+            "audit": {"GET": self.list_audit},
+        }
+
+    async def list_events(self, call: Call) -> Reply:
+        after, limit, _ = self._span(call)
+
+        def look(read: Read) -> Outcome:
+            found = [event.shown() for event in events.list_events(read, after, limit)]
+            return Outcome(found, notes=_gap(read, after))
+
+        return answer(await self._reading.run(lambda store: look(store.database.read)))
+
+    async def list_deliveries(self, call: Call) -> Reply:
+        after, limit, query = self._span(call)
+        narrowed = {name: query[name] for name in _FILTERS if query.get(name)}
+        if narrowed.get("state", STATES[0]) not in STATES:
+            raise BadRequest(f"state must be one of {', '.join(STATES)}")
+        rows = await self._reading.run(
+            lambda store: events.list_deliveries(store.database.read, after, limit, **narrowed)
+        )
+        return answer(Outcome([delivery_view(row) for row in rows]))
+
+    def _span(self, call: Call) -> tuple[int, int, Query]:
+        query = shelves.read_query(call.query)
+        page = read_page(call.query, self._max_per_page)
+        return shelves.whole("after", query.get("after") or "0"), page.per_page, query
+
+    async def find_event(self, call: Call) -> Reply:
+        name = named(call)
+        event = await self._reading.run(lambda store: events.find_event(store.database.read, name))
+        if event is None:
+            raise RecordNotFound("event")
+        return answer(Outcome(event.shown()))
+
+    async def find_delivery(self, call: Call) -> Reply:
+        name = named(call)
+        return answer(await self._reading.run(lambda store: Outcome(whole_delivery(store.database.read, name))))
+
+    async def replay(self, call: Call) -> Reply:
+        name = named(call)
+        refuse_content(call)
+        return await self._writing.run_once(call, "deliveries.replay", lambda acting: Outcome(replay_one(acting, name)))
+
+    async def replay_all(self, call: Call) -> Reply:
+        refuse_content(call)
+        return await self._writing.run_once(
+            call, "deliveries.replay_all", lambda acting: Outcome({"replayed": replay_dead(acting)})
+        )
+
+    async def list_audit(self, call: Call) -> Reply:
+        return await self._lists.give(call, shelves.AUDIT)
+
+
+def replay_one(acting: Acting, name: str) -> dict[str, Any]:
+    """Raises RecordNotFound, or NotPossible while it is still on its way."""
+    if events.find_delivery(acting.transaction.all, name) is None:
+        raise RecordNotFound("delivery")
+    if not events.replay(acting.transaction, name, acting.now):
+        raise NotPossible("Delivery is still on its way")
+    acting.did("delivery.replayed", name)
+    return whole_delivery(acting.transaction.all, name)
+
+
+def replay_dead(acting: Acting) -> int:
+    count = events.replay_all_dead(acting.transaction, acting.now)
+    if count:
+        acting.did("deliveries.replayed", "", {"count": count})
+    return count
+
+
+def _gap(read: Read, after: int) -> tuple[str, ...]:
+    oldest = events.oldest_sequence(read)
+    if oldest is None or after >= oldest - 1:
+        return ()
+    return (f"events before {oldest} were removed after their time",)
+
+
+def whole_delivery(read: Read, name: str) -> dict[str, Any]:
+    row = events.find_delivery(read, name)
+    if row is None:
+        raise RecordNotFound("delivery")
+    attempts = [
+        {
+            "at": _stamp(each.started_at),
+            "duration_ms": each.duration,
+            "status": each.status,
+            "problem": each.problem or None,
+            "answer": each.answer,
+        }
+        for each in events.attempts_of(read, name)
+    ]
+    return delivery_view(row) | {"attempts": attempts}
+
+
+def delivery_view(row: DeliveryRow) -> dict[str, Any]:
+    created = row.created_at * 1000
+    return {
+        "id": row.id,
+        "sequence": row.sequence,
+        "type": row.kind,
+        "notification_id": row.notification_id,
+        "relayer_id": row.relayer_id,
+        "state": row.state,
+        "tries": row.tries,
+        "created_at": _stamp(created),
+        "next_try_at": _stamp(created if row.next_try_at == 0 else row.next_try_at),
+        "finished_at": _stamp(row.finished_at),
+        "last_status": row.last_status,
+        "last_problem": row.last_problem or None,
+    }
+
+
+def _stamp(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"

@@ -1,0 +1,83 @@
+"""`Idempotency-Key`: a POST that was answered is not done again; for a day it gets the same answer.
+
+The answer is stored in the transaction of the change, so there is no moment in which one exists without the
+other; and because write transactions wait for each other, of two that race one acts and the other repeats. It
+may hold a new token, so it is sealed. A request that was refused changed nothing, and its key stays free.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from relaydeck.errors import BadRequest, KeyUsedOtherwise, ServerFailure
+from relaydeck.http.front import Call, Reply
+from relaydeck.store.acting import Acting
+from relaydeck.store.sealing import Damaged, Place
+
+KEPT_SECONDS = 86_400
+_KEY = re.compile(rb"[\x21-\x7e]{1,255}")
+_REPLAYED = (b"idempotency-replayed", b"true")
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True):
+    request: bytes
+    status: int
+    body: bytes
+    etag: bytes
+
+
+def key_of(call: Call) -> bytes | None:
+    """Raises BadRequest when the key is not one."""
+    key = dict(call.headers).get(b"idempotency-key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise BadRequest("Idempotency-Key must have 1 to 255 printable ASCII characters without blanks")
+    return key
+
+
+def once(acting: Acting, call: Call, operation: str, key: bytes, work: Callable[[Acting], Reply]) -> Reply:
+    """Do the work, or give the answer it had. Raises KeyUsedOtherwise."""
+    assert call.credential is not None
+    scope = hashlib.sha256(b"%d\0%b" % (call.credential.seq, key)).hexdigest()
+    request = hashlib.sha256(b"\0".join([operation.encode(), call.argument.encode(), call.body])).digest()
+    kept = _find(acting, scope)
+    if kept is None:
+        reply = work(acting)
+        _keep(acting, scope, _Kept(request, reply.status, reply.body, dict(reply.headers).get(b"etag", b"")))
+        return reply
+    if kept.request != request:
+        raise KeyUsedOtherwise("the same Idempotency-Key came with another path or body")
+    etag = ((b"etag", kept.etag),) if kept.etag else ()
+    return Reply(kept.status, kept.body, headers=(*etag, _REPLAYED))
+
+
+def _place(scope: str) -> Place:
+    return Place("idempotency_keys", scope, "answer")
+
+
+def _find(acting: Acting, scope: str) -> _Kept | None:
+    row = acting.transaction.one(
+        "SELECT sealed_answer FROM idempotency_keys WHERE scope = :scope AND created_at > :oldest",
+        {"scope": scope, "oldest": acting.now - KEPT_SECONDS},
+    )
+    if row is None:
+        return None
+    try:
+        return msgspec.msgpack.decode(acting.vault.open(row[0], _place(scope)), type=_Kept)
+    except Damaged as damage:
+        raise ServerFailure(str(damage)) from None
+
+
+def _keep(acting: Acting, scope: str, kept: _Kept) -> None:
+    acting.transaction.execute(
+        "DELETE FROM idempotency_keys WHERE created_at <= :oldest", {"oldest": acting.now - KEPT_SECONDS}
+    )
+    acting.transaction.execute(
+        "INSERT INTO idempotency_keys (scope, sealed_answer, created_at) VALUES (:scope, :sealed, :now)",
+        {
+            "scope": scope,
+            "sealed": acting.vault.seal(msgspec.msgpack.encode(kept), _place(scope), acting.transaction),
+            "now": acting.now,
+        },
+    )

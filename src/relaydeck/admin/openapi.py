@@ -1,0 +1,241 @@
+"""The OpenAPI 3.1 document of `/admin/v1`."""
+
+from typing import Any, NamedTuple
+
+from relaydeck import __version__
+from relaydeck.admin.examples import EXAMPLES
+from relaydeck.admin.routes import ROOT
+from relaydeck.admin.schemas import Json, envelope, envelopes, reference, resources
+
+_INTRODUCTION = """\
+Manages what `/api/v1` shows: networks, signers, notifications, relayers and tokens; and gives the log of events, \
+their deliveries and the audit log. Every operation takes a bearer credential of kind `admin`; another kind is \
+answered 403.
+
+A POST may carry an `Idempotency-Key`: for 24 hours the same request with the same key gets the same answer and \
+changes nothing more; with another path or body it is answered 422. A single record is answered with an `ETag`; a \
+PATCH or DELETE with `If-Match` is answered 412 when the record has changed since.
+
+What exactly was wrong with a request stands in the header `Relaydeck-Reason`."""
+
+_TAGS = {
+    "networks": "Where the nodes of a chain are, and which tokens may pay a fee.",
+    "signers": "What holds a key. A key is never changed in place, and never shown.",
+    "notifications": "Webhooks that hear about relayers.",
+    "relayers": "Who acts on a network.",
+    "tokens": "Who may ask.",
+    "events": "What happened, and what became of telling it.",
+    "audit": "Who changed what.",
+}
+_REFUSED = {
+    400: "The request is not as described here. Nothing was changed.",
+    401: "The credential is missing, unknown, expired or revoked.",
+    403: "The credential is of another kind than `admin`.",
+    404: "There is no such record.",
+    409: "The name is taken, something still refers to the record, or its state is in the way; the message says what.",
+    412: "The record has changed since it was read.",
+    413: "The body is larger than allowed.",
+    422: "The Idempotency-Key was used for another request.",
+}
+_MESSAGES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Network not found",
+    409: "Signer is still used by relayer sepolia-1",
+    412: "Precondition Failed",
+    413: "Bad Request",
+    422: "Idempotency-Key was used for another request",
+}
+_ANYBODY = (400, 401, 403)
+
+
+class Operation(NamedTuple):
+    method: str
+    path: str
+    name: str
+    summary: str
+    answer: str  # name of the schema of `data`; empty: null
+    body: str = ""
+    listed: bool = False
+    paged: bool = False
+    status: int = 200
+    filters: tuple[str, ...] = ()
+
+    @property
+    def tag(self) -> str:
+        first = self.path.split("/")[0]
+        return "events" if first == "deliveries" else first
+
+
+def _resource(plural: str, name: str, filters: tuple[str, ...], *, changeable: bool = True) -> list[Operation]:
+    one, word = f"{plural}/{{id}}", name.lower()
+    found = [
+        Operation("get", plural, f"list{name}s", f"List {plural}", name, listed=True, paged=True, filters=filters),
+        Operation("post", plural, f"create{name}", f"Create a {word}", name, f"{name}Request", status=201),
+        Operation("get", one, f"get{name}", f"Read a {word}", name),
+        Operation("delete", one, f"delete{name}", f"Delete a {word}", ""),
+    ]
+    if changeable:
+        found.insert(3, Operation("patch", one, f"update{name}", f"Change a {word}", name, f"{name}Patch"))
+    return found
+
+
+_RELAYER_FILTERS = ("name", "network", "state", "signer_id", "notification_id")
+_DELIVERY_FILTERS = ("after", "per_page", "state", "notification_id", "relayer_id")
+OPERATIONS = [
+    *_resource("networks", "Network", ("name",)),
+    *_resource("signers", "Signer", ("id", "type"), changeable=False),
+    *_resource("notifications", "Notification", ("id",)),
+    Operation("post", "notifications/{id}/test", "testNotification", "Send a test event", "Event", status=201),
+    *_resource("relayers", "Relayer", _RELAYER_FILTERS),
+    Operation("post", "relayers/{id}/pause", "pauseRelayer", "Pause a relayer", "Relayer"),
+    Operation("post", "relayers/{id}/resume", "resumeRelayer", "Resume a relayer", "Relayer"),
+    Operation(
+        "get",
+        "tokens",
+        "listTokens",
+        "List tokens",
+        "Token",
+        listed=True,
+        paged=True,
+        filters=("name", "kind", "state"),
+    ),
+    Operation("post", "tokens", "createToken", "Issue a token", "NewToken", "TokenRequest", status=201),
+    Operation("delete", "tokens/{id}", "revokeToken", "Revoke a token", ""),
+    Operation("get", "events", "listEvents", "Pull events", "Event", listed=True, filters=("after", "per_page")),
+    Operation("get", "events/{id}", "getEvent", "Read an event", "Event"),
+    Operation(
+        "get", "deliveries", "listDeliveries", "List deliveries", "Delivery", listed=True, filters=_DELIVERY_FILTERS
+    ),
+    Operation("get", "deliveries/{id}", "getDelivery", "Read a delivery with every try", "WholeDelivery"),
+    Operation("post", "deliveries/{id}/replay", "replayDelivery", "Send a delivery again", "WholeDelivery"),
+    Operation("post", "deliveries/replay", "replayDead", "Send every dead delivery again", "Replayed"),
+    Operation(
+        "get",
+        "audit",
+        "listAudit",
+        "List changes",
+        "AuditEntry",
+        listed=True,
+        paged=True,
+        filters=("actor", "action", "record", "after"),
+    ),
+]
+_FILTERS: dict[str, tuple[str, Json]] = {
+    "after": ("Only those after this sequence number.", {"type": "integer", "minimum": 0}),
+    "order": ("`newest`: newest first.", {"type": "string", "enum": ["oldest", "newest"]}),
+    "state": ("Only those in this state.", {"type": "string"}),
+    "name": ("Only those whose name holds this, in any case.", {"type": "string"}),
+    "id": ("Only those whose id holds this, in any case.", {"type": "string"}),
+}
+
+
+def document() -> Json:
+    paths: Json = {}
+    for operation in OPERATIONS:
+        paths.setdefault(f"{ROOT}/{operation.path}", {})[operation.method] = _described(operation)
+    bearer = {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An access token of kind `admin`: `relaydeck token create NAME --kind admin`.",
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Relaydeck admin", "version": __version__, "description": _INTRODUCTION},
+        "servers": [{"url": "/", "description": "The service that gave this document."}],
+        "security": [{"bearer": []}],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "paths": paths,
+        "components": {"schemas": _schemas(), "securitySchemes": {"bearer": bearer}},
+    }
+
+
+def _schemas() -> dict[str, Json]:
+    found = resources() | envelopes()
+    for operation in OPERATIONS:
+        if operation.answer:
+            found[_envelope_name(operation)] = envelope(_data(operation), paged=operation.paged)
+    return dict(sorted(found.items()))
+
+
+def _envelope_name(operation: Operation) -> str:
+    return f"{operation.answer}{'List' if operation.listed else ''}Envelope"
+
+
+def _data(operation: Operation) -> Json:
+    item = reference(operation.answer)
+    return {"type": "array", "items": item, "description": "What was asked for."} if operation.listed else item
+
+
+def _described(operation: Operation) -> Json:
+    found: Json = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "x-relaydeck-credentials": ["admin"],
+        "parameters": _parameters(operation),
+        "responses": {str(operation.status): _answered(operation), **_refusals(operation)},
+    }
+    if operation.body:
+        content = {"schema": reference(operation.body), "example": EXAMPLES[operation.body]}
+        found["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return found
+
+
+def _parameters(operation: Operation) -> list[Json]:
+    filters = operation.filters + (("page", "per_page", "order") if operation.paged else ())
+    found = [_parameter("query", name, *_FILTERS.get(name, _plain_filter(name))) for name in filters]
+    text = {"type": "string"}
+    if "{id}" in operation.path:
+        which = _parameter("path", "id", "Which one, percent-encoded where the path asks for it.", text)
+        found.append(which | {"required": True, "example": "sepolia-1"})
+    if operation.method == "post":
+        found.append(_parameter("header", "Idempotency-Key", "Makes it safe to send again for 24 hours.", text))
+    if operation.method in ("patch", "delete") and operation.tag != "tokens":
+        found.append(_parameter("header", "If-Match", "The ETag it must still have.", text))
+    return found
+
+
+def _plain_filter(name: str) -> tuple[str, Json]:
+    if name in ("page", "per_page"):
+        return "As on `/api/v1`.", {"type": "integer", "minimum": 0}
+    return f"Only those with exactly this {name}.", {"type": "string"}
+
+
+def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
+    return {"name": name, "in": place, "description": text, "schema": schema}
+
+
+def _answered(operation: Operation) -> Json:
+    null = envelope({"type": "null", "description": "Nothing."})
+    content = {"schema": reference(_envelope_name(operation)) if operation.answer else null}
+    single = operation.answer in ("Network", "Signer", "Notification", "Relayer") and not operation.listed
+    return _response("Done.", content, {"ETag": "Changes whenever the record does."} if single else {})
+
+
+def _refusals(operation: Operation) -> Json:
+    statuses = [*_ANYBODY]
+    if "{id}" in operation.path:
+        statuses.append(404)
+    if operation.method in ("post", "delete", "patch"):
+        statuses += [409]
+    if operation.method in ("patch", "delete") and operation.tag != "tokens":
+        statuses.append(412)
+    if operation.body:
+        statuses.append(413)
+    if operation.method == "post":
+        statuses.append(422)
+    return {str(status): _refusal(status) for status in sorted(statuses)}
+
+
+def _refusal(status: int) -> Json:
+    example = {"data": None, "message": _MESSAGES[status], "success": False}
+    return _response(_REFUSED[status], {"schema": reference("ErrorEnvelope"), "example": example}, {})
+
+
+def _response(text: str, content: Json, headers: dict[str, str]) -> Json:
+    described: dict[str, Any] = {
+        name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in headers.items()
+    }
+    return {"description": text, "headers": described, "content": {"application/json": content}}

@@ -1,0 +1,45 @@
+"""Which operation of `/admin/v1` a request asks for.
+
+A path has at most three segments: a resource, an identifier, a verb. So finding one is a look-up.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from relaydeck.errors import Forbidden, UnknownPath, WrongMethod
+from relaydeck.http.front import Call, Reply, Route
+
+Answer = Callable[[Call], Awaitable[Reply]]
+Methods = dict[str, Answer]
+
+ROOT = "/admin/v1"
+_ADMIN = frozenset({"admin"})
+
+
+class AdminRouter:
+    def __init__(self, guarded: dict[str, Methods], open_to_all: dict[str, Methods]) -> None:
+        """Paths below `/admin/v1`, an identifier written `{id}`; those that need no credential apart."""
+        self._routes = {path: _routes(methods, _ADMIN) for path, methods in guarded.items()}
+        self._routes |= {path: _routes(methods, None) for path, methods in open_to_all.items()}
+
+    def find(self, method: str, _path: str, raw_path: bytes) -> tuple[Route, str]:
+        """The operation and the identifier in its path. Raises UnknownPath or WrongMethod."""
+        template, identifier = self._template(raw_path)
+        methods = self._routes.get(template)
+        if methods is None:
+            raise UnknownPath("nothing is served at this path")
+        if method not in methods:
+            raise WrongMethod(", ".join(methods))
+        return methods[method], identifier
+
+    def _template(self, raw_path: bytes) -> tuple[str, str]:
+        below = raw_path.decode("latin-1").removeprefix(f"{ROOT}/")
+        if below in self._routes:
+            return ("", "") if "{id}" in below else (below, "")
+        match below.split("/"):
+            case [resource, identifier, *verb] if identifier:
+                return "/".join([resource, "{id}", *verb]), identifier
+        return "", ""
+
+
+def _routes(methods: Methods, kinds: frozenset[str] | None) -> dict[str, Route]:
+    return {method: Route("admin", kinds, answer=answer, wrong_kind=Forbidden) for method, answer in methods.items()}

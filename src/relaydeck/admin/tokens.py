@@ -1,0 +1,75 @@
+"""Tokens over the admin API: issued (shown once), listed, withdrawn."""
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from relaydeck.admin.answering import Writing, named, refuse_content
+from relaydeck.admin.declaring import Outcome
+from relaydeck.admin.resources import Lists
+from relaydeck.admin.routes import Methods
+from relaydeck.admin.shelves import tokens_shelf
+from relaydeck.admin.views import token_item
+from relaydeck.errors import BadRequest, RecordExists, RecordNotFound
+from relaydeck.http.decoding import body_decoder
+from relaydeck.http.front import Call, Reply
+from relaydeck.http.issuing import issue, span_seconds, withdraw
+from relaydeck.http.tokens import is_live, new_token
+from relaydeck.identifiers import identifier_problem
+from relaydeck.store.acting import Acting
+
+
+class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    kind: Literal["api", "readonly", "admin"] = "api"
+    expires: str | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode = body_decoder(NewToken)
+
+
+class TokenOperations:
+    def __init__(self, writing: Writing, lists: Lists, now: Callable[[], float] = time.time) -> None:
+        self._writing = writing
+        self._lists = lists
+        self._now = now
+
+    def routes(self) -> dict[str, Methods]:
+        return {
+            "tokens": {"GET": self.give, "POST": self.create},
+            "tokens/{id}": {"DELETE": self.revoke},
+        }
+
+    async def give(self, call: Call) -> Reply:
+        return await self._lists.give(call, tokens_shelf(int(self._now())))
+
+    async def create(self, call: Call) -> Reply:
+        new: NewToken = _decode(call.headers, call.body)
+        if problem := identifier_problem(new.name):
+            raise BadRequest(f"name {problem}")
+        seconds = None if new.expires is msgspec.UNSET else span_seconds(new.expires)
+        if new.expires is not msgspec.UNSET and seconds is None:
+            raise BadRequest("expires must be a number and a unit: 45m, 12h, 30d or 8w")
+        return await self._writing.run_once(call, "tokens.create", lambda acting: _create(acting, new, seconds))
+
+    async def revoke(self, call: Call) -> Reply:
+        name = named(call)
+        refuse_content(call)
+
+        def work(acting: Acting) -> Outcome:
+            if not withdraw(acting, name):
+                raise RecordNotFound("token")
+            return Outcome(None)
+
+        return await self._writing.run(call, work)
+
+
+def _create(acting: Acting, new: NewToken, seconds: int | None) -> Outcome:
+    if is_live(acting.transaction, new.name):
+        raise RecordExists("token")
+    token, expires_at = new_token(), None if seconds is None else acting.now + seconds
+    issue(acting, new.name, new.kind, token, expires_at=expires_at)
+    view = token_item((new.name, new.kind, acting.now, expires_at, None), acting.now).view
+    return Outcome(view | {"token": token.reveal()}, 201)

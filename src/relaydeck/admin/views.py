@@ -1,0 +1,128 @@
+"""From a row to what an administrator is shown. No secret is; RPC URLs are, as the list operation shows them."""
+
+import hashlib
+import time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from relaydeck.networks import records as network_records
+from relaydeck.networks.model import RpcUrl
+from relaydeck.provisioning.export import fee_token_content
+from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers.model import Relayer
+from relaydeck.signers.shapes import response_type
+from relaydeck.store.database import Row
+from relaydeck.store.sealing import Damaged
+from relaydeck.store.vault import Vault
+
+View = dict[str, Any]
+
+
+class Item(NamedTuple):
+    view: View
+    etag: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def stamp(moment: int | None) -> str | None:
+    return None if moment is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+
+
+def etag_of(row: Row) -> str:
+    """Covers the whole row, sealed parts and revision too: two changes may share a revision, but no content."""
+    return f'"{hashlib.sha256(msgspec.json.encode(row)).hexdigest()[:32]}"'
+
+
+def network_item(row: Row, vault: Vault) -> Item:
+    *columns, created_at, _ = row
+    notes: tuple[str, ...] = ()
+    try:
+        network = network_records.from_row(tuple(columns), vault)
+    except Damaged as damage:
+        network, notes = network_records.without_urls(tuple(columns)), (f"{damage}",)
+    view = {
+        "name": network.name,
+        "network_type": network.network_type,
+        "chain_id": network.chain_id,
+        "native_symbol": network.native_symbol,
+        "rpc_urls": _urls(network.rpc_urls),
+        "fee_tokens": {token.symbol: fee_token_content(token) for token in network.fee_tokens},
+        "created_at": stamp(created_at),
+    }
+    if notes:
+        del view["rpc_urls"]
+    return Item(view, etag_of(row), notes)
+
+
+def signer_item(row: Row, _vault: Vault) -> Item:
+    signer_id, signer_type, shown, created_at, _ = row
+    config = msgspec.json.decode(shown)
+    view = {"id": signer_id, "type": response_type(signer_type), "config": config, "created_at": stamp(created_at)}
+    return Item(view, etag_of(row))
+
+
+def notification_item(row: Row, _vault: Vault) -> Item:
+    notification_id, kind, url, sealed, created_at, _ = row
+    view = {
+        "id": notification_id,
+        "type": kind,
+        "url": url,
+        "has_signing_key": sealed is not None,
+        "created_at": stamp(created_at),
+    }
+    return Item(view, etag_of(row))
+
+
+def relayer_item(row: Row, vault: Vault) -> Item:
+    *columns, created_at, _ = row
+    notes: tuple[str, ...] = ()
+    try:
+        relayer = relayer_records.from_row(tuple(columns), vault)
+    except Damaged as damage:
+        relayer, notes = relayer_records.without_urls(tuple(columns)), (f"{damage}",)
+    view = _relayer_view(relayer) | {"created_at": stamp(created_at)}
+    if notes:
+        del view["custom_rpc_urls"]
+    return Item(view, etag_of(row), notes)
+
+
+def _relayer_view(relayer: Relayer) -> View:
+    view: View = msgspec.to_builtins(relayer)
+    view["custom_rpc_urls"] = _urls(relayer.custom_rpc_urls)
+    policies = {name: value for name, value in view.pop("policies").items() if value is not None}
+    policies["whitelist_receivers"] = list(relayer.policies.whitelist_receivers)
+    return {name: value for name, value in view.items() if value is not None} | {"policies": policies}
+
+
+def _urls(urls: tuple[RpcUrl, ...]) -> list[View]:
+    return [{"url": each.url, "weight": each.weight} for each in urls]
+
+
+def token_item(row: Row, now: int) -> Item:
+    name, kind, created_at, expires_at, revoked_at = row[:5]
+    state = "live" if expires_at is None or expires_at > now else "expired"
+    view = {
+        "name": name,
+        "kind": kind,
+        "state": state if revoked_at is None else "revoked",
+        "created_at": stamp(created_at),
+        "expires_at": stamp(expires_at),
+        "revoked_at": stamp(revoked_at),
+    }
+    return Item(view)
+
+
+def audit_item(row: Row, _vault: Vault) -> Item:
+    seq, moment, actor, action, record, before, after, link = row
+    view = {
+        "sequence": seq,
+        "at": stamp(moment),
+        "actor": actor,
+        "action": action,
+        "record": record,
+        "before": before and msgspec.Raw(before.encode()),
+        "after": after and msgspec.Raw(after.encode()),
+        "hash": link.hex(),
+    }
+    return Item(view)

@@ -1,0 +1,57 @@
+"""`FIELD=TEXT` and `FIELD:=JSON` arguments, and documents from files, as one document."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from relaydeck.errors import OperatorError
+
+
+def document(source: str, assignments: tuple[str, ...]) -> dict[str, Any]:
+    """The JSON object in `source` (a path, `-`, or empty for none), with the assignments put into it."""
+    found = _object(source) if source else {}
+    for each in assignments:
+        _assign(found, each)
+    return found
+
+
+def _object(source: str) -> dict[str, Any]:
+    try:
+        found = json.loads(_text(source))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise OperatorError(f"{source} does not hold a JSON object")
+    return found
+
+
+def _assign(into: dict[str, Any], assignment: str) -> None:
+    name, equals, text = assignment.partition("=")
+    if not equals or not name.strip(":"):
+        raise OperatorError("expected FIELD=TEXT or FIELD:=JSON", "FIELD=@FILE reads the value from a file.")
+    *outer, last = name.removesuffix(":").split(".")
+    for each in outer:
+        into = into.setdefault(each, {})
+        if not isinstance(into, dict):
+            raise OperatorError(f"{name.removesuffix(':')} lies inside a field that holds no object")
+    value = _text(text[1:]) if text.startswith("@") else text
+    into[last] = _value(name.removesuffix(":"), value) if name.endswith(":") else value
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise OperatorError(f"the value of {name} is not JSON", f"For a plain text write {name}=TEXT.") from None
+
+
+def _text(source: str) -> str:
+    """What a file holds, without the newline that editors end it with."""
+    try:
+        content = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+    except OSError as error:
+        raise OperatorError(f"the file {source} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OperatorError(f"the file {source} is not UTF-8 text") from None
+    return content.removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,136 @@
+"""`relaydeck network|signer|notification|relayer …`: on the home itself, by the same code as the admin API."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from relaydeck.admin import declaring, shelves
+from relaydeck.admin.declaring import SHELVES
+from relaydeck.admin.views import Item
+from relaydeck.cli.acting import acting, opened
+from relaydeck.cli.assignments import document
+from relaydeck.cli.showing import Column, print_json, print_notes, print_record, print_table
+from relaydeck.errors import OperatorError
+from relaydeck.http.paging import Page
+from relaydeck.notifications.changes import send_test
+from relaydeck.provisioning.declared import Resource
+from relaydeck.provisioning.references import Resolver
+from relaydeck.relayers.changes import set_paused
+
+
+def _state(view: dict[str, Any]) -> str:
+    states = [word for word, field in (("paused", "paused"), ("disabled", "system_disabled")) if view[field]]
+    return ", ".join(states) or "active"
+
+
+COLUMNS: dict[Resource, dict[str, Column]] = {
+    "networks": {
+        "name": lambda view: view["name"],
+        "chain id": lambda view: view["chain_id"],
+        "coin": lambda view: view["native_symbol"],
+        "nodes": lambda view: len(view.get("rpc_urls", ())),
+        "fee tokens": lambda view: ", ".join(view["fee_tokens"]),
+    },
+    "signers": {
+        "id": lambda view: view["id"],
+        "type": lambda view: view["type"],
+        "created": lambda view: view["created_at"],
+    },
+    "notifications": {
+        "id": lambda view: view["id"],
+        "url": lambda view: view["url"],
+        "signed": lambda view: "yes" if view["has_signing_key"] else "no",
+    },
+    "relayers": {
+        "id": lambda view: view["id"],
+        "name": lambda view: view["name"],
+        "network": lambda view: view["network"],
+        "state": _state,
+        "address": lambda view: view["address"],
+        "signer": lambda view: view["signer_id"],
+    },
+}
+
+
+def show_all(resource: Resource, filters: dict[str, str], limit: int, as_json: bool) -> None:
+    page = Page("1", limit, coerced=False)
+    with opened() as store:
+        found = shelves.listed(store.database.read, store.vault, SHELVES[resource], filters, page)
+    views = [item.view for item in found.items]
+    if as_json:
+        print_json(views)
+    else:
+        print_table(views, COLUMNS[resource])
+    print_notes(note for item in found.items for note in item.notes)
+    if found.total > len(views):
+        print_notes([f"{found.total - len(views)} more are not shown; see --limit"])
+
+
+def show(resource: Resource, name: str, as_json: bool) -> None:
+    with opened() as store:
+        item = shelves.find(store.database.read, store.vault, SHELVES[resource], name)
+    _print(item, as_json)
+
+
+def create(resource: Resource, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
+    content = document(source, assignments)
+    with acting() as change:
+        if resource == "signers":
+            item = declaring.create_signer(change, declaring.read_signer_document(content))
+        else:
+            item = declaring.create(change, resource, content, _resolver())
+    _done(f"created {resource[:-1]} {item.view[SHELVES[resource].identity]}", item, as_json)
+
+
+def update(resource: Resource, name: str, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
+    content = document(source, assignments)
+    if not content:
+        raise OperatorError("there is nothing to change", "Give FIELD=TEXT or FIELD:=JSON arguments, or --from FILE.")
+    with acting() as change:
+        item = declaring.patch(change, resource, name, content, None, _resolver())
+    _done(f"updated {resource[:-1]} {name}", item, as_json)
+
+
+def delete(resource: Resource, name: str) -> None:
+    with acting() as change:
+        declaring.delete(change, resource, name, None)
+    sys.stderr.write(f"deleted {resource[:-1]} {name}\n")
+
+
+def pause(name: str, *, paused: bool) -> None:
+    with acting() as change:
+        changed = set_paused(change, name, paused=paused)
+    if changed:
+        sys.stderr.write(f"{'paused' if paused else 'resumed'} relayer {name}\n")
+    else:
+        sys.stderr.write(f"relayer {name} is {'paused already' if paused else 'not paused'}\n")
+
+
+def test_notification(name: str, as_json: bool) -> None:
+    with acting() as change:
+        event = send_test(change, name)
+    if as_json:
+        print_json(event.shown())
+    sys.stderr.write(f"wrote test event {event.id}; a running service delivers it\n")
+
+
+def _resolver() -> Resolver:
+    """Whoever types a command may have it read environment and files, as an apply file does."""
+    return Resolver(os.environ, Path())
+
+
+def _done(told: str, item: Item, as_json: bool) -> None:
+    print_notes(item.notes)
+    if as_json:
+        print_json(item.view)
+    else:
+        sys.stderr.write(f"{told}\n")
+
+
+def _print(item: Item, as_json: bool) -> None:
+    if as_json:
+        print_json(item.view)
+    else:
+        print_record(item.view)
+    print_notes(item.notes)

@@ -1,0 +1,158 @@
+"""What happened, written down in the transaction in which it happened, and told to a receiver afterwards.
+
+An event is its row: the body that a receiver gets is put together from the row each time it is sent, byte
+for byte the same, and the log that can be pulled shows the same object.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
+
+from relaydeck.identifiers import new_identifier
+from relaydeck.notifications import outbox
+from relaydeck.notifications.deliveries import (
+    DeliveryRow,
+    attempts_of,
+    find_delivery,
+    list_deliveries,
+    replay,
+    replay_all_dead,
+)
+from relaydeck.notifications.outbox import ReadRows
+from relaydeck.relayers.model import Relayer
+from relaydeck.store.database import Transaction
+from relaydeck.web_addresses import shown_address
+
+__all__ = [
+    "KINDS",
+    "VERSION",
+    "DeliveryRow",
+    "Event",
+    "Kind",
+    "attempts_of",
+    "find_delivery",
+    "find_event",
+    "list_deliveries",
+    "list_events",
+    "oldest_sequence",
+    "record",
+    "relayer_as_shown",
+    "replay",
+    "replay_all_dead",
+]
+
+Kind = Literal[
+    "relayer.paused",
+    "relayer.resumed",
+    "relayer.disabled",
+    "relayer.enabled",
+    "relayer.low_balance",
+    "notification.test",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+VERSION = 1  # of the payload; a field may be added to one, never changed or taken away
+
+COLUMNS = "e.seq, e.id, e.kind, e.relayer_id, e.notification_id, e.data, e.created_at"
+
+
+class Event(NamedTuple):
+    """A row of `COLUMNS`."""
+
+    sequence: int
+    id: str
+    kind: str
+    relayer_id: str | None
+    notification_id: str | None
+    data: str
+    created_at: int
+
+    def shown(self) -> dict[str, object]:
+        """As a receiver gets it, and as the log shows it."""
+        return {
+            "id": self.id,
+            "type": self.kind,
+            "timestamp": datetime.fromtimestamp(self.created_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "sequence": self.sequence,
+            "version": VERSION,
+            "data": msgspec.Raw(self.data.encode()),
+        }
+
+    def body(self) -> bytes:
+        return msgspec.json.encode(self.shown())
+
+
+def record(
+    transaction: Transaction,
+    kind: Kind,
+    *,
+    relayer: Relayer | None,
+    notification_id: str | None,
+    now: int,
+    details: dict[str, str] | None = None,
+) -> int:
+    """Write an event, and its delivery when there is a receiver; gives its sequence number.
+
+    In the transaction of the change itself: no change without its event, no event without its change.
+    """
+    row = transaction.one(
+        "INSERT INTO events (id, kind, relayer_id, notification_id, data, created_at)"
+        " VALUES (:id, :kind, :relayer, :notification, :data, :now) RETURNING seq",
+        {
+            "id": f"evt_{new_identifier()}",
+            "kind": kind,
+            "relayer": relayer.id if relayer else None,
+            "notification": notification_id,
+            "data": msgspec.json.encode(_data(relayer, notification_id, details)).decode(),
+            "now": now,
+        },
+    )
+    assert row is not None
+    sequence: int = row[0]
+    if notification_id is not None:
+        outbox.add(transaction, sequence, notification_id, relayer.id if relayer else None)
+    return sequence
+
+
+def _data(relayer: Relayer | None, notification_id: str | None, details: dict[str, str] | None) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    if relayer is not None:
+        data["relayer"] = relayer_as_shown(relayer)
+    elif notification_id is not None:
+        data["notification_id"] = notification_id
+    if details:
+        data["details"] = details
+    return data
+
+
+def relayer_as_shown(relayer: Relayer) -> dict[str, Any]:
+    """The fields of the list operation; of a node's URL only scheme and host, because a path may be a key."""
+    shown: dict[str, Any] = msgspec.to_builtins(relayer)
+    for unset in [name for name in ("notification_id", "disabled_reason") if shown[name] is None]:
+        del shown[unset]
+    if shown["policies"]["gas_price_cap"] is None:
+        del shown["policies"]["gas_price_cap"]
+    shown["custom_rpc_urls"] = [
+        {"url": shown_address(each.url), "weight": each.weight} for each in relayer.custom_rpc_urls
+    ]
+    return shown
+
+
+def list_events(read: ReadRows, after: int = 0, limit: int = 100) -> list[Event]:
+    """The events that follow sequence number `after`, in order and without gaps back to `oldest_sequence`."""
+    rows = read(
+        f"SELECT {COLUMNS} FROM events e WHERE e.seq > :after ORDER BY e.seq LIMIT :limit",
+        {"after": after, "limit": limit},
+    )
+    return [Event(*row) for row in rows]
+
+
+def find_event(read: ReadRows, event_id: str) -> Event | None:
+    rows = read(f"SELECT {COLUMNS} FROM events e WHERE e.id = :id", {"id": event_id})
+    return Event(*rows[0]) if rows else None
+
+
+def oldest_sequence(read: ReadRows) -> int | None:
+    """What is older was removed after its time; who asks for it has missed something. None: no event yet."""
+    oldest: int | None = read("SELECT min(seq) FROM events", {})[0][0]
+    return oldest

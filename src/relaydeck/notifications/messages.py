@@ -1,0 +1,47 @@
+"""What goes out in one try: where to, with which headers, which body. Read anew for each try."""
+
+from typing import NamedTuple
+
+from relaydeck.notifications import signing
+from relaydeck.notifications.events import COLUMNS, Event
+from relaydeck.notifications.outbox import Due
+from relaydeck.notifications.records import place
+from relaydeck.notifications.retries import Answer
+from relaydeck.secret import Secret
+from relaydeck.store.home import Store
+from relaydeck.store.sealing import Damaged
+
+
+class Message(NamedTuple):
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Messages:
+    def __init__(self, store: Store) -> None:
+        self._read = store.database.read
+        self._vault = store.vault
+
+    def read(self, due: Due, now: int) -> Message | Answer:
+        """The message as of now, or the reason why there is none to send."""
+        receivers = self._read(
+            "SELECT url, sealed_signing_key, sealed_previous_key, previous_key_until FROM notifications WHERE id = :id",
+            {"id": due.notification_id},
+        )
+        events = self._read(f"SELECT {COLUMNS} FROM events e WHERE e.seq = :seq", {"seq": due.sequence})
+        if not receivers or not events:
+            return Answer(problem="receiver_removed", final=True)
+        url, sealed, previous, previous_until = receivers[0]
+        event = Event(*events[0])
+        if previous is not None and now >= previous_until:
+            previous = None
+        try:
+            keys = [self._open(due.notification_id, each) for each in (sealed, previous) if each is not None]
+        except Damaged:
+            return Answer(problem="key_unreadable")  # unsigned, it would be worse than late
+        body = event.body()
+        return Message(url, signing.headers(keys, event.id, now, body), body)
+
+    def _open(self, notification_id: str, sealed: bytes) -> Secret:
+        return Secret(self._vault.open(sealed, place(notification_id)).decode())

@@ -1,0 +1,96 @@
+"""One try from end to end: read the message, send it, judge the answer, write both down."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from relaydeck.errors import ServerFailure
+from relaydeck.log import Log
+from relaydeck.notifications import outbox
+from relaydeck.notifications.messages import Messages
+from relaydeck.notifications.outbox import Attempt, Due, Outcome
+from relaydeck.notifications.retries import Answer, judge
+from relaydeck.store.database import Transaction
+from relaydeck.store.home import Store
+from relaydeck.store.leases import Lease
+from relaydeck.store.writer import Writer
+
+_TROUBLE_SECONDS = 1.0  # between tries to write while the store fails
+
+
+class Posts(Protocol):
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer: ...
+
+    async def close(self) -> None: ...
+
+
+class Trial:
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        log: Log,
+        sender: Posts,
+        lease: Lease,
+        *,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+        random: Callable[[], float],
+    ) -> None:
+        self._messages = Messages(store)
+        self._writer = writer
+        self._log = log
+        self._sender = sender
+        self._lease = lease
+        self._now, self._monotonic, self._random = now, monotonic, random
+
+    async def __call__(self, due: Due) -> bool:
+        """Whether it was delivered. Raises LeaseLost when another process delivers now."""
+        started, began = self._now(), self._monotonic()
+        answer = await self._send(due, int(started))
+        duration = round((self._monotonic() - began) * 1000)
+        attempt = Attempt(int(started * 1000), duration, answer.status, answer.problem, answer.text)
+        outcome = judge(answer, tries=due.tries + 1, in_line=due.in_line, now=self._now(), random=self._random)
+        await self._settle(due, attempt, outcome)
+        self._tell(due, attempt, outcome)
+        return answer.delivered
+
+    async def _send(self, due: Due, now: int) -> Answer:
+        try:
+            message = self._messages.read(due, now)
+            if isinstance(message, Answer):
+                return message
+            return await self._sender.post(message.url, message.headers, message.body)
+        except sqlite3.Error:
+            return Answer(problem="store_unreadable")
+        except Exception as error:
+            # A mistake of ours costs this event a try, with the pause that follows one, and nobody else anything.
+            self._log.event("error", "a try failed in a way it should not", problem=type(error).__name__)
+            return Answer(problem="internal_error")
+
+    async def _settle(self, due: Due, attempt: Attempt, outcome: Outcome) -> None:
+        """Written down, or not sent again: while the store fails, the delivery stays under way."""
+
+        def write(transaction: Transaction) -> None:
+            self._lease.require(transaction)
+            outbox.settle(transaction, due, attempt, outcome)
+
+        while True:
+            try:
+                return await self._writer.write(write)
+            except ServerFailure as failure:
+                self._log.event("error", "a try cannot be written down", sequence=due.sequence, problem=failure.reason)
+                await asyncio.sleep(_TROUBLE_SECONDS)
+
+    def _tell(self, due: Due, attempt: Attempt, outcome: Outcome) -> None:
+        self._log.event(
+            "warning" if outcome.state == "dead" else "debug",
+            f"event {outcome.state}",
+            sequence=due.sequence,
+            notification=due.notification_id,
+            tries=due.tries + 1,
+            status=attempt.status,
+            problem=attempt.problem,
+            milliseconds=attempt.duration,
+        )

@@ -1,0 +1,69 @@
+"""Changes of signers, each with its row in the audit log. A key is never changed in place."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from relaydeck.errors import RecordNotFound, SignerExists
+from relaydeck.signers import records
+from relaydeck.signers.records import NewSigner, PreparedSigner
+from relaydeck.signers.shapes import SHAPES, secret_fields
+from relaydeck.store.acting import Acting, remove_row
+from relaydeck.store.audit import AuditLog, Deed
+from relaydeck.store.database import Transaction
+from relaydeck.store.facts import Facts, told
+from relaydeck.store.references import refuse_while_used
+from relaydeck.store.vault import Vault
+
+
+class AskedSigner(NamedTuple):
+    """A signer ready to be stored, what the audit log will say of it, and who asks for it."""
+
+    signer: PreparedSigner
+    facts: str
+    actor: str
+
+
+def prepare(vault: Vault, actor: str, new: NewSigner) -> AskedSigner:
+    """Do ahead of the transaction what needs none."""
+    prepared = records.prepare(vault, new)
+    return AskedSigner(prepared, told(_facts(new.type, prepared.shown)), actor)
+
+
+def create(acting: Acting, new: NewSigner) -> dict[str, str]:
+    """The part of the config that may be shown. Raises SignerExists."""
+    asked = prepare(acting.vault, acting.actor, new)
+    (outcome,) = create_all(acting.transaction, acting.audit, [asked], origin=acting.origin, now=acting.now)
+    if isinstance(outcome, SignerExists):
+        raise outcome
+    return outcome
+
+
+def create_all(
+    transaction: Transaction, audit: AuditLog, many: Sequence[AskedSigner], *, origin: str, now: int
+) -> list[dict[str, str] | SignerExists]:
+    """Store signers in one go; for each, what `create` gives or would raise."""
+    signers = [asked.signer for asked in many]
+    outcomes = records.create_all(transaction, audit.vault, signers, origin=origin, now=now)
+    stored = [asked for asked, outcome in zip(many, outcomes, strict=True) if not isinstance(outcome, SignerExists)]
+    audit.append(
+        transaction,
+        [Deed(now, actor, "signer.created", signer.new.id, None, facts) for signer, facts, actor in stored],
+    )
+    return outcomes
+
+
+def delete(acting: Acting, signer_id: str) -> None:
+    """Raises StillInUse while a relayer uses it."""
+    row = acting.transaction.one("SELECT type, open_config FROM signers WHERE id = :id", {"id": signer_id})
+    if row is None:
+        raise RecordNotFound("signer")
+    refuse_while_used(acting.transaction, "signer", signer_id)
+    remove_row(acting.transaction, "signers", "id", signer_id)
+    acting.removed("signer", signer_id, _facts(row[0], msgspec.json.decode(row[1])))
+
+
+def _facts(signer_type: str, shown: Mapping[str, str]) -> Facts:
+    hidden = dict.fromkeys(sorted(secret_fields(SHAPES[signer_type])), "set")
+    return {"type": signer_type, "config": {**shown, **hidden}}

@@ -1,0 +1,49 @@
+"""One change under way: in which transaction, by whom, when. Every change of a resource is made through one."""
+
+from typing import NamedTuple
+
+from relaydeck.store.audit import AuditLog, Deed
+from relaydeck.store.database import Transaction
+from relaydeck.store.facts import Facts, difference, told
+from relaydeck.store.vault import Vault
+
+
+class Acting(NamedTuple):
+    transaction: Transaction
+    audit: AuditLog
+    actor: str  # `token:NAME`, `cli:USER` or `monitor`
+    now: int
+    origin: str = "api"  # `apply` for what pruning may remove
+
+    @property
+    def vault(self) -> Vault:
+        return self.audit.vault.caught_up(self.transaction)
+
+    def created(self, resource: str, record: str, facts: Facts) -> None:
+        self._note(f"{resource}.created", record, None, told(facts))
+
+    def removed(self, resource: str, record: str, facts: Facts) -> None:
+        self._note(f"{resource}.deleted", record, told(facts), None)
+
+    def changed(self, action: str, record: str, before: Facts, after: Facts) -> None:
+        """Notes the fields that differ; no difference, no row."""
+        old, new = difference(before, after)
+        if old or new:
+            self._note(action, record, told(old), told(new))
+
+    def did(self, action: str, record: str, facts: Facts | None = None) -> None:
+        """Something that was done and changed no field."""
+        self._note(action, record, None, None if facts is None else told(facts))
+
+    def _note(self, action: str, record: str, before: str | None, after: str | None) -> None:
+        self.audit.append(self.transaction, [Deed(self.now, self.actor, action, record, before, after)])
+
+
+def remove_row(transaction: Transaction, table: str, identity: str, name: str) -> None:
+    """Delete a row; running servers follow the row in `removals`."""
+    removed = transaction.one(f"DELETE FROM {table} WHERE {identity} = :name RETURNING seq", {"name": name})
+    if removed is not None:
+        transaction.execute(
+            "INSERT INTO removals (revision, resource, seq) VALUES (:revision, :resource, :seq)",
+            {"revision": transaction.revision, "resource": table, "seq": removed[0]},
+        )

@@ -1,0 +1,156 @@
+"""The audit log: who changed what and when, written in the transaction of the change.
+
+Each row holds a keyed hash (HMAC-SHA256) of its content and of the hash before it. Whoever can write to the
+database but does not hold the master key cannot change, remove or reorder rows without breaking a link. The
+end can still be cut off unseen: a head kept elsewhere shows that too.
+"""
+
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from relaydeck.errors import ServerFailure
+from relaydeck.store.database import Row, Transaction
+from relaydeck.store.sealing import Damaged, Place
+from relaydeck.store.vault import Vault
+
+_KEY_PLACE = Place("audit_keys", "chain", "key")
+_KEY_SQL = "SELECT sealed_key FROM audit_keys WHERE name = 'chain'"
+_BEGINNING = bytes(32)  # what stands for the hash before the first row
+_NAMES = ("seq", "moment", "actor", "action", "record", "before_change", "after_change", "hash")
+COLUMNS = ", ".join(_NAMES)
+_TYPES = (int, int, str, str, str, str | None, str | None, bytes)
+_HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
+
+
+class Head(NamedTuple):
+    """The end of the chain at some moment: kept elsewhere, it proves that nothing up to it was removed."""
+
+    seq: int
+    hash: bytes
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash.hex()}"
+
+
+EMPTY = Head(0, _BEGINNING)
+
+
+def read_head(text: str) -> Head | None:
+    """A head from its text; None when it is not one."""
+    match = _HEAD.fullmatch(text)
+    return Head(int(match[1]), bytes.fromhex(match[2])) if match else None
+
+
+class BrokenLink(NamedTuple):
+    seq: int
+    why: str
+
+
+class Deed(NamedTuple):
+    """What an entry tells. `before` and `after` are JSON objects as text, without secrets."""
+
+    moment: int
+    actor: str
+    action: str
+    record: str
+    before: str | None = None
+    after: str | None = None
+
+
+class AuditLog:
+    """Appends to the chain. Used by one thread at a time: the one that writes."""
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+        self._key: bytes | None = None
+
+    def append(self, transaction: Transaction, deeds: Sequence[Deed]) -> None:
+        if not deeds:
+            return
+        # Read each time: a step that was rolled back took its rows with it, and other processes append too.
+        last = transaction.one("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
+        end, link = last or EMPTY
+        key, rows = self._chain_key(transaction), []
+        for seq, deed in enumerate(deeds, end + 1):
+            link = _link(key, link, (seq, *deed))
+            rows.append((seq, *deed, link))
+        transaction.insert("audit", _NAMES, rows)
+
+    def _chain_key(self, transaction: Transaction) -> bytes:
+        if self._key is None:
+            row = transaction.one(_KEY_SQL)
+            if row is None:
+                # Not remembered: if this step is undone, the key was never stored.
+                return _derived(self._new_key(transaction))
+            try:
+                self._key = _derived(self.vault.caught_up(transaction).open(row[0], _KEY_PLACE))
+            except Damaged as damage:
+                # What cannot be recorded is not done.
+                raise ServerFailure(f"the change cannot be recorded in the audit log: {damage}") from None
+        return self._key
+
+    def _new_key(self, transaction: Transaction) -> bytes:
+        key = secrets.token_bytes(32)
+        transaction.execute(
+            "INSERT INTO audit_keys (name, sealed_key) VALUES ('chain', :sealed)",
+            {"sealed": self.vault.seal(key, _KEY_PLACE, transaction)},
+        )
+        return key
+
+
+def _derived(key: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"relaydeck audit chain 1").derive(key)
+
+
+def _link(key: bytes, previous: bytes, content: Row) -> bytes:
+    return hmac.digest(key, previous + msgspec.json.encode(content), "sha256")
+
+
+def head(read: Callable[[str], list[Row]]) -> Head:
+    rows = read("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
+    return Head(*rows[0]) if rows else EMPTY
+
+
+def verify(rows: Callable[[str], Iterable[Row]], vault: Vault, kept: Head | None = None) -> Head | BrokenLink:
+    """Walk the whole chain; the head it ends in, or the first link that does not hold.
+
+    `rows` runs a query inside one snapshot. `kept` is a head from before: the chain must pass through it.
+    """
+    key = _stored_key(rows, vault)
+    reached = EMPTY
+    for row in rows(f"SELECT {COLUMNS} FROM audit ORDER BY seq"):
+        if broken := _broken(row, reached, key):
+            return broken
+        reached = Head(row[0], row[7])
+        if kept is not None and reached.seq == kept.seq and reached.hash != kept.hash:
+            return BrokenLink(kept.seq, "is not the row that the given head was taken at")
+    if kept is not None and reached.seq < kept.seq:
+        return BrokenLink(reached.seq + 1, f"is missing: the given head was taken at {kept.seq}")
+    return reached
+
+
+def _stored_key(rows: Callable[[str], Iterable[Row]], vault: Vault) -> bytes | None:
+    found = list(rows(_KEY_SQL))
+    try:
+        return _derived(vault.open(found[0][0], _KEY_PLACE)) if found else None
+    except Damaged:
+        return None
+
+
+def _broken(row: Row, reached: Head, key: bytes | None) -> BrokenLink | None:
+    if row[0] != reached.seq + 1:
+        return BrokenLink(reached.seq + 1, "is missing")
+    if key is None:
+        return BrokenLink(row[0], "cannot be checked: the audit key is missing or does not open")
+    if not all(isinstance(value, kind) for value, kind in zip(row, _TYPES, strict=True)):
+        return BrokenLink(row[0], "was changed")
+    if not hmac.compare_digest(_link(key, reached.hash, row[:7]), row[7]):
+        return BrokenLink(row[0], "was changed, or does not follow the row before it")
+    return None

@@ -1,0 +1,16 @@
+"""Who still refers to a record: it is not deleted before they are."""
+
+from relaydeck.errors import StillInUse
+from relaydeck.store.database import Transaction
+
+_TOLD = 5
+_COLUMNS = {"network": "network", "signer": "signer_id", "notification": "notification_id"}
+
+
+def refuse_while_used(transaction: Transaction, resource: str, record: str) -> None:
+    """Raises StillInUse, which names the first relayers that refer to the record and counts the others."""
+    condition, values = f"WHERE {_COLUMNS[resource]} = :record", {"record": record}
+    rows = transaction.all(f"SELECT id FROM relayers {condition} ORDER BY seq LIMIT {_TOLD}", values)
+    if rows:
+        counted = transaction.all(f"SELECT count(*) FROM relayers {condition}", values)
+        raise StillInUse(resource, [f"relayer {row[0]}" for row in rows], counted[0][0])

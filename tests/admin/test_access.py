@@ -1,0 +1,77 @@
+"""Who may use `/admin/v1`, and how a path or a method that it does not know is answered."""
+
+import time
+
+import pytest
+
+from relaydeck.admin.openapi import OPERATIONS
+from tests.admin.conftest import Admin, failure
+from tests.seeding import issue
+
+PATHS = sorted({(each.method.upper(), each.path.replace("{id}", "x")) for each in OPERATIONS})
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS)
+def test_without_a_credential_it_is_unauthorized(shared: Admin, method: str, path: str) -> None:
+    answer = shared.ask(method, path, token="")
+    assert (answer.status, answer.json, answer.headers["www-authenticate"]) == (401, failure("Unauthorized"), "Bearer")
+
+
+@pytest.fixture(scope="module")
+def others(shared: Admin) -> list[str]:
+    return [issue(shared.running.home, "an api token", "api"), issue(shared.running.home, "a reader", "readonly")]
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS)
+def test_other_kinds_are_forbidden(shared: Admin, others: list[str], method: str, path: str) -> None:
+    for token in others:
+        answer = shared.ask(method, path, token=token)
+        assert (answer.status, answer.json) == (403, failure("Forbidden"))
+        assert answer.headers["relaydeck-reason"] == "this kind of credential may not use this operation"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "nothing", "relayers/", "relayers//pause", "relayers/x/y", "relayers/x/pause/z", "relayers/{id}", "x/{id}"],
+)
+def test_unknown_paths(shared: Admin, path: str) -> None:
+    answer = shared.ask("GET", path) if path != "relayers/{id}" else shared.ask("GET", "relayers/{id}/y")
+    assert (answer.status, answer.json) == (404, failure("Not Found"))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "relayers", "GET, POST"),
+        ("PATCH", "signers/ops", "GET, DELETE"),
+        ("GET", "relayers/sepolia-1/pause", "POST"),
+        ("POST", "audit", "GET"),
+        ("DELETE", "audit/1", None),
+    ],
+)
+def test_wrong_methods(shared: Admin, method: str, path: str, allowed: str | None) -> None:
+    answer = shared.ask(method, path)
+    if allowed is None:
+        assert answer.status == 404
+    else:
+        assert (answer.status, answer.headers["allow"]) == (405, allowed)
+        assert answer.json == failure("Method Not Allowed")
+
+
+def test_admin_requests_are_counted_and_logged_by_token_name(shared: Admin) -> None:
+    shared.ask("GET", "networks", X_Request_Id="looked-for")
+    deadline = time.monotonic() + 5
+    while "looked-for" not in shared.running.log and time.monotonic() < deadline:
+        time.sleep(0.02)
+    (line,) = [each for each in shared.running.log.splitlines() if "looked-for" in each]
+    assert '"route":"admin","status":200' in line and '"token":"root"' in line
+    metrics = shared.running.ask("GET", "/metrics").body.decode()
+    assert 'relaydeck_requests_total{route="admin",status="200"}' in metrics
+
+
+def test_identifiers_in_paths_are_percent_decoded(shared: Admin) -> None:
+    body = {"id": "a/b c", "type": "webhook", "url": "https://hooks.example.com/x"}
+    assert shared.ask("POST", "notifications", body).status == 201
+    assert shared.get("notifications/a%2Fb%20c") == body | {"has_signing_key": False}
+    assert shared.ask("DELETE", "notifications/a%2Fb%20c").status == 200
+    assert shared.ask("GET", "notifications/%FF").status == 400

@@ -1,0 +1,86 @@
+"""The OpenAPI document of the admin API, its page, and whether the service does as they say."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from relaydeck.admin.examples import EXAMPLES
+from relaydeck.admin.openapi import OPERATIONS, document
+from tests.admin.conftest import Admin
+from tests.running import Answer
+
+DOCUMENT = document()
+
+
+def validator(schema: dict[str, Any]) -> Any:
+    return jsonschema_rs.Draft202012Validator({**schema, "components": DOCUMENT["components"]})
+
+
+def check(answer: Answer, method: str, path: str) -> Any:
+    """The answer is one that the document describes."""
+    described = DOCUMENT["paths"][f"/admin/v1/{path}"][method]["responses"][str(answer.status)]
+    validator(described["content"]["application/json"]["schema"]).validate(answer.json)
+    for header in described["headers"]:
+        assert header.lower() in answer.headers
+    return answer.json["data"]
+
+
+def test_both_are_open_to_all(shared: Admin) -> None:
+    served = shared.ask("GET", "openapi.json", token="")
+    assert (served.status, served.json) == (200, DOCUMENT)
+    page = shared.ask("GET", "docs", token="")
+    assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    for operation in OPERATIONS:
+        assert f'id="{operation.name}"' in page.body.decode()
+
+
+def test_every_operation_is_described_and_every_described_one_is_there(shared: Admin) -> None:
+    for operation in OPERATIONS:
+        path = operation.path.replace("{id}", "nobody")
+        answer = shared.ask(operation.method.upper(), path, token="")
+        assert answer.status == 401
+    for path in {each.path for each in OPERATIONS}:
+        answer = shared.ask("OPTIONS", path.replace("{id}", "nobody"))
+        described = {each.method.upper() for each in OPERATIONS if each.path == path}
+        assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, described)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_examples_fit_their_schemas(name: str) -> None:
+    if not name.endswith("Patch"):
+        validator(DOCUMENT["components"]["schemas"][name]).validate(EXAMPLES[name])
+
+
+def test_the_examples_can_be_sent_and_answers_are_as_described(admin: Admin) -> None:
+    for plural, name in (
+        ("networks", "Network"),
+        ("signers", "Signer"),
+        ("notifications", "Notification"),
+        ("relayers", "Relayer"),
+    ):
+        body = EXAMPLES[f"{name}Request"]
+        check(admin.ask("POST", plural, body), "post", plural)
+        check(admin.ask("POST", plural, body), "post", plural)
+        which = f"{plural}/{body.get('id', body.get('name'))}"
+        if name != "Signer":
+            check(admin.ask("PATCH", which, EXAMPLES[f"{name}Patch"]), "patch", f"{plural}/{{id}}")
+            check(admin.ask("PATCH", which, {}, If_Match='"x"'), "patch", f"{plural}/{{id}}")
+        check(admin.ask("GET", which), "get", f"{plural}/{{id}}")
+        check(admin.ask("GET", f"{plural}/nobody"), "get", f"{plural}/{{id}}")
+        check(admin.ask("GET", plural), "get", plural)
+        check(admin.ask("POST", plural, {}), "post", plural)
+    check(admin.ask("POST", "relayers/holesky-1/pause"), "post", "relayers/{id}/pause")
+    check(admin.ask("POST", "relayers/holesky-1/resume"), "post", "relayers/{id}/resume")
+    event = check(admin.ask("POST", "notifications/chat/test"), "post", "notifications/{id}/test")
+    check(admin.ask("POST", "tokens", EXAMPLES["TokenRequest"]), "post", "tokens")
+    check(admin.ask("GET", "tokens"), "get", "tokens")
+    check(admin.ask("GET", "events"), "get", "events")
+    check(admin.ask("GET", f"events/{event['id']}"), "get", "events/{id}")
+    check(admin.ask("GET", "deliveries"), "get", "deliveries")
+    check(admin.ask("GET", f"deliveries/{event['id']}"), "get", "deliveries/{id}")
+    check(admin.ask("POST", "deliveries/replay"), "post", "deliveries/replay")
+    check(admin.ask("GET", "audit?order=newest"), "get", "audit")
+    check(admin.ask("DELETE", "signers/vault-1"), "delete", "signers/{id}")
+    for which in ("relayers/holesky-1", "signers/vault-1", "networks/holesky", "notifications/chat", "tokens/ci"):
+        check(admin.ask("DELETE", which), "delete", f"{which.split('/')[0]}/{{id}}")

@@ -1,0 +1,154 @@
+"""Networks and signers over the admin API."""
+
+from typing import Any
+
+import pytest
+
+from tests.admin.conftest import SEPOLIA, Admin, failure, paged, success, timeless
+
+USDC = {
+    "address": "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238",
+    "decimals": 6,
+    "margin_percent": "1.5",
+    "rate": {"feed": "0x694AA1769357215DE4FAC081bf1f309aDC325306", "max_age": "1h"},
+}
+NEW = {
+    "name": "dev",
+    "network_type": "evm",
+    "chain_id": 31337,
+    "native_symbol": "ETH",
+    "rpc_urls": [{"url": "https://node.example.com/key/abc", "weight": 2}],
+    "fee_tokens": {"USDC": USDC},
+}
+
+
+def test_a_network_is_created_read_listed_changed_and_deleted(admin: Admin) -> None:
+    answer = admin.ask("POST", "networks", NEW)
+    assert (answer.status, timeless(answer.json)) == (201, success(NEW))
+    assert timeless(admin.ask("GET", "networks").json) == paged([SEPOLIA, NEW])
+    assert admin.get("networks?name=DE") == [NEW]
+    patch = {"rpc_urls": [{"url": "https://node.example.com/key/def", "weight": 2}], "fee_tokens": {"USDC": None}}
+    answer = admin.ask("PATCH", "networks/dev", patch)
+    changed = NEW | {"rpc_urls": patch["rpc_urls"], "fee_tokens": {}}
+    assert (answer.status, timeless(answer.json)) == (200, success(changed))
+    assert admin.ask("DELETE", "networks/dev").json == success(None)
+    answer = admin.ask("GET", "networks/dev")
+    assert (answer.status, answer.json) == (404, failure("Network not found"))
+    shown = [{"url": "https://node.example.com", "weight": 2}]
+    assert [(each["action"], each["before"], each["after"]) for each in admin.audited()[-2:]] == [
+        (
+            "network.updated",
+            {
+                "rpc_urls": shown,
+                "fee_tokens": [
+                    {
+                        "symbol": "USDC",
+                        "address": USDC["address"],
+                        "decimals": 6,
+                        "rate": {
+                            "source": "feed",
+                            "feed": "0x694AA1769357215DE4FAC081bf1f309aDC325306",
+                            "max_age": 3600,
+                            "inverse": False,
+                        },
+                        "margin_percent": "1.5",
+                    }
+                ],
+            },
+            {"rpc_urls": "changed", "fee_tokens": []},
+        ),
+        (
+            "network.deleted",
+            {
+                "network_type": "evm",
+                "chain_id": 31337,
+                "native_symbol": "ETH",
+                "rpc_urls": shown,
+                "fee_tokens": [],
+            },
+            None,
+        ),
+    ]
+
+
+def test_what_is_in_use_is_not_deleted(shared: Admin) -> None:
+    for path, word in (("networks/sepolia", "Network"), ("signers/ops", "Signer")):
+        answer = shared.ask("DELETE", path)
+        assert (answer.status, answer.json) == (409, failure(f"{word} is still used by relayer sepolia-1"))
+        assert answer.headers["relaydeck-reason"] == "something still refers to it"
+
+
+def test_many_users_are_counted(admin: Admin) -> None:
+    base = {"network": "sepolia", "network_type": "evm", "signer_id": "ops"}
+    for number in range(6):
+        assert admin.ask("POST", "relayers", base | {"id": f"r{number}", "name": "x"}).status == 201
+    told = "relayer sepolia-1, relayer r0, relayer r1, relayer r2, relayer r3 and 2 more"
+    assert admin.ask("DELETE", "signers/ops").json == failure(f"Signer is still used by {told}")
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "told"),
+    [
+        ({"name": "sepolia"}, 409, "the given name is taken"),
+        ({"name": "n", "chain_id": 0}, 400, "chain_id: expected an integer from 1 to"),
+        ({"name": "n", "chain_id": "1"}, 400, "chain_id: expected an integer from 1 to"),
+        ({"name": "n", "network_type": "solana"}, 400, 'network_type: expected the string "evm"'),
+        ({"name": "n", "extra": 1}, 400, "unknown field"),
+        ({"name": ""}, 400, "name must have 1 to 255 characters"),
+        ({"name": "n", "fee_tokens": {"U": {"address": "0x", "decimals": 6}}}, 400, "fee_tokens.U.address: expected"),
+    ],
+)
+def test_what_is_refused(shared: Admin, given: dict[str, Any], status: int, told: str) -> None:
+    answer = shared.ask("POST", "networks", NEW | given)
+    assert answer.status == status
+    assert answer.headers["relaydeck-reason"].startswith(told)
+
+
+def test_a_signer_is_created_read_listed_and_deleted(admin: Admin) -> None:
+    config = {"address": "https://store.example.com", "key_name": "k", "pubkey": "p"}
+    secrets = {"role_id": "hidden-role", "secret_id": "hidden-secret"}
+    body = {"id": "vault", "type": "provider_c_transit", "config": config | secrets}
+    answer = admin.ask("POST", "signers", body)
+    shown = {"id": "vault", "type": "provider_c_transit", "config": config}
+    assert (answer.status, timeless(answer.json)) == (201, success(shown))
+    ops = {"id": "ops", "type": "local", "config": {}}
+    assert timeless(admin.ask("GET", "signers").json) == paged([ops, shown])
+    assert admin.get("signers?type=local") == [ops]
+    assert admin.get("signers?type=provider_c_transit&id=AUL") == [shown]
+    assert admin.get("signers/vault") == shown
+    assert admin.ask("POST", "signers", body).json == failure("Signer with this ID already exists")
+    assert admin.ask("DELETE", "signers/vault").json == success(None)
+    assert admin.ask("GET", "signers/vault").json == failure("Signer not found")
+    listed = admin.running.ask("GET", "/api/v1/signers").json
+    assert [each["id"] for each in listed["data"]] == ["ops"]
+    facts = {"type": "provider_c_transit", "config": config | {"role_id": "set", "secret_id": "set"}}
+    assert [(each["action"], each["before"], each["after"]) for each in admin.audited()[-2:]] == [
+        ("signer.created", None, facts),
+        ("signer.deleted", facts, None),
+    ]
+
+
+def test_hints_about_a_signer(admin: Admin) -> None:
+    answer = admin.ask("POST", "signers", {"type": "plain", "config": {"key": "zz"}})
+    hint = "config.key is not a 32-byte hexadecimal private key, so it cannot sign"
+    signer_id = answer.json["data"]["id"]
+    assert timeless(answer.json) == success({"id": signer_id, "type": "local", "config": {}}, (hint,))
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"type": "odd", "config": {}}, "type must be one of plain, provider_a_kms"),
+        ({"type": "plain", "config": {}}, "Object missing required field key"),
+        ({"type": "plain", "config": {"key": 5}}, "Expected str - at $.config.key"),
+        ({"type": "plain", "config": {"key": "k", "zap": "secret"}}, "unknown field"),
+        ({"type": "plain", "config": {"key": "k"}, "zap": "secret"}, "unknown field"),
+        ({"type": "provider_b_kms", "config": {"key": "k", "service_account": {}}}, "config.key must be an object"),
+        ({"id": "..", "type": "plain", "config": {"key": "k"}}, "id must not be a dot segment"),
+    ],
+)
+def test_signers_that_are_refused(shared: Admin, body: dict[str, Any], reason: str) -> None:
+    answer = shared.ask("POST", "signers", body)
+    assert (answer.status, answer.json) == (400, failure("Bad Request"))
+    assert answer.headers["relaydeck-reason"].startswith(reason)
+    assert "secret" not in answer.headers["relaydeck-reason"]

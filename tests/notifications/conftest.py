@@ -1,0 +1,135 @@
+"""A home, a clock that only tests move, and deliveries from that home to receivers on loopback."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relaydeck.log import Log
+from relaydeck.notifications import events, records
+from relaydeck.notifications.delivery import Delivery, DeliveryOptions
+from relaydeck.notifications.events import DeliveryRow, Kind
+from relaydeck.notifications.outbox import Attempt
+from relaydeck.notifications.records import Notification
+from relaydeck.secret import Secret
+from relaydeck.store.home import Store, open_store
+from relaydeck.store.writer import Writer
+from tests.notifications.receiver import Answering, Receiver, accept
+from tests.seeding import fill, relayer
+
+LOOPBACK = (ip_network("127.0.0.0/8"),)
+KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+class Clock:
+    """Wall clock and monotonic clock in one."""
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Scene:
+    """One home with relayers `r1`…`r9`; what tests say about it reads as what happens to it."""
+
+    def __init__(self, store: Store, writer: Writer, clock: Clock, options: DeliveryOptions) -> None:
+        self.store, self.writer, self.clock, self.options = store, writer, clock, options
+        self.receivers: list[Receiver] = []
+        self.deliveries: list[Delivery] = []
+
+    def process(self, **given: Any) -> Delivery:
+        """What one more process would run."""
+        log = Log(as_json=True, level="error")
+        options = self.options._replace(**{k: v for k, v in given.items() if k in DeliveryOptions._fields})
+        others = {k: v for k, v in given.items() if k not in DeliveryOptions._fields}
+        chosen: dict[str, Any] = {"now": self.clock, "monotonic": self.clock, "random": lambda: 0.5} | others
+        delivery = Delivery(self.store, self.writer, log, options, **chosen)
+        self.deliveries.append(delivery)
+        return delivery
+
+    async def receiver(self, name: str, answering: Answering = accept, key: str | None = KEY) -> Receiver:
+        receiver = await Receiver(answering).start()
+        self.receivers.append(receiver)
+        self.notify(name, receiver.url, key)
+        return receiver
+
+    def notify(self, name: str, url: str, key: str | None = KEY) -> None:
+        notification = Notification(name, "webhook", url, key is not None)
+        secret = None if key is None else Secret(key)
+        with self.store.database.transaction() as transaction:
+            records.create(transaction, self.store.vault, notification, secret, origin="api", now=0)
+
+    def happens(self, kind: Kind, name: str | None, to: str | None) -> int:
+        with self.store.database.transaction() as transaction:
+            return events.record(
+                transaction,
+                kind,
+                relayer=None if name is None else relayer(name),
+                notification_id=to,
+                now=int(self.clock.now),
+            )
+
+    def paused(self, name: str, to: str) -> int:
+        return self.happens("relayer.paused", name, to)
+
+    async def deliver(self, delivery: Delivery) -> None:
+        """Everything that is due now, and what comes forward by it."""
+        for _ in range(1000):
+            await delivery.turn()
+            if not delivery.under_way:
+                return
+            await delivery.settled()
+        raise AssertionError("it does not come to rest")
+
+    def delivery(self, sequence: int) -> DeliveryRow:
+        (row,) = events.list_deliveries(self.store.database.read, after=sequence - 1, limit=1)
+        return row
+
+    def attempts(self, sequence: int) -> list[Attempt]:
+        return events.attempts_of(self.store.database.read, self.delivery(sequence).id)
+
+    def states(self) -> list[str]:
+        return [row.state for row in events.list_deliveries(self.store.database.read)]
+
+    async def stop(self) -> None:
+        for receiver in self.receivers:
+            await receiver.stop()
+        for delivery in self.deliveries:
+            await delivery.close()
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    fill(home)
+    store = open_store(home, home / "relaydeck.db", home / "master.key")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def scene(store: Store, clock: Clock) -> AsyncIterator[Scene]:
+    writer = Writer(store.database)
+    scene = Scene(store, writer, clock, DeliveryOptions(allow=LOOPBACK, timeout_seconds=5))
+    yield scene
+    await scene.stop()
+    await writer.stop()
+
+
+async def eventually(happened: Callable[[], bool]) -> None:
+    """For what other tasks do by themselves, in real time."""
+    async with asyncio.timeout(10):
+        while not happened():
+            await asyncio.sleep(0.005)

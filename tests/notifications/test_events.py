@@ -1,0 +1,178 @@
+"""What an event says, and that it is written with its change or not at all."""
+
+import json
+
+import msgspec
+import pytest
+
+from relaydeck.contract.views import relayer_view
+from relaydeck.contract.wire import RpcUrlView
+from relaydeck.networks.model import RpcUrl
+from relaydeck.notifications import events, outbox, retries
+from relaydeck.notifications.retries import Answer, judge, wished_delay
+from relaydeck.relayers.model import DisabledReason, Policies, Relayer
+from relaydeck.store.home import Store
+from tests.notifications.conftest import Scene
+from tests.notifications.receiver import accept, answer
+from tests.seeding import relayer, relayer_shown
+
+FULL = relayer(
+    "r1",
+    notification_id="pager",
+    paused=True,
+    system_disabled=True,
+    disabled_reason=DisabledReason("NonceSyncFailed", "no URL answers"),
+    custom_rpc_urls=(RpcUrl("https://user:password@node.example.com:8545/v3/key?token=t", 3),),
+    policies=Policies(gas_price_cap=10**30, min_balance=2**70, whitelist_receivers=("0xabc",)),
+)
+
+
+def record(store: Store, told: Relayer | None, **given: object) -> events.Event:
+    with store.database.transaction() as transaction:
+        chosen = {"relayer": told, "notification_id": None, "now": 1_700_000_000} | given
+        sequence = events.record(transaction, "relayer.paused", **chosen)  # type: ignore[arg-type]
+    return events.list_events(store.database.read, after=sequence - 1)[0]
+
+
+def test_the_whole_body(store: Store) -> None:
+    event = record(store, relayer("r1"), notification_id="pager", details={"balance": "12"})
+    assert json.loads(event.body()) == {
+        "id": event.id,
+        "type": "relayer.paused",
+        "timestamp": "2023-11-14T22:13:20Z",
+        "sequence": 1,
+        "version": 1,
+        "data": {"relayer": relayer_shown("r1"), "details": {"balance": "12"}},
+    }
+
+
+@pytest.mark.parametrize("told", [FULL, relayer("plain")])
+def test_the_relayer_is_as_the_interface_shows_it_but_for_what_its_urls_hide(store: Store, told: Relayer) -> None:
+    urls = tuple(RpcUrlView("https://node.example.com:8545", each.weight) for each in told.custom_rpc_urls)
+    shown = json.loads(msgspec.json.encode(relayer_view(told, urls=urls)))
+    assert json.loads(record(store, told).body())["data"]["relayer"] == shown
+
+
+def test_no_part_of_a_url_that_may_be_secret_is_stored(store: Store) -> None:
+    stored = record(store, FULL).data
+    assert [word for word in ("user", "password", "v3", "key", "token") if word in stored] == []
+
+
+async def test_the_test_event_tells_its_notification(scene: Scene) -> None:
+    receiver = await scene.receiver("pager")
+    sequence = scene.happens("notification.test", None, "pager")
+    await scene.deliver(scene.process())
+    assert receiver.got[0].json["data"] == {"notification_id": "pager"}
+    assert (receiver.got[0].json["type"], receiver.got[0].sequence) == ("notification.test", sequence)
+
+
+async def test_what_arrives_is_what_the_log_shows(scene: Scene) -> None:
+    receiver = await scene.receiver("pager")
+    scene.paused("r1", "pager")
+    await scene.deliver(scene.process())
+    (event,) = events.list_events(scene.store.database.read)
+    assert receiver.got[0].body == event.body()
+    assert receiver.got[0].headers["webhook-id"] == event.id
+    assert receiver.got[0].headers["content-type"] == "application/json"
+    assert events.find_event(scene.store.database.read, event.id) == event
+
+
+def test_an_undone_change_leaves_no_event_and_no_gap(store: Store) -> None:
+    with store.database.transaction() as transaction:
+        events.record(transaction, "relayer.paused", relayer=relayer("r1"), notification_id="n", now=0)
+        with pytest.raises(ZeroDivisionError), transaction.step():
+            events.record(transaction, "relayer.resumed", relayer=relayer("r1"), notification_id="n", now=0)
+            raise ZeroDivisionError
+        events.record(transaction, "relayer.resumed", relayer=relayer("r1"), notification_id="n", now=0)
+    assert [each.sequence for each in events.list_events(store.database.read)] == [1, 2]
+
+
+def test_the_log_is_read_on_from_a_number(store: Store) -> None:
+    for _ in range(5):
+        record(store, relayer("r1"))
+    read = store.database.read
+    assert [each.sequence for each in events.list_events(read, after=2, limit=2)] == [3, 4]
+    assert events.list_events(read, after=5) == []
+
+
+async def test_deliveries_are_listed_by_what_people_look_for(scene: Scene) -> None:
+    await scene.receiver("pager", answer(410))
+    await scene.receiver("desk")
+    scene.paused("r1", "pager"), scene.paused("r2", "desk"), scene.paused("r1", "desk")
+    await scene.deliver(scene.process())
+    read = scene.store.database.read
+    assert [row.sequence for row in events.list_deliveries(read, state="dead")] == [1]
+    assert [row.sequence for row in events.list_deliveries(read, notification_id="desk")] == [2, 3]
+    assert [row.sequence for row in events.list_deliveries(read, relayer_id="r1", after=1)] == [3]
+    (dead,) = events.list_deliveries(read, state="dead")
+    assert (dead.last_status, dead.last_problem) == (410, "")
+
+
+async def test_a_dead_delivery_is_replayed_with_the_same_id_and_all_its_tries(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", answer(410))
+    sequence, delivery = scene.paused("r1", "pager"), scene.process()
+    await scene.deliver(delivery)
+    receiver.answering = accept
+    with scene.store.database.transaction() as transaction:
+        assert events.replay(transaction, scene.delivery(sequence).id, now=0)
+    await scene.deliver(delivery)
+    assert scene.states() == ["delivered"]
+    assert len({each.headers["webhook-id"] for each in receiver.got}) == 1
+    assert [each.status for each in scene.attempts(sequence)] == [410, 204]
+    assert scene.delivery(sequence).tries == 1
+
+
+async def test_what_is_under_way_or_unknown_is_not_replayed(scene: Scene) -> None:
+    await scene.receiver("pager")
+    sequence = scene.paused("r1", "pager")
+    with scene.store.database.transaction() as transaction:
+        assert not events.replay(transaction, scene.delivery(sequence).id, now=0)
+        assert not events.replay(transaction, "evt_unknown", now=0)
+
+
+async def test_all_dead_deliveries_are_replayed(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", answer(410))
+    await scene.receiver("desk")
+    for name in ("r1", "r2", "r3"):
+        scene.paused(name, "pager"), scene.paused(name, "desk")
+    delivery = scene.process()
+    await scene.deliver(delivery)
+    receiver.answering = accept
+    with scene.store.database.transaction() as transaction:
+        assert events.replay_all_dead(transaction, now=0) == 3
+    await scene.deliver(delivery)
+    assert (scene.states(), len(receiver.got)) == (["delivered"] * 6, 6)
+
+
+def test_the_schedule() -> None:
+    spread = [(1 - retries.JITTER), 1.0, (1 + retries.JITTER)]
+    for factor, dice in zip(spread, (0.0, 0.5, 1.0), strict=True):
+        delays = [
+            judge(Answer(500), tries=n, in_line=True, now=0, random=lambda dice=dice: dice).due_at
+            for n in range(1, retries.MOST_TRIES)
+        ]
+        assert delays == [int(each * factor * 1000) for each in retries.DELAYS]
+    assert sum(retries.DELAYS) / 3600 == pytest.approx(75.6, abs=0.1)
+    assert judge(Answer(500), tries=10, in_line=False, now=0, random=float) == outbox.Outcome("dead", None, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("", 0),
+        ("0", 0),
+        ("120", 120),
+        (" 7 ", 7),
+        ("999999999999999999999", 86_400),
+        ("Tue, 14 Nov 2023 22:14:20 GMT", 60),
+        ("Tue, 14 Nov 2023 22:12:20 GMT", 0),
+        ("Tue, 14 Nov 2030 22:12:20 GMT", 86_400),
+        ("soon", 0),
+        ("-5", 0),
+        ("1e3", 0),
+        ("Tue, 99 Nov 2023 99:99:99 GMT", 0),
+        ("١٢", 0),
+    ],
+)
+def test_what_a_retry_after_asks_for(text: str, seconds: float) -> None:
+    assert wished_delay(text, now=1_700_000_000) == seconds

@@ -1,0 +1,242 @@
+"""Processes come and go: one delivers at a time, and nothing is lost when it dies."""
+
+import asyncio
+import sqlite3
+
+import pytest
+
+from relaydeck.errors import ServerFailure
+from relaydeck.notifications import events, upkeep
+from relaydeck.store.database import Transaction
+from relaydeck.store.leases import Lease, LeaseLost
+from tests.notifications.conftest import Clock, Scene, eventually
+from tests.notifications.receiver import accept, answer, hang
+from tests.seeding import relayer
+
+DAY = 86_400
+
+
+def lease_of(scene: Scene, holder: str, seconds: float = 30) -> Lease:
+    return Lease("work", seconds, holder=holder, now=scene.clock, monotonic=scene.clock)
+
+
+async def test_one_holds_a_lease_at_a_time(scene: Scene) -> None:
+    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
+    assert await ours.hold(scene.writer)
+    assert not await theirs.hold(scene.writer)
+    assert (ours.held, theirs.held, theirs.taken_for(scene.store.database.read)) == (True, False, 30)
+
+
+async def test_a_renewed_lease_keeps_its_fence(scene: Scene) -> None:
+    ours = lease_of(scene, "a")
+    await ours.hold(scene.writer)
+    scene.clock.pass_(20)
+    await ours.hold(scene.writer)
+    scene.clock.pass_(20)
+    assert (ours.held, ours.remaining(), ours.fence) == (True, 10, 1)
+
+
+async def test_a_lease_that_ran_out_is_taken_and_its_old_holder_can_write_no_more(scene: Scene) -> None:
+    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
+    await ours.hold(scene.writer)
+    scene.clock.pass_(30)
+    assert not ours.held
+    await scene.writer.write(ours.require)  # nobody took it: still ours to write
+    assert await theirs.hold(scene.writer)
+    assert theirs.fence == 2
+    with pytest.raises(LeaseLost):
+        await scene.writer.write(ours.require)
+
+
+async def test_a_holder_that_comes_back_gets_a_new_fence(scene: Scene) -> None:
+    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
+    for lease in (ours, theirs, ours):
+        assert await lease.hold(scene.writer)
+        scene.clock.pass_(31)
+    assert ours.fence == 3
+
+
+async def test_a_released_lease_is_free_at_once(scene: Scene) -> None:
+    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
+    await ours.hold(scene.writer)
+    await ours.release(scene.writer)
+    assert (ours.held, theirs.taken_for(scene.store.database.read)) == (False, 0)
+    assert await theirs.hold(scene.writer)
+
+
+async def test_a_release_by_a_former_holder_changes_nothing(scene: Scene) -> None:
+    ours, theirs = lease_of(scene, "a", seconds=60), lease_of(scene, "b", seconds=60)
+    await ours.hold(scene.writer)
+    with scene.store.database.transaction() as transaction:
+        transaction.execute("UPDATE leases SET expires_at = 0")
+    await theirs.hold(scene.writer)
+    await ours.release(scene.writer)
+    assert ours.taken_for(scene.store.database.read) == 60
+
+
+async def test_a_lease_that_could_not_be_written_is_not_held(scene: Scene) -> None:
+    ours = lease_of(scene, "a")
+    scene.store.database.writer.execute("ALTER TABLE leases RENAME TO elsewhere")
+    with pytest.raises(ServerFailure):
+        await ours.hold(scene.writer)
+    assert (ours.held, ours.fence) == (False, 0)
+
+
+async def test_a_lease_from_a_clock_that_was_far_ahead_is_taken(scene: Scene) -> None:
+    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
+    scene.clock.pass_(DAY)
+    await ours.hold(scene.writer)
+    scene.clock.pass_(-DAY)
+    assert theirs.taken_for(scene.store.database.read) == 0
+    assert await theirs.hold(scene.writer)
+
+
+async def test_only_the_holder_delivers(scene: Scene) -> None:
+    receiver = await scene.receiver("pager")
+    one, other = scene.process(), scene.process()
+    first = scene.paused("r1", "pager")
+    await scene.deliver(one)
+    second = scene.paused("r1", "pager")
+    assert 0 < await other.turn() <= 31
+    assert receiver.sequences == [first]
+    await scene.deliver(one)
+    assert receiver.sequences == [first, second]
+
+
+async def test_another_process_takes_over_within_a_lease_period(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", answer(500))
+    dies, heir = scene.process(), scene.process()
+    first, second = scene.paused("r1", "pager"), scene.paused("r1", "pager")
+    await scene.deliver(dies)  # and is heard of no more
+    receiver.answering = accept
+    scene.clock.pass_(30)
+    await scene.deliver(heir)
+    assert receiver.sequences == [first, first, second]
+
+
+async def test_a_restart_goes_on_where_the_last_process_stopped(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", hang)
+    numbers = [scene.paused("r1", "pager") for _ in range(3)]
+    killed = scene.process()
+    await killed.turn()
+    await eventually(lambda: len(receiver.got) == 1)
+    for task in killed._tries:
+        task.cancel()  # as kill -9 does: the request left, its outcome was never written
+    receiver.answering = accept
+    scene.clock.pass_(30)
+    await scene.deliver(scene.process())
+    assert receiver.sequences == [numbers[0], *numbers]
+    assert scene.states() == ["delivered"] * 3
+
+
+async def test_a_closed_process_lets_the_next_begin_at_once(scene: Scene) -> None:
+    receiver = await scene.receiver("pager")
+    scene.paused("r1", "pager")
+    one = scene.process()
+    await scene.deliver(one)
+    await one.close()
+    scene.paused("r1", "pager")
+    await scene.deliver(scene.process())
+    assert receiver.sequences == [1, 2]
+
+
+async def test_a_try_that_ends_after_the_lease_was_lost_is_not_written_down(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", hang)
+    sequence = scene.paused("r1", "pager")
+    slow, heir = scene.process(timeout_seconds=0.2), scene.process()
+    await slow.turn()
+    await eventually(lambda: len(receiver.got) == 1)
+    receiver.answering = accept
+    scene.clock.pass_(31)
+    await scene.deliver(heir)
+    await slow.settled()
+    assert [each.status for each in scene.attempts(sequence)] == [204]
+    assert scene.delivery(sequence).state == "delivered"
+
+
+async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaydeck.notifications.trying._TROUBLE_SECONDS", 0.01)
+    receiver = await scene.receiver("pager")
+    sequence, delivery = scene.paused("r1", "pager"), scene.process()
+    failing = True
+
+    def outage(transaction: Transaction) -> None:
+        if failing:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    original = scene.writer.write
+
+    async def write(work):  # type: ignore[no-untyped-def]
+        if "settle" in getattr(work, "__qualname__", ""):
+            await original(outage)
+        return await original(work)
+
+    monkeypatch.setattr(scene.writer, "write", write)
+    await delivery.turn()
+    await eventually(lambda: len(receiver.got) == 1)
+    for _ in range(5):
+        await delivery.turn()
+        await asyncio.sleep(0.01)
+    assert (len(receiver.got), scene.delivery(sequence).state) == (1, "pending")
+    failing = False
+    await delivery.settled()
+    assert (len(receiver.got), scene.delivery(sequence).state) == (1, "delivered")
+
+
+def old_events(scene: Scene, amount: int, to: str | None = None) -> None:
+    with scene.store.database.transaction() as transaction:
+        for _ in range(amount):
+            events.record(
+                transaction, "relayer.paused", relayer=relayer("r1"), notification_id=to, now=int(scene.clock.now)
+            )
+
+
+def sequences(scene: Scene) -> list[int]:
+    return [each.sequence for each in events.list_events(scene.store.database.read, limit=10_000)]
+
+
+async def test_old_events_are_removed_in_batches_and_the_newest_stays(scene: Scene, clock: Clock) -> None:
+    old_events(scene, 2 * upkeep.BATCH_EVENTS + 10)
+    clock.pass_(30 * DAY + 1)
+    delivery = scene.process()
+    lengths = []
+    for _ in range(4):
+        await delivery.turn()
+        lengths.append(len(sequences(scene)))
+    assert lengths == [510, 10, 1, 1]
+    assert events.oldest_sequence(scene.store.database.read) == 1010
+
+
+async def test_an_event_removed_takes_its_delivery_and_tries_along(scene: Scene, clock: Clock) -> None:
+    await scene.receiver("pager")
+    old_events(scene, 3, to="pager")
+    delivery = scene.process()
+    await scene.deliver(delivery)
+    clock.pass_(31 * DAY)
+    await delivery.turn()
+    counts = [
+        scene.store.database.read(f"SELECT count(*) FROM {t}")[0][0] for t in ("events", "deliveries", "attempts")
+    ]
+    assert counts == [1, 1, 1]
+
+
+async def test_an_event_on_its_way_is_kept_and_so_is_what_follows(scene: Scene, clock: Clock) -> None:
+    await scene.receiver("pager", answer(500))
+    old_events(scene, 2)
+    old_events(scene, 2, to="pager")
+    old_events(scene, 2)
+    delivery = scene.process()
+    await scene.deliver(delivery)
+    clock.pass_(31 * DAY)
+    await delivery.turn()
+    assert sequences(scene) == [3, 4, 5, 6]
+
+
+async def test_a_number_is_never_given_twice(scene: Scene, clock: Clock) -> None:
+    old_events(scene, 3)
+    clock.pass_(31 * DAY)
+    await scene.process().turn()
+    old_events(scene, 1)
+    assert sequences(scene) == [3, 4]

@@ -1,0 +1,80 @@
+"""The verification code of `docs/events.md` runs, and agrees with what Relaydeck sends."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relaydeck.notifications import events, retries, signing
+from relaydeck.secret import Secret
+from tests.notifications.conftest import KEY
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "events.md").read_text("utf-8")
+KEYS = [KEY, "whsec_c2VjcmV0cw", "whsec_x", "whsec_not base64!", "plain ☂"]
+BODY = '{"sequence": 1, "name": "☂"}'.encode()
+
+
+def code(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def in_python(headers: dict[str, str], body: bytes, key: str) -> bool:
+    names: dict[str, Any] = {}
+    exec(code("python"), names)
+    result: bool = names["verified"](headers, body, key)
+    return result
+
+
+def in_javascript(headers: dict[str, str], body: bytes, key: str) -> bool:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no Node.js here")
+    values = ", ".join([json.dumps(headers), f"Buffer.from({json.dumps(body.decode())})", json.dumps(key)])
+    script = f"{code('javascript')}\nconsole.log(verified({values}));"
+    said = subprocess.run([node, "-e", script], capture_output=True, text=True, check=True)
+    return said.stdout.strip() == "true"
+
+
+Verify = Callable[[dict[str, str], bytes, str], bool]
+
+
+@pytest.mark.parametrize("verify", [in_python, in_javascript])
+class TestVerification:
+    @pytest.mark.parametrize("key", KEYS)
+    def test_what_we_sign_is_verified(self, verify: Verify, key: str) -> None:
+        assert verify(signing.headers([Secret(key)], "evt_1", int(time.time()), BODY), BODY, key)
+
+    def test_either_of_two_keys_verifies(self, verify: Verify) -> None:
+        headers = signing.headers([Secret("new"), Secret("old")], "evt_1", int(time.time()), BODY)
+        assert verify(headers, BODY, "new") and verify(headers, BODY, "old") and not verify(headers, BODY, "other")
+
+    def test_a_changed_body_is_refused(self, verify: Verify) -> None:
+        assert not verify(signing.headers([Secret(KEY)], "evt_1", int(time.time()), BODY), BODY + b" ", KEY)
+
+    def test_an_old_message_is_refused(self, verify: Verify) -> None:
+        assert not verify(signing.headers([Secret(KEY)], "evt_1", int(time.time()) - 301, BODY), BODY, KEY)
+
+
+def test_every_kind_is_described() -> None:
+    assert set(re.findall(r"^\| `((?:relayer|notification)\.\w+)`", PAGE, re.MULTILINE)) == set(events.KINDS)
+
+
+def test_the_schedule_is_the_one_in_force() -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith("| after the one before"))
+    units = {"s": 1, "min": 60, "h": 3600}
+    told = [cell.strip().split(" ") for cell in row.strip("|").split("|")[2:]]
+    assert tuple(int(amount) * units[unit] for amount, unit in told) == retries.DELAYS
+
+
+def test_the_example_is_json_with_the_fields_of_an_event() -> None:
+    example = json.loads(code("json"))
+    event = events.Event(42, example["id"], example["type"], None, None, json.dumps(example["data"]), 1772366400)
+    assert json.loads(event.body()) == example

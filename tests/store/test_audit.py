@@ -1,0 +1,232 @@
+"""The audit chain: any change, removal or reordering is found, at the right place."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from relaydeck.errors import ServerFailure
+from relaydeck.store.audit import EMPTY, AuditLog, BrokenLink, Deed, Head, head, read_head, verify
+from relaydeck.store.database import Transaction
+from relaydeck.store.facts import Hidden, difference, secret_fact, told
+from relaydeck.store.home import Store
+from relaydeck.store.rotation import Rotation
+from tests.seeding import opened
+
+ROWS = 8
+
+
+def append(log: AuditLog, transaction: Transaction, number: int) -> None:
+    before = f'{{"name":"{number}"}}'
+    deed = Deed(1_800_000_000 + number, f"token:{number}", "relayer.updated", f"r{number}", before)
+    log.append(transaction, [deed])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with opened(tmp_path_factory.mktemp("audit") / "home") as store:
+        log = AuditLog(store.vault)
+        for number in range(ROWS):
+            with store.database.transaction() as transaction:
+                append(log, transaction, number)
+        yield store
+
+
+class Undone(Exception):
+    pass
+
+
+@contextmanager
+def undone(store: Store) -> Iterator[Transaction]:
+    """A transaction of which nothing remains."""
+    try:
+        with store.database.transaction() as transaction:
+            yield transaction
+            raise Undone
+    except Undone:
+        pass
+
+
+def after(store: Store, *statements: tuple[str, dict[str, Any]], kept: Head | None = None) -> Head | BrokenLink:
+    """What verify says once these statements have run."""
+    with undone(store) as transaction:
+        for sql, values in statements:
+            transaction.execute(sql, values)
+        return verify(transaction.execute, store.vault, kept)
+    raise AssertionError
+
+
+def test_an_untouched_chain_holds_and_ends_in_its_head(store: Store) -> None:
+    found = after(store)
+    assert found == head(store.database.read)
+    assert isinstance(found, Head) and found.seq == ROWS
+    assert after(store, kept=found) == found
+    assert read_head(str(found)) == found
+
+
+sequence = st.integers(1, ROWS)
+hypothesis_settings = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+VALUES = {
+    "moment": st.integers(0, 2**40),
+    "actor": st.text(max_size=20),
+    "action": st.text(max_size=20),
+    "record": st.text(max_size=20),
+    "before_change": st.none() | st.text(max_size=20),
+    "after_change": st.none() | st.text(max_size=20),
+    "hash": st.binary(min_size=0, max_size=40),
+}
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[int, str, Any]:
+    column = draw(st.sampled_from(sorted(VALUES)))
+    return draw(sequence), column, draw(VALUES[column])
+
+
+@given(change=changes())
+@hypothesis_settings
+def test_a_changed_row_is_found_at_its_place(store: Store, change: tuple[int, str, Any]) -> None:
+    seq, column, value = change
+    (before,) = store.database.read(f"SELECT {column} FROM audit WHERE seq = ?", (seq,))[0]
+    found = after(store, (f"UPDATE audit SET {column} = :value WHERE seq = :seq", {"value": value, "seq": seq}))
+    if value == before:
+        assert isinstance(found, Head)
+    else:
+        assert isinstance(found, BrokenLink) and found.seq == seq
+
+
+@given(seq=sequence)
+@hypothesis_settings
+def test_a_removed_row_is_found_where_it_was(store: Store, seq: int) -> None:
+    kept = head(store.database.read)
+    found = after(store, ("DELETE FROM audit WHERE seq = :seq", {"seq": seq}), kept=kept)
+    assert isinstance(found, BrokenLink) and found.seq == seq
+
+
+@given(seq=sequence)
+@hypothesis_settings
+def test_a_removed_row_is_found_though_the_others_close_up(store: Store, seq: int) -> None:
+    statements = [("DELETE FROM audit WHERE seq = :seq", {"seq": seq})]
+    statements += [("UPDATE audit SET seq = :seq - 1 WHERE seq = :seq", {"seq": n}) for n in range(seq + 1, ROWS + 1)]
+    found = after(store, *statements, kept=head(store.database.read))
+    assert isinstance(found, BrokenLink) and found.seq == seq
+
+
+@given(pair=st.tuples(sequence, sequence).filter(lambda pair: pair[0] < pair[1]))
+@hypothesis_settings
+def test_two_rows_that_changed_places_are_found_at_the_first(store: Store, pair: tuple[int, int]) -> None:
+    move = "UPDATE audit SET seq = :to WHERE seq = :from"
+    moves = [(pair[0], 1000), (pair[1], pair[0]), (1000, pair[1])]
+    found = after(store, *((move, {"from": old, "to": new}) for old, new in moves))
+    assert isinstance(found, BrokenLink) and found.seq == pair[0]
+
+
+@given(end=st.integers(0, ROWS - 1))
+@hypothesis_settings
+def test_a_cut_off_end_is_found_with_a_head_from_before(store: Store, end: int) -> None:
+    cut = ("DELETE FROM audit WHERE seq > :end", {"end": end})
+    assert isinstance(after(store, cut), Head)
+    found = after(store, cut, kept=head(store.database.read))
+    assert found == BrokenLink(end + 1, f"is missing: the given head was taken at {ROWS}")
+
+
+def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: Store) -> None:
+    """Whoever holds the key can write another chain, but not one that passes through an old head."""
+    kept = head(store.database.read)
+    with undone(store) as transaction:
+        transaction.execute("DELETE FROM audit")
+        for number in range(ROWS + 2):
+            append(AuditLog(store.vault), transaction, number + 100)
+        assert isinstance(verify(transaction.execute, store.vault), Head)
+        found = verify(transaction.execute, store.vault, kept)
+        assert found == BrokenLink(ROWS, "is not the row that the given head was taken at")
+
+
+def test_text_that_became_bytes_is_a_change(store: Store) -> None:
+    """JSON spells both alike: `YWJj` is how it writes the bytes abc."""
+    with undone(store) as transaction:
+        AuditLog(store.vault).append(transaction, [Deed(0, "YWJj", "a", "r")])
+        transaction.execute("UPDATE audit SET actor = :bytes WHERE seq = :seq", {"bytes": b"abc", "seq": ROWS + 1})
+        assert verify(transaction.execute, store.vault) == BrokenLink(ROWS + 1, "was changed")
+
+
+def test_another_key_breaks_the_first_link(store: Store) -> None:
+    missing = after(store, ("DELETE FROM audit_keys", {}))
+    assert missing == BrokenLink(1, "cannot be checked: the audit key is missing or does not open")
+    damaged = after(store, ("UPDATE audit_keys SET sealed_key = x'0100000001'", {}))
+    assert damaged == missing
+
+
+def test_what_cannot_be_recorded_is_not_done(store: Store) -> None:
+    with undone(store) as transaction:
+        transaction.execute("UPDATE audit_keys SET sealed_key = x'0100000001'")
+        with pytest.raises(ServerFailure, match="cannot be recorded in the audit log"):
+            append(AuditLog(store.vault), transaction, 1)
+
+
+def test_a_step_that_is_undone_leaves_no_row_and_no_key(tmp_path: Path) -> None:
+    with opened(tmp_path / "home") as store, store.database.transaction() as transaction:
+        log = AuditLog(store.vault)
+        with pytest.raises(Undone), transaction.step():
+            append(log, transaction, 1)
+            raise Undone
+        append(log, transaction, 2)
+        append(log, transaction, 3)
+        found = verify(transaction.execute, store.vault)
+        assert isinstance(found, Head) and found.seq == 2
+
+
+def test_two_processes_write_one_chain(tmp_path: Path) -> None:
+    with opened(tmp_path / "home") as one, opened(tmp_path / "home") as two:
+        logs = [(one, AuditLog(one.vault)), (two, AuditLog(two.vault))]
+        for number in range(6):
+            store, log = logs[number % 2]
+            with store.database.transaction() as transaction:
+                append(log, transaction, number)
+        found = verify(one.database.reader.execute, two.vault)
+        assert isinstance(found, Head) and found.seq == 6
+
+
+def test_the_chain_holds_after_the_keys_were_rotated(tmp_path: Path) -> None:
+    with opened(tmp_path / "home") as store:
+        log = AuditLog(store.vault)
+        with store.database.transaction() as transaction:
+            append(log, transaction, 1)
+        rotation = Rotation(store)
+        rotation.begin(0, "cli:root")
+        list(rotation.batches())
+        assert rotation.finish().retired == 1
+        with store.database.transaction() as transaction:
+            append(log, transaction, 2)
+        found = verify(store.database.reader.execute, store.vault)
+        assert isinstance(found, Head) and found.seq == 3
+        rows = store.database.read("SELECT actor, action FROM audit ORDER BY seq")
+        assert rows[1] == ("cli:root", "key.rotated")
+
+
+@pytest.mark.parametrize("text", ["", "3", "3:", "x:" + "0" * 64, "3:" + "0" * 63, "3:" + "G" * 64])
+def test_what_is_no_head(text: str) -> None:
+    assert read_head(text) is None
+
+
+def test_an_empty_log_has_a_head_too(tmp_path: Path) -> None:
+    with opened(tmp_path / "home") as store:
+        assert verify(store.database.reader.execute, store.vault, EMPTY) == EMPTY
+        assert str(head(store.database.read)) == "0:" + "0" * 64
+
+
+def test_facts_tell_what_differs_and_no_secret() -> None:
+    before = {"name": "a", "key": secret_fact(b"sealed 1"), "url": Hidden("https://h/k1", "https://h"), "same": 1}
+    after = {"name": "b", "key": secret_fact(b"sealed 2"), "url": Hidden("https://h/k2", "https://h"), "same": 1}
+    assert difference(before, after) == (
+        {"name": "a", "key": "set", "url": "https://h"},
+        {"name": "b", "key": "changed", "url": "changed"},
+    )
+    assert difference(before, before | {"key": secret_fact(None)}) == ({"key": "set"}, {"key": None})
+    assert told(before) == '{"name":"a","key":"set","url":"https://h","same":1}'
