@@ -338,3 +338,37 @@ def test_help_is_there_for_every_command(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("command", [("serve",), ("token", "create"), ("apply",)], ids=" ".join)
 def test_help_teaches_with_an_example(command: tuple[str, ...]) -> None:
     assert "relaydeck " + " ".join(command) in CliRunner().invoke(cli, [*command, "--help"]).output.split("Example")[-1]
+
+
+def test_a_worker_that_cannot_start_says_why_and_ends_the_service(home: Path) -> None:
+    issue(home)
+    for name in ("limits", "limits.users"):
+        (home / "run" / name).unlink(missing_ok=True)
+    (home / "run" / "limits").mkdir()
+    done = run_command(home, "serve", "--port", str(free_port()))
+    told = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode == 1
+    assert [line["problem"] for line in told if line["event"] == "cannot start"] == [
+        f"Is a directory ({home / 'run' / 'limits'})"
+    ]
+
+
+def test_the_operations_port_cannot_be_the_services_own(home: Path) -> None:
+    port = free_port()
+    done = run_command(home, "serve", "--port", str(port), operations_address=f"127.0.0.1:{port}")
+    assert done.returncode == 1
+    assert "RELAYDECK_OPERATIONS_ADDRESS has the port of the service itself" in done.stderr
+
+
+def test_a_closed_terminal_ends_the_service(home: Path) -> None:
+    running = Running(home, token=issue(home))
+    running.process.send_signal(signal.SIGHUP)
+    assert running.stop() == 0
+
+
+def test_a_certificate_that_is_none_is_told_in_a_sentence(home: Path) -> None:
+    text = home.parent / "text"
+    text.write_text("no certificate")
+    done = run_command(home, "serve", "--port", str(free_port()), "--tls-cert", str(text), "--tls-key", str(text))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr

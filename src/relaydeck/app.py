@@ -16,24 +16,25 @@ from relaydeck.contract.routes import Router
 from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.views import relayer_encoder, signer_encoder
 from relaydeck.contract.wire import Failure
-from relaydeck.errors import OperatorError
+from relaydeck.errors import operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.body import BodyReader, Receive
 from relaydeck.http.clients import ClientAddress
-from relaydeck.http.front import Front, Route, Send, failure_encoder
+from relaydeck.http.front import Front, Route, Send, failure_encoder, innermost
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.operations import OperationsRoutes
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.records import RequestRecords
 from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
+from relaydeck.notifications.post_office import PostOffice
 from relaydeck.relayers import records as relayer_records
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.settings import Settings
 from relaydeck.signers import records as signer_records
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.follower import Follower
+from relaydeck.store.follower import Follower, Follows
 from relaydeck.store.home import Store, open_home
 from relaydeck.store.listing import Listing
 from relaydeck.store.sealing import Damaged
@@ -72,14 +73,16 @@ class Worker:
         )
         tokens = TokenBook(database)
         self._directory = RelayerDirectory(database, vault)
-        self._follower = Follower(database, [tokens, self._signers, self._relayers], self._forget)
+        self._post_office = PostOffice(settings, self._store, self._writer, log)
+        followers: list[Follows] = [tokens, self._signers, self._relayers, self._post_office]
+        self._follower = Follower(database, followers, self._forget)
         self._signer_pages = Pages(self._signers, self._follower, settings.max_per_page)
         self._relayer_pages = Pages(self._relayers, self._follower, settings.max_per_page)
         self._estimator = Estimator(fee_options(settings))
         operations = Operations(
             signers=self._signer_pages,
             relayers=self._relayer_pages,
-            run_rpc=RelayerRpc(self._directory, self._estimator),
+            run_rpc=RelayerRpc(self._directory, self._estimator, self._report_unforeseen),
             writer=self._writer,
             audit=self._audit,
             widened_signer_config=settings.signer_config == "non_secret",
@@ -121,6 +124,10 @@ class Worker:
         self._metrics.count("damaged_values")
         self._log.event("error", "sealed value does not open", record=damage.place.record, table=damage.place.table)
 
+    def _report_unforeseen(self, error: BaseException) -> None:
+        self._metrics.count("unexpected_failures")
+        self._log.event("error", "a fee estimate failed unexpectedly", error=type(error).__name__, at=innermost(error))
+
     def problem(self) -> str:
         """Why this worker cannot serve; empty when it can."""
         return store_problem(self._store)
@@ -156,6 +163,7 @@ class Worker:
         for task in self._background:
             task.cancel()
         await self._estimator.close()
+        await self._post_office.close()
         await self._writer.stop()
         if self._admin is not None:
             self._admin.close()
@@ -188,9 +196,12 @@ class OperationsWorker:
 
     async def _end_with_the_service(self) -> None:
         """This worker's parent is a server of its own; the service is that one's parent."""
-        while _is_alive(self._service):  # noqa: ASYNC110 - the end of another process sets no event here
+        server = os.getppid()
+        # The end of another process sets no event here.
+        while os.getppid() == server and _is_alive(self._service):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_SECONDS)
-        os.kill(os.getppid(), signal.SIGTERM)
+        # The server while it is still ours; once it is gone, its place is taken by somebody else's process.
+        os.kill(server if os.getppid() == server else os.getpid(), signal.SIGTERM)
 
     async def stop(self) -> None:
         self._watch.cancel()
@@ -222,9 +233,13 @@ class Application:
         await receive()
         try:
             worker = self._start()
-        except OperatorError as error:
-            self._log.event("error", "cannot start", problem=error.problem, remedy=error.remedy)
-            await send({"type": "lifespan.startup.failed", "message": error.problem})
+        except Exception as error:
+            # Told in our words; anything unforeseen by its kind, since its text might quote a setting.
+            problem, remedy = operator_words(error)
+            self._log.event("error", "cannot start", problem=problem, remedy=remedy)
+            self._log.close()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+            await send({"type": "lifespan.startup.failed", "message": "the worker cannot start"})
             return
         await send({"type": "lifespan.startup.complete"})
         # The server hears the signal from its next turn of the loop on: what was held back may come in then.
@@ -259,6 +274,8 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
+    except PermissionError:
+        return False  # somebody else's by now
     return True
 
 

@@ -25,6 +25,7 @@
 it travels in the `Relaydeck-Reason` header and the log, while the body keeps its three fields.
 """
 
+import sqlite3
 from typing import ClassVar
 
 Header = tuple[bytes, bytes]
@@ -166,3 +167,18 @@ class OperatorError(RelaydeckError):
         super().__init__(f"{problem}\n{remedy}" if remedy else problem)
         self.problem = problem
         self.remedy = remedy
+
+
+def operator_words(error: Exception) -> tuple[str, str]:
+    """What to tell an operator of an error that stops a command or a worker: the problem, and the next step."""
+    if isinstance(error, OperatorError):
+        return error.problem, error.remedy
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return (
+            f"{error.strerror or type(error).__name__}{where}",
+            "Run 'relaydeck doctor': it checks folders and files.",
+        )
+    if isinstance(error, sqlite3.Error):
+        return f"the database does not do its work: {error}", "Run 'relaydeck doctor': it checks the database."
+    return f"an unexpected {type(error).__name__}", ""

@@ -76,7 +76,7 @@ def _address_ranges(text: str) -> tuple[AddressRange, ...]:
 
 def _listen_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
         raise ValueError("HOST:PORT")
     return host.strip("[]"), int(port)
 

@@ -27,7 +27,7 @@ def running(command: list[str]) -> Iterator[str]:
     port = _free_port()
     script, *arguments = command
     process = subprocess.Popen(
-        [_node(), str(HERE / "node_modules" / script), *arguments, str(port)],
+        [node_command(), str(HERE / "node_modules" / script), *arguments, str(port)],
         cwd=HERE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -41,7 +41,7 @@ def running(command: list[str]) -> Iterator[str]:
         process.wait(10)
 
 
-def _node() -> str:
+def node_command() -> str:
     if not (HERE / "node_modules" / ".installed").exists():
         raise RuntimeError("the test nodes are not installed: run tests/node/install")
     if found := shutil.which("node"):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import pytest
 
 from relaydeck.notifications import events, retries, signing
 from relaydeck.secret import Secret
+from tests.node.process import node_command
 from tests.notifications.conftest import KEY
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "events.md").read_text("utf-8")
@@ -34,12 +34,9 @@ def in_python(headers: dict[str, str], body: bytes, key: str) -> bool:
 
 
 def in_javascript(headers: dict[str, str], body: bytes, key: str) -> bool:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("there is no Node.js here")
     values = ", ".join([json.dumps(headers), f"Buffer.from({json.dumps(body.decode())})", json.dumps(key)])
     script = f"{code('javascript')}\nconsole.log(verified({values}));"
-    said = subprocess.run([node, "-e", script], capture_output=True, text=True, check=True)
+    said = subprocess.run([node_command(), "-e", script], capture_output=True, text=True, check=True)
     return said.stdout.strip() == "true"
 
 

@@ -60,7 +60,7 @@ def toggle(store, name):
 async def change(store, writer, delivery, name):
     while True:
         sequence = await writer.write(toggle(store, name))
-        print(sequence, flush=True)
+        os.write(1, b"%d\\n" % sequence)  # in one piece, or not at all
         delivery.wake()
         await asyncio.sleep(0.002)
 
@@ -74,9 +74,9 @@ for _ in sys.stdin:  # each line asks for one process; loading everything 200 ti
     pid = os.fork()
     if pid == 0:
         asyncio.run(main())
-    print("pid", pid, flush=True)
+    os.write(1, b"pid %d\\n" % pid)
     os.waitpid(pid, 0)
-    print("end", flush=True)
+    os.write(1, b"end\\n")
 """
 
 

@@ -1,17 +1,18 @@
 """The `relaydeck` command."""
 
+import sqlite3
 import sys
 
 
 def main() -> None:
-    """Run the command line; what an operator can mend is told in one line, without a traceback."""
+    """Run the command line; what an operator can mend is told in a sentence, without a traceback."""
     from relaydeck.cli.commands import cli
-    from relaydeck.errors import OperatorError
+    from relaydeck.errors import OperatorError, operator_words
 
     try:
         cli()
-    except OperatorError as error:
-        sys.stderr.write(f"relaydeck: {error}\n")
-        sys.exit(1)
     except BrokenPipeError:
         sys.exit(141)
+    except (OperatorError, OSError, sqlite3.Error) as error:
+        sys.stderr.write("relaydeck: " + "\n".join(filter(None, operator_words(error))) + "\n")
+        sys.exit(1)

@@ -80,6 +80,7 @@ def _print(trace: Trace, failure: RpcFailure | None) -> None:
                 step = ""
         table.add_section()
     console = Console()
-    console.print(table)
+    if trace.steps:
+        console.print(table)
     if failure is not None:
         console.print(f"no estimate: {failure.code} {failure.message}: {failure.description}", markup=False)

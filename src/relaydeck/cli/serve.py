@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -71,7 +72,7 @@ def _serve(
     server = _server(settings, log, host, port, workers=workers, ssl_cert=tls_cert, ssl_key=tls_key)
     log.event("info", "serving", address=f"{_in_url(host)}:{port}", workers=workers, version=__version__)
     try:
-        with _operations_server(settings, metrics_path, log):
+        with _operations_server(settings, metrics_path, log, port):
             _run(server, partial(Application, settings, metrics_path, log))
     finally:
         metrics_path.unlink(missing_ok=True)
@@ -79,12 +80,16 @@ def _serve(
 
 
 @contextmanager
-def _operations_server(settings: Settings, metrics_path: Path, log: Log) -> Iterator[None]:
+def _operations_server(settings: Settings, metrics_path: Path, log: Log, port: int) -> Iterator[None]:
     """Health, metrics and documentation on a port of their own, where the settings ask for one."""
     if settings.operations_address is None:
         yield
         return
     _require_free(*settings.operations_address)
+    if settings.operations_address[1] == port:
+        raise OperatorError(
+            "RELAYDECK_OPERATIONS_ADDRESS has the port of the service itself", "Choose another port for either."
+        )
     process = multiprocessing.Process(target=_serve_operations, args=(settings, metrics_path, log))
     process.start()
     try:
@@ -105,6 +110,9 @@ def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
 def _run(server: AbstractServer[Any], load: Callable[[], Application]) -> None:
     # A worker that is told to stop while it starts would not hear it: held back until `Application` lets it in.
     os.register_at_fork(after_in_child=partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGTERM}))
+    # A terminal that is closed ends the service like Ctrl-C does; its workers are told by it, not by the terminal.
+    os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGHUP, signal.SIG_IGN))
+    server.on_startup(lambda: signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM)))
     server.serve(target_loader=load, wrap_loader=False)
 
 
@@ -225,16 +233,21 @@ def _own_token(path: Path) -> Secret:
 
 
 def _first_token(store: Store, address: str, log: Log) -> None:
-    if any(token.revoked_at is None for token in all_tokens(store.database)):
+    if any(token.is_live(time.time()) for token in all_tokens(store.database)):
         return
     if not sys.stdout.isatty():
         log.event("warning", "there is no access token yet: make one with 'relaydeck token create NAME'")
         return
     token = new_token()
     with acting_on(store) as change:
-        issue(change, "first", "api", token)
+        issue(change, _unused_name(store, "first"), "api", token)
     sys.stdout.write(_welcome(token, address))
     sys.stdout.flush()
+
+
+def _unused_name(store: Store, wanted: str) -> str:
+    used = {token.name for token in all_tokens(store.database)}
+    return wanted if wanted not in used else f"{wanted}-{len(used) + 1}"
 
 
 def _welcome(token: Secret, address: str) -> str:

@@ -23,7 +23,10 @@ class ContractRoutes(NamedTuple):
 
 
 class Router:
-    """Exact paths are one look-up, by method and path; only paths with an identifier in them are taken apart."""
+    """Exact paths are one look-up; only paths with an identifier in them are taken apart.
+
+    A path counts as it was sent: only an identifier in it may be percent-encoded.
+    """
 
     def __init__(
         self,
@@ -41,13 +44,14 @@ class Router:
             self._by_identifier[b"notifications"] = {"PATCH": contract.update_notification}
             self._by_identifier[b"relayers"] = {"POST": contract.relayer_rpc}
         self.exact = {
-            method + path: (route, "") for path, methods in self._methods.items() for method, route in methods.items()
+            path.encode(): {method: (route, "") for method, route in methods.items()}
+            for path, methods in self._methods.items()
         }
 
     def find(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
         """What is not in `exact`: the operation and the identifier in its path. Raises UnknownPath or WrongMethod."""
-        if path in self._methods:
-            raise WrongMethod(", ".join(self._methods[path]))
+        if raw_path in self.exact:
+            raise WrongMethod(", ".join(self.exact[raw_path]))
         match raw_path.split(b"/"):
             case [b"", first, *_] if first in self._below:
                 return self._below[first](method, path, raw_path)

@@ -1,5 +1,7 @@
 """The JSON-RPC call through a relayer: `feeEstimate` is the one method."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from relaydeck.contract.wire import FeeEstimateResult, RpcErrorView, RpcResponse
@@ -16,9 +18,13 @@ METHOD_NOT_FOUND = RpcErrorView(-32601, "Method not found", "feeEstimate is the 
 
 
 class RelayerRpc:
-    def __init__(self, directory: RelayerDirectory, estimator: Estimator) -> None:
+    def __init__(
+        self, directory: RelayerDirectory, estimator: Estimator, report: Callable[[BaseException], None]
+    ) -> None:
+        """`report` is told the cause of a failure nobody foresaw; the caller is told only that there was one."""
         self._directory = directory
         self._estimator = estimator
+        self._report = report
 
     async def __call__(self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None) -> RpcResponse:
         try:
@@ -30,6 +36,8 @@ class RelayerRpc:
         try:
             estimate = await self._estimator.estimate(relayer, network, _params(params))
         except RpcFailure as failure:
+            if failure.__cause__ is not None:
+                self._report(failure.__cause__)
             return RpcResponse(id=answer_id, error=RpcErrorView(failure.code, failure.message, failure.description))
         result = FeeEstimateResult(conversion_rate=estimate.conversion_rate, estimated_fee=estimate.estimated_fee)
         return RpcResponse(id=answer_id, result=result)

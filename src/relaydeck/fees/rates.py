@@ -12,6 +12,7 @@ from relaydeck.networks.evm.probing import BLOCK_NUMBER
 from relaydeck.networks.evm.question import contract_call
 from relaydeck.networks.evm.revert import printable
 from relaydeck.networks.evm.together import Together
+from relaydeck.networks.evm.verdict import Verdict, verdict
 from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate
 
 _DECIMALS = "0x313ce567"  # decimals()
@@ -78,7 +79,7 @@ class RateDesk:
     async def _check_token(self, token: FeeToken) -> None:
         try:
             found = await self._decimals_of(token.address)
-        except NoFreshRate:  # it answers with a revert
+        except NoFreshRate:  # whatever is there reverts
             found = None
         if found is None:
             raise InternalFailure(f"no contract answers decimals() at the address of {token.symbol}")
@@ -106,6 +107,8 @@ class RateDesk:
         try:
             answer = await self._together.ask(contract_call(address, data, quantity.data))
         except NodeError as error:
+            if verdict(error) is not Verdict.REVERTED:
+                raise  # the node's refusal, not the contract's answer
             raise NoFreshRate(f"{address} could not be read: {printable(error.message)}") from None
         return quantity.words(answer.value, count)
 

@@ -78,7 +78,7 @@ def _announced(headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, bool]:
     length, waits = 0, False
     for name, value in headers:
         if name == b"content-length":
-            length = int(value)  # the server has refused anything but one plain number
+            length = int(value.split(b",", 1)[0])  # the server has refused different or malformed ones
         elif name == b"expect":
             waits = value.lower() == b"100-continue"
     return length, waits

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from relaydeck.errors import RequestError, ServerFailure, TooManyRequests, Unauthorized
+from relaydeck.errors import BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
 from relaydeck.http.body import BodyReader, Receive, discard
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.records import RequestRecords
@@ -72,7 +72,7 @@ class Front:
     def __init__(
         self,
         *,
-        exact_routes: dict[str, tuple[Route, str]],
+        exact_routes: dict[bytes, dict[str, tuple[Route, str]]],
         find_route: Find,
         catch_up: Callable[[], None],
         tokens: TokenBook,
@@ -105,13 +105,19 @@ class Front:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         started = self._nanoseconds()
         headers: Headers = scope["headers"]
-        given = dict(headers).get
+        named = dict(headers)
+        if len(named) != len(headers):
+            headers, named = _merged(headers)
+        given = named.get
         request_id = self._request_id(given(b"x-request-id"))
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread, credential = UNMATCHED, _NOBODY, "", True, None
         try:
-            found = self._exact_routes.get(scope["method"] + scope["path"])
+            methods = self._exact_routes.get(scope["raw_path"])
+            found = methods.get(scope["method"]) if methods else None
             route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
+            if b"transfer-encoding" in named:
+                _require_plain_chunks(named)
             if route.kinds is not None:
                 self._catch_up()
                 credential = self._tokens.find(given(b"authorization"), self._now())
@@ -163,12 +169,26 @@ class Front:
     def _fail(self, error: Exception, request_id: bytes) -> Reply:
         """An error nobody foresaw. The log tells where it was, never its text, which might quote the caller."""
         self._records.count_unexpected()
-        place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": _where(error)}
+        place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}
         self._log.event("error", "unexpected failure", **place)
         return Reply(500, self._encode_failure(ServerFailure.message))
 
 
-def _where(error: Exception) -> str:
+def _merged(headers: Headers) -> tuple[Headers, dict[bytes, bytes]]:
+    """Repeated headers as one, as RFC 9110 reads them. So two credentials are none, two content types no JSON."""
+    named: dict[bytes, bytes] = {}
+    for name, value in headers:
+        named[name] = named[name] + b", " + value if name in named else value
+    return list(named.items()), named
+
+
+def _require_plain_chunks(named: dict[bytes, bytes]) -> None:
+    """What a proxy and we might read differently is refused: it could smuggle a request past either."""
+    if named[b"transfer-encoding"].lower() != b"chunked" or b"content-length" in named:
+        raise BadRequest("the body is framed in a way that could be read in two")
+
+
+def innermost(error: BaseException) -> str:
     """The innermost line of the traceback."""
     trace, place = error.__traceback__, ""
     while trace is not None:

@@ -58,6 +58,9 @@ class Token(NamedTuple):
     expires_at: int | None
     revoked_at: int | None
 
+    def is_live(self, now: float) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
 
 def add(
     transaction: Transaction, name: str, kind: Kind, token: Secret, *, now: int, expires_at: int | None = None

@@ -12,6 +12,8 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from relaydeck.errors import ServerFailure
@@ -97,9 +99,8 @@ class Writer:
 
 def _outcomes(group: list[_Waiting], transaction: Transaction) -> list[Any]:
     outcomes: list[Any] = []
-    while len(outcomes) < len(group):
-        work = group[len(outcomes)].work
-        outcomes += _joint([each.item for each in group if each.work == work], work, transaction)
+    for work, together in groupby(group, key=attrgetter("work")):
+        outcomes += _joint([each.item for each in together], work, transaction)
     return outcomes
 
 

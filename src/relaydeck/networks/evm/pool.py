@@ -78,7 +78,8 @@ class NodePool:
     async def _ask_together(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
         if node.batches and len(questions) > 1:
             try:
-                return await self._client.ask_batch(node.url, questions)
+                answers = await self._client.ask_batch(node.url, questions)
+                return [node.scrubbed(each) if isinstance(each, NodeError) else each for each in answers]
             except BatchRefused:
                 node.batches = False
         return list(await asyncio.gather(*(self._ask_quietly(node, question) for question in questions)))
@@ -87,7 +88,7 @@ class NodePool:
         try:
             return await self._client.ask(node.url, question)
         except NodeError as error:
-            return error
+            return node.scrubbed(error)
 
     def seen_block(self, number: int) -> None:
         self.head = max(self.head, number)

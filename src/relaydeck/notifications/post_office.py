@@ -1,0 +1,57 @@
+"""Opens the delivery of events when there is something to deliver: until then not even its code is loaded."""
+
+import asyncio
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from relaydeck.log import Log
+from relaydeck.settings import Settings
+from relaydeck.store.home import Store
+from relaydeck.store.writer import Writer
+
+if TYPE_CHECKING:
+    from relaydeck.notifications.delivery import Delivery
+
+
+class PostOffice:
+    """Follows the table of deliveries, as the read model follows its own."""
+
+    table = "deliveries"
+
+    def __init__(self, settings: Settings, store: Store, writer: Writer, log: Log) -> None:
+        self._settings = settings
+        self._store = store
+        self._writer = writer
+        self._log = log
+        self._delivery: Delivery | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def load(self) -> None:
+        if self._store.database.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1"):
+            self.follow(-1, removed=False)
+
+    def follow(self, _seen: int, *, removed: bool) -> None:
+        if self._delivery is not None:
+            self._delivery.wake()
+        elif self._running is None:
+            self._running = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        # In a thread: it brings an HTTP client along, and the event loop has requests to serve.
+        module = await asyncio.to_thread(import_module, "relaydeck.notifications.delivery")
+        options = module.DeliveryOptions(
+            allow=self._settings.webhook_allow,
+            timeout_seconds=self._settings.webhook_timeout_seconds,
+            retention_days=self._settings.event_retention_days,
+        )
+        delivery: Delivery = module.Delivery(self._store, self._writer, self._log, options)
+        self._delivery = delivery
+        await delivery.run()
+
+    async def close(self) -> None:
+        """Let tries under way end, within bounds. Before the writer stops: they are written down."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        if self._delivery is not None:
+            await self._delivery.close()
