@@ -68,9 +68,7 @@ def test_pausing_and_resuming_reach_the_webhook_signed_and_in_order(home: Path, 
             ("relayer.resumed", 2),
         ]
         (relayer,) = running.ask("GET", "/api/v1/relayers").json["data"]
-    assert events[1]["data"] == {
-        "relayer": relayer | {"custom_rpc_urls": [{"url": "http://127.0.0.1:9", "weight": 3}]}
-    }
+    assert events[1]["data"] == {"relayer": relayer | {"custom_rpc_urls": [{"url": "http://127.0.0.1:9", "weight": 3}]}}
 
 
 def test_what_was_recorded_while_nothing_ran_is_delivered_by_the_next_start(home: Path, receiver: Receiver) -> None:
