@@ -95,7 +95,7 @@ def named(call: Call) -> str:
 
 
 def if_match_of(call: Call) -> str | None:
-    given = dict(call.headers).get(b"if-match")
+    given = call.headers.get(b"if-match")
     return None if given is None else given.decode("latin-1")
 
 

@@ -30,7 +30,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
 
 def key_of(call: Call) -> bytes | None:
     """Raises BadRequest when the key is not one."""
-    key = dict(call.headers).get(b"idempotency-key")
+    key = call.headers.get(b"idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise BadRequest("Idempotency-Key must have 1 to 255 printable ASCII characters without blanks")
     return key

@@ -1,6 +1,6 @@
 """From the bytes of a request to a typed object, or a refusal that says why without quoting a value."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,11 +16,11 @@ _REFUSED = ("Invalid value ", "Invalid enum value ")
 _UNKNOWN = "Object contains unknown field "
 
 
-def body_decoder(shape: Any) -> Callable[[Iterable[tuple[bytes, bytes]], bytes], Any]:
+def body_decoder(shape: Any) -> Callable[[Mapping[bytes, bytes], bytes], Any]:
     """A function that checks content type and body and gives a `shape`. Raises BadRequest."""
     decode = msgspec.json.Decoder(shape, dec_hook=decode_secret).decode
 
-    def decode_body(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Any:
+    def decode_body(headers: Mapping[bytes, bytes], body: bytes) -> Any:
         require_json(headers)
         try:
             if not body.isascii():
@@ -46,11 +46,12 @@ def reason_of(error: msgspec.ValidationError) -> str:
     return text.replace("`", "").encode("ascii", "replace").decode()[:200]
 
 
-def require_json(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    for name, value in headers:
-        if name == b"content-type":
-            media_type = value.split(b";", 1)[0].strip().lower()
-            if media_type == b"application/json" or media_type.endswith(b"+json"):
-                return
-            raise BadRequest("the content type is not JSON")
-    raise BadRequest("the content type is missing")
+def require_json(headers: Mapping[bytes, bytes]) -> None:
+    given = headers.get(b"content-type")
+    if given == b"application/json":
+        return
+    if given is None:
+        raise BadRequest("the content type is missing")
+    media_type = given.split(b";", 1)[0].strip().lower()
+    if media_type != b"application/json" and not media_type.endswith(b"+json"):
+        raise BadRequest("the content type is not JSON")

@@ -34,7 +34,7 @@ class Call(NamedTuple):
     """What an operation is told of its request."""
 
     argument: str  # the identifier in the path, still percent-encoded
-    headers: Headers
+    headers: dict[bytes, bytes]
     body: bytes
     query: bytes
     credential: Credential | None  # None where none was asked for
@@ -104,11 +104,10 @@ class Front:
     # The way of every request: in line where a call would cost as much as what it does.
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         started = self._nanoseconds()
-        headers: Headers = scope["headers"]
-        named = dict(headers)
-        if len(named) != len(headers):
-            headers, named = _merged(headers)
-        given = named.get
+        headers = dict(scope["headers"])
+        if len(headers) != len(scope["headers"]):
+            headers = _merged(scope["headers"])
+        given = headers.get
         request_id = self._request_id(given(b"x-request-id"))
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread, credential = UNMATCHED, _NOBODY, "", True, None
@@ -116,8 +115,8 @@ class Front:
             methods = self._exact_routes.get(scope["raw_path"])
             found = methods.get(scope["method"]) if methods else None
             route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
-            if b"transfer-encoding" in named:
-                _require_plain_chunks(named)
+            if b"transfer-encoding" in headers:
+                _require_plain_chunks(headers)
             if route.kinds is not None:
                 self._catch_up()
                 credential = self._tokens.find(given(b"authorization"), self._now())
@@ -174,17 +173,17 @@ class Front:
         return Reply(500, self._encode_failure(ServerFailure.message))
 
 
-def _merged(headers: Headers) -> tuple[Headers, dict[bytes, bytes]]:
+def _merged(headers: Headers) -> dict[bytes, bytes]:
     """Repeated headers as one, as RFC 9110 reads them. So two credentials are none, two content types no JSON."""
-    named: dict[bytes, bytes] = {}
+    merged: dict[bytes, bytes] = {}
     for name, value in headers:
-        named[name] = named[name] + b", " + value if name in named else value
-    return list(named.items()), named
+        merged[name] = merged[name] + b", " + value if name in merged else value
+    return merged
 
 
-def _require_plain_chunks(named: dict[bytes, bytes]) -> None:
+def _require_plain_chunks(headers: dict[bytes, bytes]) -> None:
     """What a proxy and we might read differently is refused: it could smuggle a request past either."""
-    if named[b"transfer-encoding"].lower() != b"chunked" or b"content-length" in named:
+    if headers[b"transfer-encoding"].lower() != b"chunked" or b"content-length" in headers:
         raise BadRequest("the body is framed in a way that could be read in two")
 
 

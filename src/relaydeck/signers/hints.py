@@ -10,7 +10,6 @@ from relaydeck.web_addresses import web_address_problem
 
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 _EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-_EMPTY = ("", Secret(""))
 _CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 
 
@@ -37,4 +36,4 @@ def hints(config: Config) -> list[str]:
 
 
 def _is_empty(value: str | Secret | msgspec.Raw | msgspec.UnsetType) -> bool:
-    return value in _EMPTY
+    return value == "" or (isinstance(value, Secret) and not value.reveal())
