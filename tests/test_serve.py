@@ -363,7 +363,16 @@ def test_the_operations_port_cannot_be_the_services_own(home: Path) -> None:
 def test_a_closed_terminal_ends_the_service(home: Path) -> None:
     running = Running(home, token=issue(home))
     running.process.send_signal(signal.SIGHUP)
-    assert running.stop() == 0
+    assert running.process.wait(20) == 0
+    running.stop()
+
+
+def test_signals_that_come_together_end_it_like_one(home: Path) -> None:
+    for _ in range(5):
+        running = Running(home, token="")
+        for ending in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+            running.process.send_signal(ending)
+        assert running.stop() == 0
 
 
 def test_a_certificate_that_is_none_is_told_in_a_sentence(home: Path) -> None:

@@ -112,8 +112,20 @@ def _run(server: AbstractServer[Any], load: Callable[[], Application]) -> None:
     os.register_at_fork(after_in_child=partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGTERM}))
     # A terminal that is closed ends the service like Ctrl-C does; its workers are told by it, not by the terminal.
     os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGHUP, signal.SIG_IGN))
-    server.on_startup(lambda: signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM)))
+    # Once: the server sets a lock in its handler, and a second signal inside the first would wait for it forever.
+    stop = _once(server.signal_handler_interrupt)
+    server.signal_handler_interrupt = server.signal_handler_reload = stop  # type: ignore[method-assign]
     server.serve(target_loader=load, wrap_loader=False)
+
+
+def _once(handler: Callable[..., None]) -> Callable[..., None]:
+    left = [handler]
+
+    def handle(*arguments: Any) -> None:
+        if left:
+            left.pop()(*arguments)
+
+    return handle
 
 
 def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) -> AbstractServer[Any]:
