@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from relaydeck.secret import Secret
 from relaydeck.settings import Settings, read_settings, unknown_names
 from relaydeck.store.home import Store, open_home
 
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _OWN_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,256}")
 
 
@@ -108,24 +110,20 @@ def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
 
 
 def _run(server: AbstractServer[Any], load: Callable[[], Application]) -> None:
-    # A worker that is told to stop while it starts would not hear it: held back until `Application` lets it in.
-    os.register_at_fork(after_in_child=partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGTERM}))
-    # A terminal that is closed ends the service like Ctrl-C does; its workers are told by it, not by the terminal.
-    os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGHUP, signal.SIG_IGN))
-    # Once: the server sets a lock in its handler, and a second signal inside the first would wait for it forever.
-    stop = _once(server.signal_handler_interrupt)
-    server.signal_handler_interrupt = server.signal_handler_reload = stop  # type: ignore[method-assign]
+    """Serve until SIGTERM, Ctrl-C or the end of the terminal.
+
+    A thread waits for the signal, and the server is told once: its own handler sets a lock that a second signal
+    inside the first would wait for, and a signal that another thread receives does not wake the main one.
+    Workers inherit the mask, so that one that is told to stop while it starts hears it when it has started.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
+    threading.Thread(target=_tell_when_to_stop, args=(server,), daemon=True).start()
     server.serve(target_loader=load, wrap_loader=False)
 
 
-def _once(handler: Callable[..., None]) -> Callable[..., None]:
-    left = [handler]
-
-    def handle(*arguments: Any) -> None:
-        if left:
-            left.pop()(*arguments)
-
-    return handle
+def _tell_when_to_stop(server: AbstractServer[Any]) -> None:
+    signal.sigwait(_ENDINGS)
+    server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
 
 
 def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) -> AbstractServer[Any]:
