@@ -345,3 +345,17 @@ async def test_flapping_nodes_in_every_mix(seed: int) -> None:
                 node.mood = dice.choice(["healthy", *MOODS])
             answers = await asyncio.gather(*(pool.ask(GAS) for _ in range(20)))
             assert {answer.value for answer in answers} == {21000}
+
+
+@pytest.mark.parametrize("mood", ["healthy", "no_batch"])
+async def test_an_error_inside_a_batch_quotes_no_secret_part_of_the_url_either(mood: str) -> None:
+    async with fault_nodes(mood) as nodes, pool_over(nodes) as pool:
+        nodes[0].answers["eth_gasPrice"] = {
+            "code": -32000,
+            "message": f"secret-key bad, see {nodes[0].url}",
+        }
+        answer = await pool.ask_all([GAS, Question("eth_gasPrice", (), quantity.gas)])
+    gas, refusal = answer.value
+    assert gas == 21000
+    assert isinstance(refusal, NodeError)
+    assert "secret" not in refusal.message
