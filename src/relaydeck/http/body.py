@@ -27,7 +27,7 @@ class BodyReader:
             if b"expect" not in headers:  # else the client waits for our word before it sends
                 await discard(receive)
             raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
-        # asyncio.timeout does the same, for four times the cost on each request with a body.
+        # asyncio.timeout does the same at more than twice the cost (5.5 against 2.2 µs), on each request with a body.
         reading, late = asyncio.current_task(), False
         assert reading is not None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from relaydeck.shared_memory import map_cells
 
 # Called without releasing the interpreter lock: the file's lock is held for a microsecond, while handing the
-# interpreter to another thread and waiting to get it back costs five times as much.
+# interpreter to another thread and waiting to get it back takes longer than that.
 _flock = ctypes.PyDLL(None).flock
 _EXCLUSIVE, _UNLOCK = fcntl.LOCK_EX, fcntl.LOCK_UN
 

@@ -5,7 +5,7 @@ step; that serialises writers, so rows appear to every reader in the order of th
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -126,10 +126,6 @@ class Database:
                 connection.execute("ROLLBACK")
             raise
         self.bell.ring()
-
-    def write(self, work: Callable[[Transaction], Any]) -> Any:
-        with self.transaction() as transaction:
-            return work(transaction)
 
     def close(self) -> None:
         for connection in (self._reader, self._writer):
