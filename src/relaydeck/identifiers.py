@@ -4,6 +4,7 @@ import random
 import time
 
 MAX_LENGTH = 255
+_LOW_62 = (1 << 62) - 1
 
 
 def identifier_problem(value: str) -> str:
@@ -27,6 +28,7 @@ def new_identifier() -> str:
 
     Unique, not secret; so from a generator that needs no system call, which would hand over the interpreter.
     """
-    moment, chance = f"{time.time_ns() // 1_000_000:012x}", f"{random.getrandbits(76):019x}"
-    variant = "89ab"[int(chance[0], 16) & 0b11]
-    return f"{moment[:8]}-{moment[8:]}-7{chance[1:4]}-{variant}{chance[4:7]}-{chance[7:]}"
+    chance = random.getrandbits(74)
+    number = time.time_ns() // 1_000_000 << 80 | 7 << 76 | chance >> 62 << 64 | 0b10 << 62 | chance & _LOW_62
+    text = f"{number:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

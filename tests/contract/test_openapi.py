@@ -61,7 +61,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         with sqlite3.connect(home / "relaydeck.db") as database:
             database.execute("ALTER TABLE clock RENAME TO stopped_clock")
         database.close()
-        Bell(home / "run" / "bell").ring()
+        Bell(home / "run" / "bell").ring(of_tokens=True)
         yield running
 
 

@@ -119,11 +119,11 @@ def store_that_cannot_be_read(home: Path) -> Iterator[None]:
     bell = Bell(home / "run" / "bell")
     try:
         connection.execute("ALTER TABLE clock RENAME TO taken_away")
-        bell.ring()
+        bell.ring(of_tokens=True)
         yield
     finally:
         connection.execute("ALTER TABLE taken_away RENAME TO clock")
-        bell.ring()
+        bell.ring(of_tokens=True)
         connection.close()
 
 

@@ -141,6 +141,7 @@ def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: S
     kept = head(store.database.read)
     with undone(store) as transaction:
         transaction.execute("DELETE FROM audit")
+        transaction.chain_end = EMPTY
         for number in range(ROWS + 2):
             append(AuditLog(store.vault), transaction, number + 100)
         assert isinstance(verify(transaction.execute, store.vault), Head)

@@ -48,6 +48,8 @@ _decode_rpc = body_decoder(RpcRequest)
 # Rendered pages kept until the next write: enough for every client that polls, bounded in memory.
 _MOST_RENDERED = 256
 _LARGEST_RENDERED = 65_536
+_NO_NOTES = Metadata()
+_encode = msgspec.json.Encoder().encode
 
 
 class Pages:
@@ -119,7 +121,8 @@ class Operations:
         if problem := nested_object_problem(request.config):
             raise BadRequest(problem)
         new = NewSigner(_signer_id(request.id), request.__struct_config__.tag, request.config)
-        prepared = signer_changes.prepare(self._audit.vault, actor_of(call), new)
+        named = request.id is not UNSET
+        prepared = signer_changes.prepare(self._audit.vault, actor_of(call), new, named=named)
         shown = await self._writer.write_jointly(self._store_signers, prepared)
         view = signer_view(new.id, new.type, shown, widened=self._widened)
         return Reply(201, _success(view, hints(new.config)))
@@ -169,5 +172,5 @@ def _notification_change(update: NotificationUpdate) -> NotificationChange:
 
 
 def _success(view: msgspec.Struct, notes: list[str]) -> bytes:
-    logs = [LogEntry(message=note) for note in notes]
-    return msgspec.json.encode(Success(data=msgspec.Raw(msgspec.json.encode(view)), metadata=Metadata(logs=logs)))
+    metadata = Metadata(logs=[LogEntry(message=note) for note in notes]) if notes else _NO_NOTES
+    return _encode(Success(data=view, metadata=metadata))

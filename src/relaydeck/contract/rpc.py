@@ -19,14 +19,20 @@ METHOD_NOT_FOUND = RpcErrorView(-32601, "Method not found", "feeEstimate is the 
 
 class RelayerRpc:
     def __init__(
-        self, directory: RelayerDirectory, estimator: Estimator, report: Callable[[BaseException], None]
+        self,
+        directory: RelayerDirectory,
+        catch_up: Callable[[], None],
+        estimator: Estimator,
+        report: Callable[[BaseException], None],
     ) -> None:
         """`report` is told the cause of a failure nobody foresaw; the caller is told only that there was one."""
         self._directory = directory
+        self._catch_up = catch_up
         self._estimator = estimator
         self._report = report
 
     async def __call__(self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None) -> RpcResponse:
+        self._catch_up()
         try:
             relayer, network = self._directory.find(relayer_id)
         except Damaged as damage:

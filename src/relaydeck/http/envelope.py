@@ -23,9 +23,9 @@ class Pagination(msgspec.Struct, frozen=True):
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """The envelope of every success; `data` arrives already encoded."""
+    """The envelope of every success; `data` is a typed object, or arrives already encoded."""
 
-    data: msgspec.Raw
+    data: msgspec.Struct | msgspec.Raw
     error: str = ""
     metadata: Metadata = Metadata()
     pagination: Pagination | UnsetType = UNSET

@@ -30,7 +30,7 @@ _NOBODY = '"-"'
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
-class Call(NamedTuple):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """What an operation is told of its request."""
 
     argument: str  # the identifier in the path, still percent-encoded
@@ -40,7 +40,7 @@ class Call(NamedTuple):
     credential: Credential | None  # None where none was asked for
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     status: int
     body: bytes
     content_type: tuple[bytes, bytes] = JSON
@@ -53,7 +53,7 @@ class Route(NamedTuple):
     name: str
     kinds: frozenset[str] | None  # credentials it takes; None: it asks for none
     limited: bool = False
-    page: Callable[[bytes], bytes] | None = None  # query -> body, from memory
+    page: Callable[[bytes], bytes] | None = None  # query -> body, from memory, which is caught up first
     answer: Callable[[Call], Awaitable[Reply]] | None = None
     wrong_kind: type[RequestError] = Unauthorized  # what a credential of another kind is told
 
@@ -65,7 +65,7 @@ UNMATCHED = Route("unmatched", None)
 def actor_of(call: Call) -> str:
     """How the audit log names who asked."""
     assert call.credential is not None
-    return f"token:{call.credential.name}"
+    return call.credential.actor
 
 
 class Front:
@@ -75,6 +75,7 @@ class Front:
         exact_routes: dict[bytes, dict[str, tuple[Route, str]]],
         find_route: Find,
         catch_up: Callable[[], None],
+        catch_up_with_tokens: Callable[[], None],
         tokens: TokenBook,
         limiter: RateLimiter | None,
         limit_policy: tuple[bytes, bytes],
@@ -88,6 +89,7 @@ class Front:
         self._exact_routes = exact_routes
         self._find_route = find_route
         self._catch_up = catch_up
+        self._catch_up_with_tokens = catch_up_with_tokens
         self._tokens = tokens
         self._limiter = limiter
         self._limit_policy = limit_policy
@@ -118,7 +120,10 @@ class Front:
             if b"transfer-encoding" in headers:
                 _require_plain_chunks(headers)
             if route.kinds is not None:
-                self._catch_up()
+                if route.page is None:
+                    self._catch_up_with_tokens()
+                else:
+                    self._catch_up()
                 credential = self._tokens.find(given(b"authorization"), self._now())
                 token = credential.logged_name
                 if credential.kind not in route.kinds:
@@ -136,13 +141,14 @@ class Front:
                 content = await self._bodies.read(headers, receive)
                 assert route.answer is not None
                 call = Call(argument, headers, content, scope["query_string"], credential)
-                status, body, content_type, more = await route.answer(call)
-                extra += more
+                reply = await route.answer(call)
+                status, body, content_type = reply.status, reply.body, reply.content_type
+                extra += reply.headers
         except RequestError as error:
-            status, body, content_type, _ = self._refuse(error, request_id, extra)
+            status, body, content_type = error.status, self._refuse(error, request_id, extra), JSON
             reason = error.reason
         except Exception as error:
-            status, body, content_type, _ = self._fail(error, request_id)
+            status, body, content_type = 500, self._fail(error, request_id), JSON
             reason = "unexpected"
         if unread and (given(b"content-length", b"0") != b"0" or given(b"transfer-encoding")) and not given(b"expect"):
             await discard(receive)
@@ -157,20 +163,20 @@ class Front:
             return given
         return b"%b%x" % (self._id_prefix, next(self._id_numbers))
 
-    def _refuse(self, error: RequestError, request_id: bytes, extra: Headers) -> Reply:
+    def _refuse(self, error: RequestError, request_id: bytes, extra: Headers) -> bytes:
         extra += error.headers
         if error.status == 500:
             self._log.event("error", "request failed", request_id=request_id.decode(), reason=error.reason)
         elif error.reason:
             extra.append((b"relaydeck-reason", error.reason.encode("ascii", "replace")[:200].translate(_PRINTABLE)))
-        return Reply(error.status, self._encode_failure(error.message))
+        return self._encode_failure(error.message)
 
-    def _fail(self, error: Exception, request_id: bytes) -> Reply:
+    def _fail(self, error: Exception, request_id: bytes) -> bytes:
         """An error nobody foresaw. The log tells where it was, never its text, which might quote the caller."""
         self._records.count_unexpected()
         place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}
         self._log.event("error", "unexpected failure", **place)
-        return Reply(500, self._encode_failure(ServerFailure.message))
+        return self._encode_failure(ServerFailure.message)
 
 
 def _merged(headers: Headers) -> dict[bytes, bytes]:

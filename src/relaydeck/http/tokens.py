@@ -65,6 +65,7 @@ class Token(NamedTuple):
 def add(
     transaction: Transaction, name: str, kind: Kind, token: Secret, *, now: int, expires_at: int | None = None
 ) -> None:
+    transaction.changes_tokens = True
     try:
         transaction.execute(
             "INSERT INTO tokens (name, kind, digest, created_at, expires_at, revision)"
@@ -86,6 +87,7 @@ def add(
 
 def revoke(transaction: Transaction, name: str, *, now: int) -> bool:
     """Whether there was a live token of that name."""
+    transaction.changes_tokens = True
     revoked = transaction.one(
         "UPDATE tokens SET revoked_at = :now, revision = :revision"
         " WHERE name = :name AND revoked_at IS NULL RETURNING seq",
@@ -106,7 +108,7 @@ def all_tokens(database: Database) -> list[Token]:
 class Credential:
     """Who a request comes from. `allows` and `expires_at` are looked at on each one."""
 
-    __slots__ = ("expires_at", "kind", "logged_name", "name", "seq")
+    __slots__ = ("actor", "expires_at", "kind", "logged_name", "name", "seq")
 
     def __init__(self, token: Token) -> None:
         self.seq = token.seq
@@ -114,6 +116,7 @@ class Credential:
         self.kind = token.kind
         self.expires_at = float("inf") if token.expires_at is None else token.expires_at
         self.logged_name = json.dumps(token.name)
+        self.actor = f"token:{token.name}"  # how the audit log names who asked
 
 
 class TokenBook:

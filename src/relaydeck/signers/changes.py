@@ -1,7 +1,7 @@
 """Changes of signers, each with its row in the audit log. A key is never changed in place."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import cache
 
 import msgspec
 
@@ -17,7 +17,7 @@ from relaydeck.store.references import refuse_while_used
 from relaydeck.store.vault import Vault
 
 
-class AskedSigner(NamedTuple):
+class AskedSigner(msgspec.Struct, frozen=True, gc=False):
     """A signer ready to be stored, what the audit log will say of it, and who asks for it."""
 
     signer: PreparedSigner
@@ -25,10 +25,16 @@ class AskedSigner(NamedTuple):
     actor: str
 
 
-def prepare(vault: Vault, actor: str, new: NewSigner) -> AskedSigner:
-    """Do ahead of the transaction what needs none."""
-    prepared = records.prepare(vault, new)
-    return AskedSigner(prepared, told(_facts(new.type, prepared.shown)), actor)
+def prepare(vault: Vault, actor: str, new: NewSigner, *, named: bool = True) -> AskedSigner:
+    """Do ahead of the transaction what needs none. `named`: the caller gave the id, so that it may be taken."""
+    prepared = records.prepare(vault, new, named=named)
+    facts = told(_facts(new.type, prepared.shown)) if prepared.shown else _told_of_nothing_shown(new.type)
+    return AskedSigner(prepared, facts, actor)
+
+
+@cache
+def _told_of_nothing_shown(signer_type: str) -> str:
+    return told(_facts(signer_type, {}))
 
 
 def create(acting: Acting, new: NewSigner) -> dict[str, str]:
@@ -49,7 +55,7 @@ def create_all(
     stored = [asked for asked, outcome in zip(many, outcomes, strict=True) if not isinstance(outcome, SignerExists)]
     audit.append(
         transaction,
-        [Deed(now, actor, "signer.created", signer.new.id, None, facts) for signer, facts, actor in stored],
+        [Deed(now, each.actor, "signer.created", each.signer.new.id, None, each.facts) for each in stored],
     )
     return outcomes
 

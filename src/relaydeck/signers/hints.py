@@ -23,9 +23,11 @@ def is_evm_address(text: str) -> bool:
 
 
 def hints(config: Config) -> list[str]:
+    if isinstance(config, LocalConfig) and is_private_key(config.key.reveal()):
+        return []  # the most common by far
     found = [f"config.{name} is empty" for name in config.__struct_fields__ if _is_empty(getattr(config, name))]
     match config:
-        case LocalConfig(key=key) if key.reveal() and not is_private_key(key.reveal()):
+        case LocalConfig(key=key) if key.reveal():
             found.append("config.key is not a 32-byte hexadecimal private key, so it cannot sign")
         case WalletServiceConfig(account_address=address) if address and not is_evm_address(address):
             found.append("config.account_address is not a 20-byte hexadecimal address")

@@ -21,9 +21,11 @@ class NewSigner(NamedTuple):
     config: Config
 
 
-class PreparedSigner(NamedTuple):
+class PreparedSigner(msgspec.Struct, frozen=True, gc=False):
     new: NewSigner
+    named: bool  # whether its id was given by the caller, so that it may be taken
     shown: dict[str, str]
+    open_config: str
     sealed: bytes
 
 
@@ -31,10 +33,11 @@ def place(signer_id: str) -> Place:
     return Place("signers", signer_id, "config")
 
 
-def prepare(vault: Vault, new: NewSigner) -> PreparedSigner:
+def prepare(vault: Vault, new: NewSigner, *, named: bool = True) -> PreparedSigner:
     """Do ahead of the transaction what needs none: while it lasts, every other write waits."""
     shown, secret = split(new.config)
-    return PreparedSigner(new, shown, vault.seal_early(secret, place(new.id)))
+    open_config = msgspec.json.encode(shown).decode() if shown else "{}"
+    return PreparedSigner(new, named, shown, open_config, vault.seal_early(secret, place(new.id)))
 
 
 def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: str, now: int) -> dict[str, str]:
@@ -52,22 +55,27 @@ def create_all(
     taken = _taken(transaction, many)
     rows: list[tuple[object, ...]] = []
     outcomes: list[dict[str, str] | SignerExists] = []
-    for new, shown, sealed in many:
+    for each in many:
+        new, sealed = each.new, each.sealed
         if new.id in taken:
             outcomes.append(SignerExists("the given id is taken"))
             continue
-        taken.add(new.id)
+        if each.named:
+            taken.add(new.id)
         if not vault.holds(sealed, transaction):
             sealed = vault.seal(split(new.config)[1], place(new.id), transaction)
-        rows.append((new.id, new.type, msgspec.json.encode(shown).decode(), sealed, origin, now, transaction.revision))
-        outcomes.append(shown)
+        rows.append((new.id, new.type, each.open_config, sealed, origin, now, transaction.revision))
+        outcomes.append(each.shown)
     transaction.insert("signers", _COLUMNS, rows)
     return outcomes
 
 
 def _taken(transaction: Transaction, many: Sequence[PreparedSigner]) -> set[str]:
-    """Which of the ids are in use. Nobody else can write until the transaction ends."""
-    ids = msgspec.json.encode([new.id for new, _, _ in many]).decode()
+    """Which of the given ids are in use. Nobody else can write until the transaction ends."""
+    given = [each.new.id for each in many if each.named]
+    if not given:
+        return set()  # an id of our own making is new
+    ids = msgspec.json.encode(given).decode()
     rows = transaction.all("SELECT id FROM signers WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": ids})
     return {row[0] for row in rows}
 

@@ -28,15 +28,28 @@ _PRAGMAS = (
 )
 
 
+# The next revision, and with it what almost every write asks next: each statement hands the interpreter to
+# another thread and back, which costs more than the answer.
+_BEGINNING = (
+    "UPDATE clock SET revision = revision + 1 WHERE only_row = 1 RETURNING revision,"
+    " (SELECT max(id) FROM data_keys),"
+    " (SELECT max(seq) FROM audit), (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1)"
+)
+_ROWS_AT_ONCE = 64
+_STATEMENTS_KEPT = 512  # compiled once each: an insertion has one for every number of rows up to that
+CHAIN_BEGINNING = (0, bytes(32))  # what stands for the row before the first
+
+
 class Transaction:
     """One write transaction. Whatever happens in it happens whole, or not at all."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
         self.execute = connection.execute
-        self.revision: int = self.execute(
-            "UPDATE clock SET revision = revision + 1 WHERE only_row = 1 RETURNING revision"
-        ).fetchone()[0]
+        self.changes_tokens = False  # set by who changes one, so that every process hears of it at once
+        self.revision: int
+        self.revision, newest_key, last, link = self.execute(_BEGINNING).fetchone()
+        self.newest_key: int = newest_key or 0  # the data key that seals
+        self.chain_end: tuple[int, bytes] = CHAIN_BEGINNING if last is None else (last, link)  # of the audit log
 
     def one(self, sql: str, values: dict[str, Any] | None = None) -> Row | None:
         row: Row | None = self.execute(sql, values or {}).fetchone()
@@ -46,24 +59,23 @@ class Transaction:
         return self.execute(sql, values or {}).fetchall()
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Insert many rows with few statements: each call hands the interpreter to another thread and back."""
-        done = 0
-        while done < len(rows):
-            # Powers of two: nine statements, compiled once each, serve a group of any size.
-            count = 1 << min((len(rows) - done).bit_length() - 1, 8)
-            values = [value for row in rows[done : done + count] for value in row]
-            self.execute(_insertion(table, tuple(columns), count), values)
-            done += count
+        """Insert many rows with few statements."""
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[start : start + _ROWS_AT_ONCE]
+            values = [value for row in some for value in row]
+            self.execute(_insertion(table, tuple(columns), len(some)), values)
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """A part that is undone alone when it fails, so that grouped writers do not share their failures."""
+        chain_end, newest_key = self.chain_end, self.newest_key
         self.execute("SAVEPOINT step")
         try:
             yield
         except BaseException:
             self.execute("ROLLBACK TO step")
             self.execute("RELEASE step")
+            self.chain_end, self.newest_key = chain_end, newest_key
             raise
         self.execute("RELEASE step")
 
@@ -85,7 +97,9 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         try:
-            connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                self._path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
+            )
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
         except sqlite3.Error as error:
@@ -118,14 +132,15 @@ class Database:
         connection = self.writer
         connection.execute("BEGIN IMMEDIATE")
         try:
-            yield Transaction(connection)
+            transaction = Transaction(connection)
+            yield transaction
             connection.execute("COMMIT")
         except BaseException:
             # A failed COMMIT (disk full, say) may have rolled back by itself already.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        self.bell.ring()
+        self.bell.ring(of_tokens=transaction.changes_tokens)
 
     def close(self) -> None:
         for connection in (self._reader, self._writer):

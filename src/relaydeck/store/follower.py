@@ -19,20 +19,25 @@ class Follows(Protocol):
 
 
 class Follower:
-    """`catch_up()` before each answer costs eight bytes' reading while nobody wrote."""
+    """`catch_up()` before an answer costs eight bytes' reading while nobody wrote.
+
+    `catch_up_with_tokens()` is enough for what shows no record: it looks only when a token was changed.
+    """
 
     def __init__(self, database: Database, followers: list[Follows], changed: Callable[[], None]) -> None:
         self._database = database
         self._followers = followers
         self._changed = changed
         self._bell = database.bell.heard
+        self._token_bell = database.bell.heard_of_tokens
         self._heard = -1
+        self._heard_of_tokens = -1
         self.revision = -1
         newest = (f"(SELECT max(revision) FROM {table})" for table in ("removals", *(f.table for f in followers)))
         self._newest_of_each = f"SELECT revision, {', '.join(newest)} FROM clock"
 
     def load(self) -> None:
-        self._heard = self._bell()
+        self._heard, self._heard_of_tokens = self._bell(), self._token_bell()
         self.revision = self._newest()[0]
         for follower in self._followers:
             follower.load()
@@ -43,6 +48,12 @@ class Follower:
             self.look()
             # Remembered from before the look: a write that came during it is heard again.
             self._heard = heard
+
+    def catch_up_with_tokens(self) -> None:
+        heard = self._token_bell()
+        if heard != self._heard_of_tokens:
+            self.look()
+            self._heard_of_tokens = heard
 
     def look(self) -> None:
         """Ask the database itself. Also done at an interval, for a writer killed before it rang.

@@ -9,7 +9,6 @@ class Vault:
         self._database = database
         self._master = master
         self._keyring = Keyring({})
-        self._checked_in: Transaction | None = None
         self._load()
 
     def _load(self) -> None:
@@ -35,19 +34,17 @@ class Vault:
         return sealing_key_of(sealed) == self.caught_up(transaction)._keyring.active
 
     def caught_up(self, transaction: Transaction) -> "Vault":
-        """This vault, knowing every key that the transaction can meet. Looks once in each transaction."""
-        if self._checked_in is not transaction:
-            newest = transaction.one("SELECT max(id) FROM data_keys")
-            if newest and newest[0] != self._keyring.active:
-                rows = transaction.all("SELECT id, wrapped FROM data_keys ORDER BY id")
-                self._keyring = open_keyring(self._master, [(row[0], row[1]) for row in rows])
-            self._checked_in = transaction
+        """This vault, knowing every key that the transaction can meet."""
+        if transaction.newest_key != self._keyring.active:
+            rows = transaction.all("SELECT id, wrapped FROM data_keys ORDER BY id")
+            self._keyring = open_keyring(self._master, [(row[0], row[1]) for row in rows])
         return self
 
     def add_data_key(self, transaction: Transaction, now: int) -> None:
         """A new data key; from the next seal on it is the one that seals."""
-        transaction.execute(
-            "INSERT INTO data_keys (wrapped, created_at) VALUES (:wrapped, :now)",
+        added = transaction.one(
+            "INSERT INTO data_keys (wrapped, created_at) VALUES (:wrapped, :now) RETURNING id",
             {"wrapped": new_data_key(self._master), "now": now},
         )
-        self._checked_in = None
+        assert added is not None
+        transaction.newest_key = added[0]

@@ -14,7 +14,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from relaydeck.errors import ServerFailure
 from relaydeck.store.database import Database, Transaction
@@ -25,7 +27,7 @@ Result = TypeVar("Result")
 JointWork = Callable[[Transaction, Sequence[Item]], Sequence[Result | Exception]]
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     work: JointWork[Any, Any]
     item: Any
     answer: "asyncio.Future[Any]"
@@ -48,14 +50,14 @@ class Writer:
 
         return await self.write_jointly(alone, None)
 
-    async def write_jointly(self, work: JointWork[Item, Result], item: Item) -> Result:
+    def write_jointly(self, work: JointWork[Item, Result], item: Item) -> "asyncio.Future[Result]":
         """Like `write`, for an item that may be written in one go with others that wait for the same work."""
         answer: asyncio.Future[Result] = self._loop.create_future()
         if not self._gathered:
             # Handed over when this turn of the loop ends: waking the thread for each write would cost more than it.
             self._loop.call_soon(self._hand_over)
         self._gathered.append(_Waiting(work, item, answer))
-        return await answer
+        return answer
 
     def _hand_over(self) -> None:
         gathered, self._gathered = self._gathered, []
@@ -89,12 +91,42 @@ class Writer:
 
     def _commit(self, group: list[_Waiting]) -> list[Any]:
         try:
+            if all(each.work == group[0].work for each in group):
+                return self._commit_alike(group)
             with self._database.transaction() as transaction:
                 return _outcomes(group, transaction)
         except Exception as error:
             # Whatever it was, nothing of this group was committed, and the next group gets its own try.
             failure = ServerFailure(f"the store did not take the write: {type(error).__name__}: {error}")
             return [failure] * len(group)
+
+    def _commit_alike(self, group: list[_Waiting]) -> list[Any]:
+        """Writes of one work need no step of their own, until one of them is at fault."""
+        work, items = group[0].work, [each.item for each in group]
+        try:
+            with self._database.transaction() as transaction:
+                return _all_or_fault(items, work, transaction)
+        except _Fault as fault:
+            if len(items) == 1:
+                return [fault.error]
+        with self._database.transaction() as transaction:
+            return _one_by_one(items, work, transaction)
+
+
+class _Fault(Exception):
+    """What a work raised: a transaction that it leaves is rolled back."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _all_or_fault(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
+    try:
+        return list(work(transaction, items))
+    except sqlite3.OperationalError:
+        raise  # the disk, not the work: the whole group fails
+    except Exception as error:
+        raise _Fault(error) from None
 
 
 def _outcomes(group: list[_Waiting], transaction: Transaction) -> list[Any]:
@@ -113,8 +145,12 @@ def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction
     except Exception as error:
         if len(items) == 1:
             return [error]
-        # One of them is at fault: the others do not share its failure.
-        return [outcome for item in items for outcome in _joint([item], work, transaction)]
+        return _one_by_one(items, work, transaction)
+
+
+def _one_by_one(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
+    """One of them is at fault: the others do not share its failure."""
+    return [outcome for item in items for outcome in _joint([item], work, transaction)]
 
 
 def _settle(group: list[_Waiting], outcomes: list[Any]) -> None:
