@@ -30,6 +30,8 @@ WRONG = {
     "rpc_try_timeout_seconds": ["-1"],
     "rpc_probe_seconds": ["x"],
     "rpc_connections": ["0"],
+    "rpc_guard": ["", "yes", "1"],
+    "rpc_allow": ["x", "10.0.0.1/8"],
     "priority_fee_percentile": ["-1", "101", "nan", "x"],
     "priority_fee_blocks": ["0"],
     "webhook_allow": ["x", "10.0.0.1/8"],

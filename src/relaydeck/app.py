@@ -308,6 +308,7 @@ def fee_options(settings: Settings) -> FeeOptions:
         try_timeout=settings.rpc_try_timeout_seconds,
         pause_max=settings.rpc_probe_seconds,
         connections_per_url=settings.rpc_connections,
+        allow=settings.rpc_allowed,
     )
 
 

@@ -50,7 +50,7 @@ class Engine:
         self._now = now
         self._monotonic = monotonic
         self._jitter = jitter
-        self._client = Client(options.max_response_bytes)
+        self._client = Client(options.max_response_bytes, options.allow)
         self._desks: dict[tuple[tuple[RpcUrl, ...], int], Desk] = {}
         self._closing: set[asyncio.Task[None]] = set()
 

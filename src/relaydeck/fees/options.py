@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from relaydeck.networks.evm.options import PoolOptions
+from relaydeck.settings import AddressRange
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class FeeOptions:
     connections_per_url: int = PoolOptions.connections_per_url
     max_response_bytes: int = PoolOptions.max_response_bytes
     max_batch: int = PoolOptions.max_batch
+    allow: tuple[AddressRange, ...] | None = None  # nodes that may be asked beside public ones; None: any at all
 
     def pool(self) -> PoolOptions:
         return PoolOptions(

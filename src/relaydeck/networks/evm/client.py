@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
+from relaydeck.address_guard import AddressGuard, AddressRefused, SystemResolver, guarded_connector
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.question import Question
+from relaydeck.settings import AddressRange
 
 T = TypeVar("T")
 
@@ -16,6 +18,8 @@ _OPTIONS: dict[str, Any] = {
     "headers": {"Content-Type": "application/json", "Accept-Encoding": "identity"},
     "allow_redirects": False,
 }
+_KEEP_ALIVE_SECONDS = 30
+_RESOLVERS = 16  # threads that a name server which hangs can hold
 
 
 class _Reply(msgspec.Struct):
@@ -31,19 +35,23 @@ class BatchRefused(Exception):
 class Client:
     """One per event loop. Keeps connections alive; the pool's slots bound how many are open."""
 
-    def __init__(self, max_response_bytes: int) -> None:
+    def __init__(self, max_response_bytes: int, allow: Sequence[AddressRange] | None = None) -> None:
+        """With `allow`, only public addresses and these are connected to; without, any."""
         self._limit = max_response_bytes
         self._single = msgspec.json.Decoder(_Reply)
         self._any = msgspec.json.Decoder(_Reply | list[_Reply])
         self._number = 0
+        self._resolver = None if allow is None else SystemResolver(_RESOLVERS)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+            connector=_connector(allow or (), self._resolver),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
 
     async def close(self) -> None:
+        if self._resolver is not None:
+            self._resolver.close()
         await self._session.close()
 
     async def ask(self, url: str, question: Question[T]) -> T:
@@ -74,7 +82,7 @@ class Client:
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 # The node may have closed a kept connection as we wrote: a read is simply asked again, once.
                 return await self._once(url, body, batch)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (AddressRefused, aiohttp.ClientError, OSError, ValueError) as error:
             raise UrlFailed(_words(error)) from None
 
     async def _once(self, url: str, body: bytes, batch: bool) -> bytes:
@@ -90,6 +98,12 @@ class Client:
                     raise UrlFailed(f"answered more than {self._limit} bytes")
                 chunks.append(chunk)
         return b"".join(chunks)
+
+
+def _connector(allow: Sequence[AddressRange], resolver: SystemResolver | None) -> aiohttp.TCPConnector:
+    if resolver is None:
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS)
+    return guarded_connector(AddressGuard(allow), resolver, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
 
 
 def _is_refusal(replies: list[_Reply]) -> bool:
@@ -112,6 +126,8 @@ def _seconds(retry_after: str) -> float | None:
 
 def _words(error: Exception) -> str:
     """Our own words: an exception's text may hold the URL."""
+    if isinstance(error, AddressRefused):
+        return "leads to an address that RELAYDECK_RPC_GUARD refuses"
     if isinstance(error, aiohttp.ClientConnectorError):
         return "refused the connection"
     if isinstance(error, aiohttp.InvalidURL):
