@@ -30,6 +30,9 @@ WRONG = {
     "rpc_try_timeout_seconds": ["-1"],
     "rpc_probe_seconds": ["x"],
     "rpc_connections": ["0"],
+    "monitor_interval_seconds": ["-1", "", "x", "0.0", "86401"],
+    "monitor_rounds": ["0", "1.5"],
+    "lease_seconds": ["0", "x"],
     "rpc_guard": ["", "yes", "1"],
     "rpc_allow": ["x", "10.0.0.1/8"],
     "priority_fee_percentile": ["-1", "101", "nan", "x"],
@@ -50,6 +53,8 @@ RIGHT = {
     "max_per_page": ("007", 7),
     "body_timeout_seconds": ("0.5", 0.5),
     "signer_config": ("non_secret", "non_secret"),
+    "monitor_interval_seconds": ("0", 0.0),
+    "lease_seconds": ("0.25", 0.25),
     "operations_address": ("[::1]:9000", ("::1", 9000)),
     "log_format": ("text", "text"),
 }

@@ -31,6 +31,7 @@ from relaydeck.log import Log
 from relaydeck.notifications.post_office import PostOffice
 from relaydeck.relayers import records as relayer_records
 from relaydeck.relayers.directory import RelayerDirectory
+from relaydeck.relayers.watch import Watch
 from relaydeck.settings import Settings
 from relaydeck.signers import records as signer_records
 from relaydeck.store.audit import AuditLog
@@ -74,11 +75,12 @@ class Worker:
         tokens = TokenBook(database)
         self._directory = RelayerDirectory(database, vault)
         self._post_office = PostOffice(settings, self._store, self._writer, log)
-        followers: list[Follows] = [tokens, self._signers, self._relayers, self._post_office]
+        self._estimator = Estimator(fee_options(settings))
+        self._watch = Watch(settings, self._store, self._writer, self._audit, log, self._estimator.pool)
+        followers: list[Follows] = [tokens, self._signers, self._relayers, self._post_office, self._watch]
         self._follower = Follower(database, followers, self._forget)
         self._signer_pages = Pages(self._signers, self._follower, settings.max_per_page)
         self._relayer_pages = Pages(self._relayers, self._follower, settings.max_per_page)
-        self._estimator = Estimator(fee_options(settings))
         operations = Operations(
             signers=self._signer_pages,
             relayers=self._relayer_pages,
@@ -162,6 +164,7 @@ class Worker:
     async def stop(self) -> None:
         for task in self._background:
             task.cancel()
+        await self._watch.close()
         await self._estimator.close()
         await self._post_office.close()
         await self._writer.stop()

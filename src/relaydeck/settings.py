@@ -154,6 +154,19 @@ class Settings:
     )
     rpc_probe_seconds: float = _setting(_seconds, 30.0, "Longest pause before a node that failed is tried again.")
     rpc_connections: int = _setting(_count, 64, "Most connections to one node, kept alive between estimates.")
+    monitor_interval_seconds: float = _setting(
+        _seconds_or_zero,
+        60.0,
+        "How often each relayer's nonce and balance are read from its nodes. 0: never, and none is disabled.",
+    )
+    monitor_rounds: int = _setting(
+        _count, 3, "How many rounds in a row no node of a relayer may answer before the relayer is disabled."
+    )
+    lease_seconds: float = _setting(
+        _seconds,
+        30.0,
+        "How long work that one process does for all (delivering events, watching relayers) stays with one that died.",
+    )
     rpc_guard: str = _setting(
         _one_of("off", "on"),
         "off",

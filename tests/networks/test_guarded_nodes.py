@@ -21,7 +21,7 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 REFUSED = "leads to an address that RELAYDECK_RPC_GUARD refuses"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "[::ffff:127.0.0.1]"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
 async def test_a_refused_address_is_not_connected_to(host: str) -> None:
     listener = await CountingListener().start("127.0.0.1")
     client = Client(1 << 20, ())

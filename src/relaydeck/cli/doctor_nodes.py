@@ -26,16 +26,12 @@ class Node(NamedTuple):
         return shown_address(self.url)
 
 
-def examine_nodes(
-    nodes: list[Node], allow: tuple[AddressRange, ...] | None, timeout_seconds: float = 5.0
-) -> list[str]:
+def examine_nodes(nodes: list[Node], allow: tuple[AddressRange, ...] | None, timeout_seconds: float = 5.0) -> list[str]:
     """What is wrong with each node, in order; empty where nothing is. `allow` guards addresses, as in estimates."""
     return asyncio.run(_examine_all(nodes, allow, timeout_seconds)) if nodes else []
 
 
-async def _examine_all(
-    nodes: list[Node], allow: tuple[AddressRange, ...] | None, timeout_seconds: float
-) -> list[str]:
+async def _examine_all(nodes: list[Node], allow: tuple[AddressRange, ...] | None, timeout_seconds: float) -> list[str]:
     from aiohttp import ClientSession, ClientTimeout
 
     turn = asyncio.Semaphore(_AT_ONCE)

@@ -14,6 +14,7 @@ class FeeOptions:
     max_skew: float = 60.0  # how far a feed's clock may be ahead of ours
     max_transaction_bytes: int = 131_072  # what nodes relay at most
     max_idle: float = 600.0  # a pool nobody used for this long is dropped
+    most_pools: int = 1_000  # kept at a time, unless more are in use
     deadline: float = PoolOptions.deadline
     try_timeout: float = PoolOptions.try_timeout
     pause_base: float = PoolOptions.pause_base
