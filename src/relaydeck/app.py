@@ -114,7 +114,7 @@ class Worker:
         """Made when first asked for: the start does not wait for it."""
         if self._admin is None:
             desk: type[AdminDesk] = import_module(_ADMIN_DESK).AdminDesk
-            self._admin = desk(self._settings, self._writer, self._audit, admin_page)
+            self._admin = desk(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
         return self._admin.find(method, path, raw_path)
 
     def _forget(self) -> None:
