@@ -1,7 +1,9 @@
 """The pool against nodes that fail: real HTTP servers on loopback."""
 
 import asyncio
+import os
 import random
+import resource
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -408,3 +410,16 @@ async def test_what_was_seen_of_a_url(mood: str, answers: bool, problem: str) ->
         else:
             await failed(pool)
         assert pool.seen() == [(f"http://127.0.0.1:{nodes[0].port}", answers, problem)]
+
+
+async def test_a_node_is_not_blamed_when_we_have_no_socket_left() -> None:
+    async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.close(first_free := os.dup(2))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, limits[1]))
+        try:
+            await failed(pool)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        shown = f"http://127.0.0.1:{nodes[0].port}"
+        assert pool.seen() == [(shown, True, "was not asked: this machine has no socket left for it")]

@@ -1,5 +1,6 @@
 """JSON-RPC over HTTP to one URL: bounded in size, checked in shape. Timeouts are the pool's."""
 
+import errno
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ _OPTIONS: dict[str, Any] = {
 }
 _KEEP_ALIVE_SECONDS = 30
 _RESOLVERS = 16  # threads that a name server which hangs can hold
+_OUR_FAULT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class _Reply(msgspec.Struct):
@@ -83,7 +85,7 @@ class Client:
                 # The node may have closed a kept connection as we wrote: a read is simply asked again, once.
                 return await self._once(url, body, batch)
         except (AddressRefused, aiohttp.ClientError, OSError, ValueError) as error:
-            raise UrlFailed(_words(error)) from None
+            raise _failure(error) from None
 
     async def _once(self, url: str, body: bytes, batch: bool) -> bytes:
         async with self._session.post(url, data=body, **_OPTIONS) as response:
@@ -122,6 +124,13 @@ def _refusal(response: aiohttp.ClientResponse, batch: bool) -> Exception:
 
 def _seconds(retry_after: str) -> float | None:
     return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
+
+
+def _failure(error: Exception) -> UrlFailed:
+    if isinstance(error, OSError) and error.errno in _OUR_FAULT:
+        # Nothing was learnt of the node: it is left in peace for a moment, and not blamed.
+        return UrlFailed("was not asked: this machine has no socket left for it", busy=True)
+    return UrlFailed(_words(error))
 
 
 def _words(error: Exception) -> str:
