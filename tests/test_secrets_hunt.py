@@ -214,6 +214,10 @@ def drive_commands(scene: Scene, applied: str) -> None:
     scene.command("token", "list", "--json")
     scene.command("export")
     scene.command("doctor")
+    scene.command("relayer", "why", "hunted")
+    scene.command("relayer", "why", "hunted", "--json")
+    scene.command("event", "list", "--json")
+    scene.command("audit", "list", "--json")
     scene.command("apply", "-", "--plan", stdin=applied)
     other = toml(planted_anew(scene.planted))
     scene.command("apply", "-", "--plan", "--prune", stdin=other)
@@ -252,6 +256,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
             max_body_bytes="2000",
             bootstrap_token_file=str(bootstrap),
             rpc_deadline_seconds="1",
+            monitor_interval_seconds="0.2",  # with nodes that are not there: both relayers are disabled
+            monitor_rounds="1",
         )
         try:
             drive_signers(scene, running)
@@ -291,6 +297,10 @@ PLACES = [
     "relaydeck apply - --plan --prune",
     "relaydeck export",
     "relaydeck doctor",
+    "relaydeck relayer why hunted",
+    "relaydeck relayer why hunted --json",
+    "relaydeck event list --json",
+    "relaydeck audit list --json",
     "relaydeck token list",
     "relaydeck token list --json",
     "relaydeck token revoke second",
@@ -318,6 +328,9 @@ def test_the_hunt_had_something_to_hunt(scene: Scene) -> None:
     assert b"applied-provider_b_kms" in scene.out["files at rest"]
     assert b'"status":500' in scene.out["the json log"]
     assert b"127.0.0.1:9" in scene.out["relaydeck doctor"]
+    assert b"NonceSyncFailed" in scene.out["relaydeck relayer why hunted --json"]
+    assert b"relayer.disabled" in scene.out["relaydeck event list --json"]
+    assert b'"event": "relayer.disabled"' in scene.out["the json log"]
     assert len(scene.planted.by_place) > 50
 
 

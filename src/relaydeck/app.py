@@ -31,6 +31,7 @@ from relaydeck.log import Log
 from relaydeck.notifications.post_office import PostOffice
 from relaydeck.relayers import records as relayer_records
 from relaydeck.relayers.directory import RelayerDirectory
+from relaydeck.relayers.watch import Watch
 from relaydeck.settings import Settings
 from relaydeck.signers import records as signer_records
 from relaydeck.store.audit import AuditLog
@@ -74,11 +75,12 @@ class Worker:
         tokens = TokenBook(database)
         self._directory = RelayerDirectory(database, vault)
         self._post_office = PostOffice(settings, self._store, self._writer, log)
-        followers: list[Follows] = [tokens, self._signers, self._relayers, self._post_office]
+        self._estimator = Estimator(fee_options(settings))
+        self._watch = Watch(settings, self._store, self._writer, self._audit, log, self._estimator.pool)
+        followers: list[Follows] = [tokens, self._signers, self._relayers, self._post_office, self._watch]
         self._follower = Follower(database, followers, self._forget)
         self._signer_pages = Pages(self._signers, self._follower, settings.max_per_page)
         self._relayer_pages = Pages(self._relayers, self._follower, settings.max_per_page)
-        self._estimator = Estimator(fee_options(settings))
         operations = Operations(
             signers=self._signer_pages,
             relayers=self._relayer_pages,
@@ -113,7 +115,7 @@ class Worker:
         """Made when first asked for: the start does not wait for it."""
         if self._admin is None:
             desk: type[AdminDesk] = import_module(_ADMIN_DESK).AdminDesk
-            self._admin = desk(self._settings, self._writer, self._audit, admin_page)
+            self._admin = desk(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
         return self._admin.find(method, path, raw_path)
 
     def _forget(self) -> None:
@@ -163,6 +165,7 @@ class Worker:
     async def stop(self) -> None:
         for task in self._background:
             task.cancel()
+        await self._watch.close()
         await self._estimator.close()
         await self._post_office.close()
         await self._writer.stop()
@@ -310,6 +313,7 @@ def fee_options(settings: Settings) -> FeeOptions:
         try_timeout=settings.rpc_try_timeout_seconds,
         pause_max=settings.rpc_probe_seconds,
         connections_per_url=settings.rpc_connections,
+        allow=settings.rpc_allowed,
     )
 
 

@@ -42,6 +42,10 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _seconds_or_zero(text: str) -> float:
+    return 0.0 if text == "0" else _seconds(text)
+
+
 def _percentile(text: str) -> float:
     try:
         value = float(text)
@@ -150,6 +154,31 @@ class Settings:
     )
     rpc_probe_seconds: float = _setting(_seconds, 30.0, "Longest pause before a node that failed is tried again.")
     rpc_connections: int = _setting(_count, 64, "Most connections to one node, kept alive between estimates.")
+    monitor_interval_seconds: float = _setting(
+        _seconds_or_zero,
+        60.0,
+        "How often each relayer's nonce and balance are read from its nodes. 0: never, and none is disabled.",
+    )
+    monitor_rounds: int = _setting(
+        _count, 3, "How many rounds in a row no node of a relayer may answer before the relayer is disabled."
+    )
+    lease_seconds: float = _setting(
+        _seconds,
+        30.0,
+        "How long work that one process does for all (delivering events, watching relayers) stays with one that died.",
+    )
+    rpc_guard: str = _setting(
+        _one_of("off", "on"),
+        "off",
+        "`on`: nodes are asked only at public addresses and those of `RELAYDECK_RPC_ALLOW`. `off`: at any, since nodes "
+        "are often private.",
+    )
+    rpc_allow: tuple[AddressRange, ...] = _setting(
+        _address_ranges,
+        (),
+        "Addresses or CIDR ranges, comma-separated, that nodes may be asked at although they are not public.",
+        "none",
+    )
     priority_fee_percentile: float = _setting(
         _percentile,
         50.0,
@@ -201,6 +230,11 @@ class Settings:
     @property
     def master_key_path(self) -> Path:
         return self.master_key_file or self.home / "master.key"
+
+    @property
+    def rpc_allowed(self) -> tuple[AddressRange, ...] | None:
+        """Where nodes may be asked beside public addresses; None when anywhere."""
+        return self.rpc_allow if self.rpc_guard == "on" else None
 
     @property
     def run_folder(self) -> Path:

@@ -71,6 +71,8 @@ def test_the_examples_can_be_sent_and_answers_are_as_described(admin: Admin) -> 
         check(admin.ask("GET", plural), "get", plural)
         check(admin.ask("POST", plural, {}), "post", plural)
     check(admin.ask("POST", "relayers/holesky-1/pause"), "post", "relayers/{id}/pause")
+    check(admin.ask("GET", "relayers/sepolia-1/why"), "get", "relayers/{id}/why")
+    check(admin.ask("GET", "relayers/nobody/why"), "get", "relayers/{id}/why")
     check(admin.ask("POST", "relayers/holesky-1/resume"), "post", "relayers/{id}/resume")
     event = check(admin.ask("POST", "notifications/chat/test"), "post", "notifications/{id}/test")
     check(admin.ask("POST", "tokens", EXAMPLES["TokenRequest"]), "post", "tokens")

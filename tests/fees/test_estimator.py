@@ -335,3 +335,21 @@ def test_importing_the_estimator_loads_nothing_heavy() -> None:
     code = f"import sys, relaydeck.fees.estimator; print(sorted(set({heavy}) & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+async def test_pools_used_longest_ago_make_room_unless_they_may_be_in_use() -> None:
+    now = 0.0
+    estimator = Estimator(FeeOptions(most_pools=2, deadline=5), monotonic=lambda: now)
+
+    async def pool(number: int) -> int:
+        return id(await estimator.pool((RpcUrl(f"http://127.0.0.1:9/{number}"),), 1))
+
+    first, second, third = [await pool(number) for number in (1, 2, 3)]
+    assert [await pool(number) for number in (1, 2, 3)] == [first, second, third]
+    now = 11.0
+    assert await pool(1) == first
+    await pool(4)
+    engine = estimator._engine
+    assert engine is not None
+    assert [urls[0].url[-1] for urls, _ in engine._desks] == ["1", "4"]
+    await estimator.close()

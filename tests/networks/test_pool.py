@@ -1,7 +1,9 @@
 """The pool against nodes that fail: real HTTP servers on loopback."""
 
 import asyncio
+import os
 import random
+import resource
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -359,3 +361,65 @@ async def test_an_error_inside_a_batch_quotes_no_secret_part_of_the_url_either(m
     assert gas == 21000
     assert isinstance(refusal, NodeError)
     assert "secret" not in refusal.message
+
+
+async def failed(pool: NodePool) -> None:
+    with pytest.raises(NodesUnreachable):
+        await pool.ask(GAS)
+
+
+async def test_who_asks_seldom_may_have_a_url_that_is_gone_looked_at_again() -> None:
+    clock = Clock()
+    async with fault_nodes("http_500") as nodes, pool_over(nodes, clock=clock) as pool:
+        await failed(pool)
+        nodes[0].mood = "healthy"
+        asked = nodes[0].requests
+        pool.look_again(5)  # looked at just now
+        await failed(pool)
+        assert nodes[0].requests == asked
+        pool.look_again(0)
+        assert (await pool.ask(GAS)).value == 21000
+
+
+async def test_a_url_that_asked_us_to_stay_away_is_not_looked_at_again() -> None:
+    clock = Clock()
+    async with fault_nodes("http_429") as nodes, pool_over(nodes, clock=clock) as pool:
+        await failed(pool)
+        asked = nodes[0].requests
+        pool.look_again(0)
+        await failed(pool)
+        assert nodes[0].requests == asked
+        assert pool.seen() == [(f"http://127.0.0.1:{nodes[0].port}", True, "answered HTTP 429")]
+
+
+@pytest.mark.parametrize(
+    ("mood", "answers", "problem"),
+    [
+        ("healthy", True, ""),
+        ("dead", False, "refused the connection"),
+        ("hangs", False, "timed out"),
+        ("wrong_chain", False, "is on chain id 1, not 31337"),
+        ("limit_exceeded", True, "answered error -32005 when asked for its chain id"),
+    ],
+)
+async def test_what_was_seen_of_a_url(mood: str, answers: bool, problem: str) -> None:
+    async with fault_nodes(mood) as nodes, pool_over(nodes) as pool:
+        assert pool.seen() == [(f"http://127.0.0.1:{nodes[0].port}", True, "not asked yet")]
+        if mood == "healthy":
+            await pool.ask(GAS)
+        else:
+            await failed(pool)
+        assert pool.seen() == [(f"http://127.0.0.1:{nodes[0].port}", answers, problem)]
+
+
+async def test_a_node_is_not_blamed_when_we_have_no_socket_left() -> None:
+    async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.close(first_free := os.dup(2))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, limits[1]))
+        try:
+            await failed(pool)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        shown = f"http://127.0.0.1:{nodes[0].port}"
+        assert pool.seen() == [(shown, True, "was not asked: this machine has no socket left for it")]

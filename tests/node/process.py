@@ -22,9 +22,9 @@ GANACHE = [
 
 
 @contextmanager
-def running(command: list[str]) -> Iterator[str]:
+def running(command: list[str], port: int = 0) -> Iterator[str]:
     """The URL of a fresh node, which is stopped by its own process id afterwards."""
-    port = _free_port()
+    port = port or _free_port()
     script, *arguments = command
     process = subprocess.Popen(
         [node_command(), str(HERE / "node_modules" / script), *arguments, str(port)],

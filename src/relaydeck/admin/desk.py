@@ -10,21 +10,29 @@ from relaydeck.admin.reading import Reading
 from relaydeck.admin.resources import Lists, ResourceOperations
 from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.tokens import TokenOperations
+from relaydeck.admin.why import WhyOperation
+from relaydeck.relayers.why import GetPool
 from relaydeck.settings import Settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.writer import Writer
 
 
 class AdminDesk:
-    """`render` makes a page for people of an OpenAPI document."""
+    """`render` makes a page for people of an OpenAPI document; `pool` gives the nodes that estimates use."""
 
     def __init__(
-        self, settings: Settings, writer: Writer, audit: AuditLog, render: Callable[[dict[str, Any]], str]
+        self,
+        settings: Settings,
+        writer: Writer,
+        audit: AuditLog,
+        render: Callable[[dict[str, Any]], str],
+        pool: GetPool,
     ) -> None:
         self._reading = Reading(settings)
         lists, writing = Lists(self._reading, settings.max_per_page), Writing(writer, audit)
         guarded: dict[str, Methods] = {
             **ResourceOperations(self._reading, writing, lists).routes(),
+            **WhyOperation(self._reading, settings, pool).routes(),
             **TokenOperations(writing, lists).routes(),
             **EventOperations(self._reading, writing, lists, settings.max_per_page).routes(),
         }

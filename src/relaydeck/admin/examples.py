@@ -1,4 +1,4 @@
-"""An example of each request of the admin API. A test sends them."""
+"""An example of each request of the admin API, which a test sends, and of answers that need one."""
 
 from typing import Any
 
@@ -47,4 +47,34 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "RelayerPatch": {"name": "Holesky the first", "policies": {"gas_price_cap": None}},
     "TokenRequest": {"name": "ci", "kind": "readonly", "expires": "30d"},
+    "Explanation": {
+        "id": "holesky-1",
+        "address": "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23",
+        "network": "holesky",
+        "states": [
+            {
+                "state": "disabled",
+                "since": "2026-03-01T12:02:07Z",
+                "by": "monitor",
+                "cause": "NonceSyncFailed: no RPC URL told the nonce of 0x2c7536E3605D9C16a7a3D7b1898e529396a65c23 "
+                "in 3 rounds since 2026-03-01T12:00:07Z: https://node.example.com refused the connection. Check that "
+                "the nodes run and can be reached from here; the relayer is enabled again as soon as one answers",
+            }
+        ],
+        "nodes": [
+            {
+                "node": "https://node.example.com",
+                "weight": 1,
+                "ok": True,
+                "problem": None,
+                "chain_id": 17000,
+                "block": 4321987,
+                "milliseconds": 38,
+                "last_problem": "refused the connection",
+                "last_problem_at": "2026-03-01T12:14:07Z",
+            }
+        ],
+        "monitor": "looks every 60 s",
+        "next_probe_at": "2026-03-01T12:15:07Z",
+    },
 }

@@ -91,6 +91,7 @@ OPERATIONS = [
     *_resource("relayers", "Relayer", _RELAYER_FILTERS),
     Operation("post", "relayers/{id}/pause", "pauseRelayer", "Pause a relayer", "Relayer"),
     Operation("post", "relayers/{id}/resume", "resumeRelayer", "Resume a relayer", "Relayer"),
+    Operation("get", "relayers/{id}/why", "explainRelayer", "Explain a relayer's state", "Explanation"),
     Operation(
         "get",
         "tokens",
@@ -210,6 +211,9 @@ def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
 def _answered(operation: Operation) -> Json:
     null = envelope({"type": "null", "description": "Nothing."})
     content = {"schema": reference(_envelope_name(operation)) if operation.answer else null}
+    if operation.answer in EXAMPLES:
+        metadata: Json = {"logs": [], "traces": []}
+        content["example"] = {"data": EXAMPLES[operation.answer], "error": "", "metadata": metadata, "success": True}
     single = operation.answer in ("Network", "Signer", "Notification", "Relayer") and not operation.listed
     return _response("Done.", content, {"ETag": "Changes whenever the record does."} if single else {})
 

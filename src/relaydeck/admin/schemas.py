@@ -135,6 +135,34 @@ _ENTRY = {
 }
 
 
+_STATE = {
+    "state": _text("Which.", enum=["paused", "disabled", "failing", "low_balance"]),
+    "since": _or_null(_text(f"Since when, {_MOMENT} Null: it was created so.")),
+    "by": _or_null(_text("Who: `token:NAME`, `cli:USER` or `monitor`.")),
+    "cause": _text("Why, and what to do."),
+}
+_NODE = {
+    "node": _text("Scheme and host of the RPC URL; the rest may be a secret."),
+    "weight": _whole("Its share."),
+    "ok": _flag("Whether it answered just now, on the right chain."),
+    "problem": _or_null(_text("What was wrong just now.")),
+    "chain_id": _or_null(_whole("The chain id it told.")),
+    "block": _or_null(_whole("The newest block it told.")),
+    "milliseconds": _whole("How long that took."),
+    "last_problem": _or_null(_text("What the monitor saw in the last round without a nonce, if that is not over.")),
+    "last_problem_at": _or_null(_text(f"When it saw that, {_MOMENT}")),
+}
+_EXPLANATION = {
+    "id": _text("Identifier of the relayer."),
+    "address": _text("Its address."),
+    "network": _text("Its network."),
+    "states": _list(reference("RelayerState"), "Everything that is wrong; empty when nothing is."),
+    "nodes": _list(reference("RelayerNode"), "Each of its RPC URLs, asked just now."),
+    "monitor": _text("What the monitor does about it."),
+    "next_probe_at": _or_null(_text(f"When the monitor looks next, give or take a little, {_MOMENT}")),
+}
+
+
 def _optional(fields: dict[str, Json]) -> Json:
     return _object(fields, tuple(fields))
 
@@ -175,6 +203,9 @@ def resources() -> dict[str, Json]:
         ),
         "RelayerRequest": _object(_RELAYER, ("id", "address", "notification_id", "custom_rpc_urls", "policies")),
         "RelayerPatch": _optional(_RELAYER),
+        "RelayerState": _object(_STATE),
+        "RelayerNode": _object(_NODE),
+        "Explanation": _object(_EXPLANATION),
         "Token": _object(_TOKEN),
         "NewToken": _object(_TOKEN | {"token": _text("The token itself. It is not shown again.")}),
         "TokenRequest": _object(

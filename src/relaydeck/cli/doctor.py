@@ -153,7 +153,7 @@ def _inside(connection: sqlite3.Connection, settings: Settings, surroundings: Su
     yield finding
     if keyring is not None:
         yield from _sealed_values(connection, keyring)
-        yield from _nodes(connection, keyring)
+        yield from _nodes(connection, keyring, settings)
 
 
 def _schema(version: int) -> Finding:
@@ -201,11 +201,12 @@ def _tokens(connection: sqlite3.Connection, now: float) -> Finding:
     return Finding("ok", "tokens", f"{live} live")
 
 
-def _nodes(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[Finding]:
+def _nodes(connection: sqlite3.Connection, keyring: Keyring, settings: Settings) -> Iterator[Finding]:
     users: dict[Node, str] = {}
     for node, user in _configured_nodes(connection, keyring):
         users.setdefault(node, user)  # asked once, however many relayers share it
-    for (node, user), problem in zip(users.items(), examine_nodes(list(users)), strict=True):
+    problems = examine_nodes(list(users), settings.rpc_allowed)
+    for (node, user), problem in zip(users.items(), problems, strict=True):
         subject = f"node {node.shown} of the {user}"
         yield (Finding("FAIL", subject, problem) if problem else Finding("ok", subject, f"chain id {node.chain_id}"))
 

@@ -5,10 +5,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from relaydeck.settings import AddressRange
 from relaydeck.web_addresses import shown_address
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from aiohttp import BaseConnector, ClientSession
 
 _QUESTION = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
 _MOST_BYTES = 65_536
@@ -25,27 +26,37 @@ class Node(NamedTuple):
         return shown_address(self.url)
 
 
-def examine_nodes(nodes: list[Node], timeout_seconds: float = 5.0) -> list[str]:
-    """What is wrong with each node, in order; empty where nothing is."""
-    return asyncio.run(_examine_all(nodes, timeout_seconds)) if nodes else []
+def examine_nodes(nodes: list[Node], allow: tuple[AddressRange, ...] | None, timeout_seconds: float = 5.0) -> list[str]:
+    """What is wrong with each node, in order; empty where nothing is. `allow` guards addresses, as in estimates."""
+    return asyncio.run(_examine_all(nodes, allow, timeout_seconds)) if nodes else []
 
 
-async def _examine_all(nodes: list[Node], timeout_seconds: float) -> list[str]:
+async def _examine_all(nodes: list[Node], allow: tuple[AddressRange, ...] | None, timeout_seconds: float) -> list[str]:
     from aiohttp import ClientSession, ClientTimeout
 
     turn = asyncio.Semaphore(_AT_ONCE)
-    async with ClientSession(timeout=ClientTimeout(total=timeout_seconds)) as session:
+    async with ClientSession(connector=_connector(allow), timeout=ClientTimeout(total=timeout_seconds)) as session:
         return await asyncio.gather(*(_examine(session, turn, node) for node in nodes))
+
+
+def _connector(allow: tuple[AddressRange, ...] | None) -> "BaseConnector | None":
+    from relaydeck.address_guard import AddressGuard, SystemResolver, guarded_connector
+
+    return None if allow is None else guarded_connector(AddressGuard(allow), SystemResolver(_AT_ONCE))
 
 
 async def _examine(session: "ClientSession", turn: asyncio.Semaphore, node: Node) -> str:
     from aiohttp import ClientError
+
+    from relaydeck.address_guard import AddressRefused
 
     try:
         async with turn:
             status, body = await _ask(session, node.url)
     except TimeoutError:
         return "it does not answer in time; check the address and the network between"
+    except AddressRefused:
+        return "its address is not public and not in RELAYDECK_RPC_ALLOW; it was not connected to"
     except (ClientError, OSError, ValueError):
         # The error's own text may quote the URL.
         return "it cannot be reached; check the address and that the node runs"

@@ -122,6 +122,17 @@ def resume(name: str) -> None:
     _records().pause(name, paused=False)
 
 
+@relayer.command()
+@click.argument("name", metavar="ID")
+@as_json
+@at_home
+def why(name: str, as_json: bool) -> None:
+    """Explain the state of the relayer with this ID: causes, since when, and what its nodes do now."""
+    from relaydeck.cli.why import explain
+
+    explain(name, as_json)
+
+
 @notification.command()
 @click.argument("name", metavar="ID")
 @as_json

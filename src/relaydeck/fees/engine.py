@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -50,8 +51,8 @@ class Engine:
         self._now = now
         self._monotonic = monotonic
         self._jitter = jitter
-        self._client = Client(options.max_response_bytes)
-        self._desks: dict[tuple[tuple[RpcUrl, ...], int], Desk] = {}
+        self._client = Client(options.max_response_bytes, options.allow)
+        self._desks: OrderedDict[tuple[tuple[RpcUrl, ...], int], Desk] = OrderedDict()  # the last used is last
         self._closing: set[asyncio.Task[None]] = set()
 
     async def estimate(
@@ -166,17 +167,26 @@ class Engine:
                 jitter=self._jitter,
             )
             desk = self._desks[key] = Desk(pool, self._options, self._monotonic)
+        self._desks.move_to_end(key)
         desk.last_used = self._monotonic()
         return desk
 
     def _drop_idle(self) -> None:
-        """Changed URLs leave their old pool behind; it is found here when the next pool is made."""
-        oldest = self._monotonic() - self._options.max_idle
-        for key, desk in list(self._desks.items()):
-            if desk.last_used < oldest:
-                task = asyncio.ensure_future(self._desks.pop(key).close())
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+        """Changed URLs leave their old pool behind; it is found here when the next pool is made.
+
+        Relayers that each have URLs of their own share none: the pools used longest ago make room for the next.
+        """
+        now = self._monotonic()
+        while self._desks and self._may_go(now - next(iter(self._desks.values())).last_used):
+            _, desk = self._desks.popitem(last=False)
+            task = asyncio.ensure_future(desk.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def _may_go(self, idle: float) -> bool:
+        if len(self._desks) < self._options.most_pools:
+            return idle > self._options.max_idle
+        return idle > 2 * self._options.deadline  # no estimate that began with it is still under way
 
     async def close(self) -> None:
         for desk in self._desks.values():

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from relaydeck.networks.evm.options import PoolOptions
+from relaydeck.settings import AddressRange
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,7 @@ class FeeOptions:
     max_skew: float = 60.0  # how far a feed's clock may be ahead of ours
     max_transaction_bytes: int = 131_072  # what nodes relay at most
     max_idle: float = 600.0  # a pool nobody used for this long is dropped
+    most_pools: int = 1_000  # kept at a time, unless more are in use
     deadline: float = PoolOptions.deadline
     try_timeout: float = PoolOptions.try_timeout
     pause_base: float = PoolOptions.pause_base
@@ -20,6 +22,7 @@ class FeeOptions:
     connections_per_url: int = PoolOptions.connections_per_url
     max_response_bytes: int = PoolOptions.max_response_bytes
     max_batch: int = PoolOptions.max_batch
+    allow: tuple[AddressRange, ...] | None = None  # nodes that may be asked beside public ones; None: any at all
 
     def pool(self) -> PoolOptions:
         return PoolOptions(

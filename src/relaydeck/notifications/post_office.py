@@ -43,6 +43,7 @@ class PostOffice:
             allow=self._settings.webhook_allow,
             timeout_seconds=self._settings.webhook_timeout_seconds,
             retention_days=self._settings.event_retention_days,
+            lease_seconds=self._settings.lease_seconds,
         )
         delivery: Delivery = module.Delivery(self._store, self._writer, self._log, options)
         self._delivery = delivery

@@ -1,13 +1,16 @@
 """JSON-RPC over HTTP to one URL: bounded in size, checked in shape. Timeouts are the pool's."""
 
+import errno
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
 
+from relaydeck.address_guard import AddressGuard, AddressRefused, SystemResolver, guarded_connector
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.question import Question
+from relaydeck.settings import AddressRange
 
 T = TypeVar("T")
 
@@ -16,6 +19,9 @@ _OPTIONS: dict[str, Any] = {
     "headers": {"Content-Type": "application/json", "Accept-Encoding": "identity"},
     "allow_redirects": False,
 }
+_KEEP_ALIVE_SECONDS = 30
+_RESOLVERS = 16  # threads that a name server which hangs can hold
+_OUR_FAULT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class _Reply(msgspec.Struct):
@@ -31,19 +37,23 @@ class BatchRefused(Exception):
 class Client:
     """One per event loop. Keeps connections alive; the pool's slots bound how many are open."""
 
-    def __init__(self, max_response_bytes: int) -> None:
+    def __init__(self, max_response_bytes: int, allow: Sequence[AddressRange] | None = None) -> None:
+        """With `allow`, only public addresses and these are connected to; without, any."""
         self._limit = max_response_bytes
         self._single = msgspec.json.Decoder(_Reply)
         self._any = msgspec.json.Decoder(_Reply | list[_Reply])
         self._number = 0
+        self._resolver = None if allow is None else SystemResolver(_RESOLVERS)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+            connector=_connector(allow or (), self._resolver),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
 
     async def close(self) -> None:
+        if self._resolver is not None:
+            self._resolver.close()
         await self._session.close()
 
     async def ask(self, url: str, question: Question[T]) -> T:
@@ -74,8 +84,8 @@ class Client:
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 # The node may have closed a kept connection as we wrote: a read is simply asked again, once.
                 return await self._once(url, body, batch)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UrlFailed(_words(error)) from None
+        except (AddressRefused, aiohttp.ClientError, OSError, ValueError) as error:
+            raise _failure(error) from None
 
     async def _once(self, url: str, body: bytes, batch: bool) -> bytes:
         async with self._session.post(url, data=body, **_OPTIONS) as response:
@@ -90,6 +100,12 @@ class Client:
                     raise UrlFailed(f"answered more than {self._limit} bytes")
                 chunks.append(chunk)
         return b"".join(chunks)
+
+
+def _connector(allow: Sequence[AddressRange], resolver: SystemResolver | None) -> aiohttp.TCPConnector:
+    if resolver is None:
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS)
+    return guarded_connector(AddressGuard(allow), resolver, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
 
 
 def _is_refusal(replies: list[_Reply]) -> bool:
@@ -110,8 +126,17 @@ def _seconds(retry_after: str) -> float | None:
     return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
 
 
+def _failure(error: Exception) -> UrlFailed:
+    if isinstance(error, OSError) and error.errno in _OUR_FAULT:
+        # Nothing was learnt of the node: it is left in peace for a moment, and not blamed.
+        return UrlFailed("was not asked: this machine has no socket left for it", busy=True)
+    return UrlFailed(_words(error))
+
+
 def _words(error: Exception) -> str:
     """Our own words: an exception's text may hold the URL."""
+    if isinstance(error, AddressRefused):
+        return "leads to an address that RELAYDECK_RPC_GUARD refuses"
     if isinstance(error, aiohttp.ClientConnectorError):
         return "refused the connection"
     if isinstance(error, aiohttp.InvalidURL):

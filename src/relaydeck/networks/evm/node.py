@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from enum import Enum
+from math import inf
 from urllib.parse import parse_qsl, urlsplit
 
 from relaydeck.networks.evm.errors import NodeError
@@ -36,6 +37,8 @@ class Node:
         self.resume_at = 0.0  # when an OUT url is due for a probe
         self.answered_at = 0.0  # any call, on the event loop's clock
         self.reason = "not asked yet"
+        self.answers = True  # as far as we know, there is a node of this chain; it may refuse to serve us
+        self.probed_at = -inf  # on the pool's clock
         self.probe: asyncio.Task[None] | None = None
         self.slots = asyncio.Semaphore(options.connections_per_url)
         self.scopes: set[asyncio.Timeout] = set()  # of the calls under way

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from relaydeck.networks.evm.client import BatchRefused, Client
 from relaydeck.networks.evm.errors import NodeError, NodesUnreachable, UrlFailed
@@ -31,6 +31,14 @@ _MOST_TRIES = 2  # of one question on one URL; the second only after a probe has
 class Answer(Generic[T]):
     value: T
     node: str  # scheme and host
+
+
+class Seen(NamedTuple):
+    """What was last seen of a URL. `problem` holds our own words, empty when all is well."""
+
+    node: str  # scheme and host
+    answers: bool
+    problem: str
 
 
 class _Moved(Exception):
@@ -212,6 +220,7 @@ class NodePool:
         node.epoch += 1
         node.failures += 1
         node.reason = failure.reason
+        node.answers = failure.busy
         # The first failure may have been the question's fault: ask at once whether the node is still there.
         first = node.failures == 1 and not failure.busy
         node.resume_at = self._monotonic() + (0.0 if first else self._pause(node, failure.wait))
@@ -236,6 +245,8 @@ class NodePool:
         finally:
             node.probe = None
         node.reason = evidence.error
+        node.answers = evidence.answers
+        node.probed_at = self._monotonic()
         if evidence.ok:
             node.state = State.UP
             self.seen_block(evidence.block or 0)
@@ -245,6 +256,17 @@ class NodePool:
         node.failures += 1
         wait = self._options.pause_max if wrong_chain else evidence.wait
         node.resume_at = self._monotonic() + self._pause(node, wait)
+
+    def look_again(self, seconds: float) -> None:
+        """Let the next question wait for a new probe of every URL that is gone, unless one ended that recently."""
+        now = self._monotonic()
+        for node in self._nodes:
+            if node.state is State.OUT and not node.answers and now - node.probed_at >= seconds:
+                node.resume_at = now
+
+    def seen(self) -> list[Seen]:
+        """What is known of every URL, in the order they were given, without asking."""
+        return [Seen(node.shown, node.answers, node.reason) for node in self._nodes]
 
     async def probe_each(self) -> list[Evidence]:
         """Every URL asked once, now, whatever its state and without changing it."""

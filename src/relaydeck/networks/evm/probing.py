@@ -25,6 +25,7 @@ class Evidence:
     error: str
     seconds: float
     wait: float | None = None  # how long it asked us to stay away
+    answers: bool = True  # there is a node of this chain, even if it will not serve us now
 
 
 async def examine(client: Client, node: Node, chain_id: int, timeout: float) -> Evidence:  # noqa: ASYNC109
@@ -32,19 +33,19 @@ async def examine(client: Client, node: Node, chain_id: int, timeout: float) -> 
     loop = asyncio.get_running_loop()
     started = loop.time()
     chain = block = wait = None
-    error = ""
+    error, answers = "", True
     try:
         async with asyncio.timeout(timeout):
             chain, block = await _identify(client, node)
         if chain != chain_id:
-            error = f"is on chain id {chain}, not {chain_id}"
+            error, answers = f"is on chain id {chain}, not {chain_id}", False
     except TimeoutError:
-        error = "timed out"
+        error, answers = "timed out", False
     except UrlFailed as failure:
-        error, wait = failure.reason, failure.wait
+        error, wait, answers = failure.reason, failure.wait, failure.busy
     except NodeError as answer:
         error = f"answered error {answer.code} when asked for its chain id"
-    return Evidence(node.shown, not error, chain, block, error, loop.time() - started, wait)
+    return Evidence(node.shown, not error, chain, block, error, loop.time() - started, wait, answers)
 
 
 async def _identify(client: Client, node: Node) -> tuple[int, int]:

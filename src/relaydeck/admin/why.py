@@ -1,0 +1,29 @@
+"""`GET /admin/v1/relayers/{id}/why`: a relayer's state explained, its nodes asked now."""
+
+import time
+
+from relaydeck.admin.answering import answer, named
+from relaydeck.admin.declaring import Outcome
+from relaydeck.admin.reading import Reading
+from relaydeck.admin.routes import Methods
+from relaydeck.http.front import Call, Reply
+from relaydeck.relayers import why
+from relaydeck.settings import Settings
+
+
+class WhyOperation:
+    def __init__(self, reading: Reading, settings: Settings, pool: why.GetPool) -> None:
+        self._reading = reading
+        self._settings = settings
+        self._pool = pool
+
+    def routes(self) -> dict[str, Methods]:
+        return {"relayers/{id}/why": {"GET": self.explain}}
+
+    async def explain(self, call: Call) -> Reply:
+        name = named(call)
+        known = await self._reading.run(lambda store: why.read(store.database.read, store.vault, name))
+        interval, rounds = self._settings.monitor_interval_seconds, self._settings.monitor_rounds
+        return answer(
+            Outcome(await why.explained(known, self._pool, interval=interval, rounds=rounds, now=time.time()))
+        )

@@ -1,0 +1,145 @@
+"""What a look at a relayer means for it: judged, and written down with its events in one transaction."""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from relaydeck.networks import records as network_records
+from relaydeck.networks.model import RpcUrl
+from relaydeck.relayers import changes, records, troubles
+from relaydeck.relayers.model import DisabledReason, Relayer
+from relaydeck.relayers.troubles import Outcome, ReadRows, Trouble
+from relaydeck.store.acting import Acting
+from relaydeck.store.database import Row
+from relaydeck.store.sealing import Damaged
+from relaydeck.store.vault import Vault
+
+NONCE_SYNC_FAILED = "NonceSyncFailed"
+_MOST_TOLD = 8  # URLs in a reason
+
+_relayer_columns = ", ".join(f"r.{name}" for name in records.COLUMNS.split(", "))
+_trouble_columns = ", ".join(f"t.{name}" for name in troubles.COLUMNS.split(", "))
+_DUE = (
+    f"SELECT {_relayer_columns}, {_trouble_columns}, r.seq, r.revision, n.revision, n.chain_id, n.sealed_rpc_urls"
+    " FROM relayers r JOIN networks n ON n.name = r.network LEFT JOIN troubles t ON t.relayer_id = r.id"
+)
+_WIDTH = len(records.COLUMNS.split(", "))
+_urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...]).decode
+
+
+class Watched(NamedTuple):
+    """A relayer as it was when its look began. `revisions` are its own and its network's."""
+
+    sequence: int
+    relayer: Relayer
+    urls: tuple[RpcUrl, ...]
+    chain_id: int
+    revisions: tuple[int, int]
+    trouble: Trouble
+
+    @property
+    def disabled(self) -> bool:
+        """By the monitor, which then enables it too."""
+        reason = self.relayer.disabled_reason
+        return self.relayer.system_disabled and reason is not None and reason.type == NONCE_SYNC_FAILED
+
+
+def read_due(read: ReadRows, vault: Vault, sequences: Sequence[int]) -> list[Watched]:
+    """Those of them that are not paused and have a URL to ask. Sealed URLs that do not open leave nothing to ask."""
+    names = {f"s{number}": sequence for number, sequence in enumerate(sequences)}
+    listed = ", ".join(f":{name}" for name in names)
+    found = [_watched(row, vault) for row in read(f"{_DUE} WHERE r.seq IN ({listed}) AND NOT r.paused", names)]
+    return [each for each in found if each.urls]
+
+
+def find(read: ReadRows, vault: Vault, relayer_id: str) -> Watched | None:
+    rows = read(f"{_DUE} WHERE r.id = :id", {"id": relayer_id})
+    return _watched(rows[0], vault) if rows else None
+
+
+def _watched(row: Row, vault: Vault) -> Watched:
+    sequence, revision, network_revision, chain_id, sealed = row[-5:]
+    try:
+        relayer = records.from_row(row[:_WIDTH], vault)
+        urls = relayer.custom_rpc_urls or _network_urls(sealed, relayer.network, vault)
+    except Damaged:
+        relayer, urls = records.without_urls(row[:_WIDTH]), ()
+    trouble = troubles.from_row(row[_WIDTH:-5])
+    return Watched(sequence, relayer, urls, chain_id, (revision, network_revision), trouble)
+
+
+def _network_urls(sealed: bytes | None, network: str, vault: Vault) -> tuple[RpcUrl, ...]:
+    return () if sealed is None else _urls_from_json(vault.open(sealed, network_records.place(network)))
+
+
+def judged(watched: Watched, outcome: Outcome, now: int) -> Trouble:
+    """What is left of the relayer's trouble, or begins, after this look."""
+    trouble = _after_balance(watched, outcome.balance, now)
+    if outcome.nonce is not None or (outcome.answered and not watched.disabled):
+        return trouble._replace(failed_rounds=0, failing_since=None, evidence=())
+    trouble = trouble._replace(evidence=outcome.evidence, checked_at=now)
+    if outcome.answered:
+        return trouble  # a node is there again; the relayer waits for one that tells the nonce
+    goes_on = watched.disabled or trouble.failed_rounds > 0
+    since = trouble.failing_since if goes_on else None
+    return trouble._replace(failed_rounds=trouble.failed_rounds + 1, failing_since=since or now)
+
+
+def _after_balance(watched: Watched, balance: int | None, now: int) -> Trouble:
+    trouble = watched.trouble
+    if balance is None:
+        return trouble
+    if balance >= watched.relayer.policies.min_balance:
+        return trouble._replace(low_since=None, balance=None)
+    if trouble.low_since is None:
+        return trouble._replace(low_since=now, balance=balance, checked_at=now)
+    return trouble  # told once, until it has recovered
+
+
+def matters(watched: Watched, outcome: Outcome, now: int) -> bool:
+    """Whether there is something to write down. Of a relayer that is well, or as it was, there is not."""
+    if outcome.nonce is not None and watched.disabled:
+        return True
+    return judged(watched, outcome, now) != watched.trouble
+
+
+def settle(acting: Acting, watched: Watched, outcome: Outcome, rounds: int) -> list[str]:
+    """Write it down; gives what was told. A relayer that somebody changed meanwhile is left to its next look."""
+    relayer = watched.relayer
+    if not _is_as_it_was(acting, watched):
+        return []
+    trouble = judged(watched, outcome, acting.now)
+    told: list[str] = []
+    if watched.disabled and outcome.nonce is not None:
+        changes.enable(acting, relayer.id)
+        told.append("relayer.enabled")
+    if trouble.failed_rounds >= rounds and not relayer.system_disabled:
+        changes.disable(acting, relayer.id, DisabledReason(NONCE_SYNC_FAILED, _details(relayer, trouble)))
+        told.append("relayer.disabled")
+    if trouble.low_since is not None and watched.trouble.low_since is None:
+        assert trouble.balance is not None
+        least = relayer.policies.min_balance
+        changes.tell_low_balance(acting, relayer.id, balance=trouble.balance, min_balance=least)
+        told.append("relayer.low_balance")
+    troubles.keep(acting.transaction, relayer.id, trouble)
+    return told
+
+
+def _is_as_it_was(acting: Acting, watched: Watched) -> bool:
+    row = acting.transaction.one(
+        "SELECT r.revision, n.revision FROM relayers r JOIN networks n ON n.name = r.network WHERE r.id = :id",
+        {"id": watched.relayer.id},
+    )
+    return row is not None and tuple(row) == watched.revisions
+
+
+def _details(relayer: Relayer, trouble: Trouble) -> str:
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(trouble.failing_since))
+    rounds = f"{trouble.failed_rounds} round{'s' if trouble.failed_rounds > 1 else ''}"
+    nodes = "; ".join(f"{each.node} {each.problem}" for each in trouble.evidence[:_MOST_TOLD])
+    return (
+        f"no RPC URL told the nonce of {relayer.address} in {rounds} since {since}: {nodes}. Check that the nodes "
+        "run and can be reached from here; the relayer is enabled again as soon as one answers"
+    )

@@ -1,0 +1,124 @@
+"""A home with relayers, nodes on loopback, a clock that only tests move, and processes that watch."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relaydeck.fees import Estimator, FeeOptions
+from relaydeck.log import Log
+from relaydeck.networks.model import RpcUrl
+from relaydeck.notifications import events
+from relaydeck.relayers import changes, records, troubles
+from relaydeck.relayers.model import Policies, Relayer
+from relaydeck.relayers.monitor import Monitor, MonitorOptions
+from relaydeck.relayers.troubles import Trouble
+from relaydeck.store.acting import Acting
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.home import Store, open_store
+from relaydeck.store.writer import Writer
+from tests.networks.fault_node import FaultNode
+from tests.notifications.conftest import Clock
+from tests.seeding import fill, relayer
+
+INTERVAL = 60.0
+ETHER = 10**18
+
+
+class Watching:
+    """What tests say about relayers and their nodes reads as what happens to them."""
+
+    def __init__(self, store: Store, writer: Writer, clock: Clock) -> None:
+        self.store, self.writer, self.clock = store, writer, clock
+        self.audit = AuditLog(store.vault)
+        self.options = FeeOptions(deadline=3, try_timeout=0.5)
+        self.nodes: list[FaultNode] = []
+        self.monitors: list[Monitor] = []
+        self.estimators: list[Estimator] = []
+
+    async def node(self, mood: str = "healthy", balance: int = ETHER) -> FaultNode:
+        node = FaultNode(mood)
+        node.answers = {"eth_getTransactionCount": "0x7", "eth_getBalance": hex(balance)}
+        await node.start()
+        self.nodes.append(node)
+        if mood == "dead":
+            await node.stop()
+        return node
+
+    def add(self, name: str, *urls: "FaultNode | str", min_balance: int = 0, **given: Any) -> None:
+        """A relayer with URLs of its own."""
+        custom = tuple(RpcUrl(url if isinstance(url, str) else url.url) for url in urls)
+        made = relayer(name, custom_rpc_urls=custom, policies=Policies(min_balance=min_balance), **given)
+        with self.store.database.transaction() as transaction:
+            records.create(transaction, self.store.vault, made, origin="api", now=0)
+
+    def process(self, **given: Any) -> Monitor:
+        """What one more process would run."""
+        estimator = Estimator(self.options, monotonic=self.clock)
+        self.estimators.append(estimator)
+        options = MonitorOptions(interval=INTERVAL)._replace(**given)
+        monitor = Monitor(
+            self.store,
+            self.writer,
+            self.audit,
+            Log(as_json=True, level="error"),
+            estimator.pool,
+            options,
+            now=self.clock,
+            monotonic=self.clock,
+            random=lambda: 0.0,
+        )
+        self.monitors.append(monitor)
+        return monitor
+
+    async def rounds(self, monitor: Monitor, count: int = 1) -> None:
+        """Every relayer is looked at that many times, the lease renewed on the way."""
+        await monitor.turn()
+        for _ in range(count * 6):
+            self.clock.pass_(INTERVAL / 6)
+            await monitor.turn()
+            await monitor.settled()
+
+    def relayer(self, name: str) -> Relayer:
+        (row,) = self.store.database.read(f"SELECT {records.COLUMNS} FROM relayers WHERE id = ?", (name,))
+        return records.from_row(row, self.store.vault)
+
+    def trouble(self, name: str) -> Trouble:
+        return troubles.find(self.store.database.read, name)
+
+    def told(self) -> list[tuple[str, str | None]]:
+        """Every event, as its kind and its relayer."""
+        return [(event.kind, event.relayer_id) for event in events.list_events(self.store.database.read)]
+
+    def audited(self) -> list[tuple[str, str, str]]:
+        return self.store.database.read("SELECT actor, action, record FROM audit ORDER BY seq")  # type: ignore[return-value]
+
+    def pause(self, name: str, *, paused: bool) -> None:
+        with self.store.database.transaction() as transaction:
+            changes.set_paused(Acting(transaction, self.audit, "test", int(self.clock())), name, paused=paused)
+
+    async def stop(self) -> None:
+        for monitor in self.monitors:
+            await monitor.close()
+        for estimator in self.estimators:
+            await estimator.close()
+        for node in self.nodes:
+            await node.stop()
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    fill(home)
+    store = open_store(home, home / "relaydeck.db", home / "master.key")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+async def scene(store: Store) -> AsyncIterator[Watching]:
+    writer = Writer(store.database)
+    scene = Watching(store, writer, Clock())
+    yield scene
+    await scene.stop()
+    await writer.stop()

@@ -1,0 +1,382 @@
+"""What happens to relayers whose nodes come and go, and whose balance runs low."""
+
+import asyncio
+import json
+
+import pytest
+
+from relaydeck.networks import records as network_records
+from relaydeck.networks.model import Network
+from relaydeck.notifications import events
+from relaydeck.relayers import changes, records
+from relaydeck.relayers.model import DisabledReason
+from relaydeck.relayers.troubles import Remark, Trouble
+from relaydeck.store.acting import Acting
+from tests.networks.fault_node import FaultNode
+from tests.notifications.conftest import eventually
+from tests.relayers.conftest import ETHER, Watching
+from tests.seeding import ADDRESS
+
+START = 1_700_000_000
+
+
+async def revive(node: FaultNode) -> None:
+    await node.start(node.port)
+
+
+async def test_a_healthy_relayer_leaves_no_trace(scene: Watching) -> None:
+    node = await scene.node()
+    scene.add("r1", node)
+    await scene.rounds(scene.process(), 3)
+    assert (scene.told(), scene.audited(), scene.trouble("r1")) == ([], [], Trouble())
+    assert (node.calls["eth_getTransactionCount"], node.calls["eth_getBalance"]) == (3, 3)
+
+
+async def test_it_is_disabled_after_three_rounds_without_an_answer_and_told_once(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    monitor = scene.process()
+    await scene.rounds(monitor, 2)
+    assert (scene.relayer("r1").system_disabled, scene.trouble("r1").failed_rounds) == (False, 2)
+    await scene.rounds(monitor, 4)
+    relayer, trouble = scene.relayer("r1"), scene.trouble("r1")
+    shown = f"http://127.0.0.1:{node.port}"
+    assert relayer.disabled_reason == DisabledReason(
+        "NonceSyncFailed",
+        f"no RPC URL told the nonce of {ADDRESS} in 3 rounds since 2023-11-14T22:13:40Z: {shown} refused the "
+        "connection. Check that the nodes run and can be reached from here; the relayer is enabled again as soon "
+        "as one answers",
+    )
+    assert (trouble.failed_rounds, trouble.evidence) == (6, (Remark(shown, "refused the connection"),))
+    assert scene.told() == [("relayer.disabled", "r1")]
+    assert scene.audited() == [("monitor", "relayer.disabled", "r1")]
+
+
+async def test_it_is_enabled_by_itself(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    monitor = scene.process()
+    await scene.rounds(monitor, 3)
+    await revive(node)
+    await scene.rounds(monitor, 2)
+    relayer = scene.relayer("r1")
+    assert (relayer.system_disabled, relayer.disabled_reason, scene.trouble("r1")) == (False, None, Trouble())
+    assert scene.told() == [("relayer.disabled", "r1"), ("relayer.enabled", "r1")]
+
+
+async def test_a_node_that_is_away_for_less_than_that_is_no_news(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    monitor = scene.process()
+    for _ in range(3):
+        await scene.rounds(monitor, 2)
+        await revive(node)
+        await scene.rounds(monitor, 1)
+        await node.stop()
+    assert (scene.told(), scene.relayer("r1").system_disabled) == ([], False)
+
+
+@pytest.mark.parametrize("mood", ["dead", "hangs", "wrong_chain", "garbage", "http_500", "closes"])
+async def test_one_bad_url_of_two_is_no_news(scene: Watching, mood: str) -> None:
+    bad, good = await scene.node(mood), await scene.node()
+    scene.add("r1", bad, good)
+    await scene.rounds(scene.process(), 4)
+    assert (scene.told(), scene.trouble("r1"), scene.relayer("r1").system_disabled) == ([], Trouble(), False)
+    assert good.calls["eth_getTransactionCount"] == 4
+
+
+@pytest.mark.parametrize(
+    ("mood", "words"),
+    [
+        ("hangs", "timed out"),
+        ("wrong_chain", "is on chain id 1, not 31337"),
+        ("wrong_type", "answered something that is no number"),
+        ("http_500", "answered HTTP 500"),
+    ],
+)
+async def test_what_a_node_did_stands_in_the_reason(scene: Watching, mood: str, words: str) -> None:
+    node = await scene.node(mood)
+    scene.add("r1", node)
+    await scene.rounds(scene.process(rounds=1), 1)
+    reason = scene.relayer("r1").disabled_reason
+    assert reason is not None
+    assert f": http://127.0.0.1:{node.port} {words}. " in reason.details
+    assert "secret-key" not in reason.details
+
+
+@pytest.mark.parametrize("mood", ["http_429", "limit_exceeded", "no_such_method"])
+async def test_a_node_that_answers_with_an_error_has_answered(scene: Watching, mood: str) -> None:
+    node = await scene.node(mood)
+    if mood == "no_such_method":
+        node.answers = {}
+    scene.add("r1", node)
+    await scene.rounds(scene.process(rounds=2), 5)
+    assert (scene.told(), scene.trouble("r1")) == ([], Trouble())
+
+
+async def test_a_disabled_relayer_waits_for_a_node_that_tells_the_nonce(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    monitor = scene.process()
+    await scene.rounds(monitor, 3)
+    await revive(node)
+    told, node.answers = node.answers, {}
+    await scene.rounds(monitor, 1)
+    assert scene.relayer("r1").system_disabled
+    assert scene.trouble("r1").evidence == (
+        Remark(f"http://127.0.0.1:{node.port}", "answered error -32601 when asked for the nonce"),
+    )
+    node.answers = told
+    await scene.rounds(monitor, 1)
+    assert not scene.relayer("r1").system_disabled
+
+
+async def test_the_urls_of_the_network_are_asked_when_there_are_no_others(scene: Watching) -> None:
+    scene.add("r1")
+    await scene.rounds(scene.process(rounds=1), 1)
+    assert scene.trouble("r1").evidence == (Remark("http://127.0.0.1:9", "refused the connection"),)
+
+
+async def test_a_relayer_without_any_url_is_left_alone(scene: Watching) -> None:
+    with scene.store.database.transaction() as transaction:
+        network_records.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
+    scene.add("r1")
+    await scene.rounds(scene.process(rounds=1), 3)
+    assert (scene.told(), scene.trouble("r1")) == ([], Trouble())
+
+
+async def test_a_relayer_whose_urls_do_not_open_is_left_alone_and_holds_nobody_up(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    scene.add("r2", node)
+    with scene.store.database.transaction() as transaction:
+        transaction.execute("UPDATE relayers SET sealed_rpc_urls = x'0100000001' WHERE id = 'r1'")
+    await scene.rounds(scene.process(rounds=1), 1)
+    assert scene.told() == [("relayer.disabled", "r2")]
+
+
+async def test_a_paused_relayer_is_not_asked_about(scene: Watching) -> None:
+    node = await scene.node()
+    scene.add("r1", node, paused=True)
+    await scene.rounds(scene.process(), 3)
+    assert node.requests == 0
+
+
+async def test_rounds_before_a_pause_do_not_count_after_it(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    monitor = scene.process()
+    await scene.rounds(monitor, 2)
+    scene.pause("r1", paused=True)
+    await scene.rounds(monitor, 5)
+    scene.pause("r1", paused=False)
+    await scene.rounds(monitor, 2)
+    assert (scene.trouble("r1").failed_rounds, scene.relayer("r1").system_disabled) == (2, False)
+    await scene.rounds(monitor, 1)
+    assert scene.relayer("r1").system_disabled
+
+
+async def test_a_relayer_paused_while_disabled_stays_so_until_it_was_looked_at_again(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    monitor = scene.process()
+    await scene.rounds(monitor, 3)
+    since = scene.trouble("r1").failing_since
+    scene.pause("r1", paused=True)
+    await scene.rounds(monitor, 2)
+    scene.pause("r1", paused=False)
+    await scene.rounds(monitor, 1)
+    assert (scene.relayer("r1").system_disabled, scene.trouble("r1").failing_since) == (True, since)
+    await revive(node)
+    await scene.rounds(monitor, 1)
+    assert [kind for kind, _ in scene.told()] == [
+        "relayer.disabled",
+        "relayer.paused",
+        "relayer.resumed",
+        "relayer.enabled",
+    ]
+
+
+async def test_a_low_balance_is_told_once_until_it_has_recovered(scene: Watching) -> None:
+    node = await scene.node(balance=5)
+    scene.add("r1", node, min_balance=ETHER)
+    monitor = scene.process()
+    await scene.rounds(monitor, 3)
+    (event,) = events.list_events(scene.store.database.read)
+    assert json.loads(event.data)["details"] == {"balance": "5", "min_balance": str(ETHER)}
+    assert scene.trouble("r1")[3:5] == (START + 20, 5)
+    node.answers["eth_getBalance"] = hex(ETHER)
+    await scene.rounds(monitor, 2)
+    assert scene.trouble("r1") == Trouble()
+    node.answers["eth_getBalance"] = hex(ETHER - 1)
+    await scene.rounds(monitor, 2)
+    assert scene.told() == [("relayer.low_balance", "r1")] * 2
+    assert scene.audited() == [("monitor", "relayer.low_balance", "r1")] * 2
+
+
+async def test_a_least_balance_of_zero_is_never_missed(scene: Watching) -> None:
+    scene.add("r1", await scene.node(balance=0))
+    await scene.rounds(scene.process(), 2)
+    assert scene.told() == []
+
+
+async def test_a_low_balance_outlives_a_node_that_dies(scene: Watching) -> None:
+    node = await scene.node(balance=5)
+    scene.add("r1", node, min_balance=ETHER)
+    monitor = scene.process()
+    await scene.rounds(monitor, 1)
+    await node.stop()
+    await scene.rounds(monitor, 3)
+    await revive(node)
+    await scene.rounds(monitor, 2)
+    assert [kind for kind, _ in scene.told()] == ["relayer.low_balance", "relayer.disabled", "relayer.enabled"]
+
+
+async def test_only_the_holder_looks(scene: Watching) -> None:
+    node = await scene.node()
+    scene.add("r1", node)
+    one, other = scene.process(), scene.process()
+    await one.turn()
+    for _ in range(6):
+        scene.clock.pass_(10)
+        await one.turn()
+        assert 0 < await other.turn() <= 30.1
+        await one.settled()
+        await other.settled()
+    assert node.calls["eth_getTransactionCount"] == 1
+
+
+async def test_another_takes_over_within_a_lease_period_and_goes_on_counting(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    dies, heir = scene.process(), scene.process()
+    await scene.rounds(dies, 2)  # and is heard of no more
+    assert 0 < await heir.turn() <= 30.1
+    scene.clock.pass_(30)
+    await scene.rounds(heir, 1)
+    assert scene.told() == [("relayer.disabled", "r1")]
+
+
+async def test_a_process_that_is_closed_lets_the_next_begin_at_once(scene: Watching) -> None:
+    node = await scene.node()
+    scene.add("r1", node)
+    one = scene.process()
+    await scene.rounds(one, 1)
+    await one.close()
+    await scene.rounds(scene.process(), 1)
+    assert node.calls["eth_getTransactionCount"] == 2
+
+
+async def test_a_look_that_ends_after_the_lease_was_lost_is_not_written_down(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    slow, heir = scene.process(rounds=1), scene.process(rounds=1)
+    await slow.turn()
+    slow_lease = slow._lease
+    slow_lease.seconds = 10_000  # it believes that it still holds it
+    await slow_lease.hold(scene.writer)
+    with scene.store.database.transaction() as transaction:
+        transaction.execute("UPDATE leases SET expires_at = 0")
+    await heir.turn()
+    scene.clock.pass_(60)
+    await slow.turn()
+    await slow.settled()
+    assert (scene.told(), scene.trouble("r1"), slow_lease.held) == ([], Trouble(), False)
+
+
+async def begun(scene: Watching, node: FaultNode) -> None:
+    """A look at r1 is under way, and its node does not answer yet."""
+    node.delay = 0.3
+    monitor = scene.process(rounds=1, lease_seconds=1000)
+    await monitor.turn()
+    scene.clock.pass_(60)
+    await monitor.turn()
+    await eventually(lambda: node.requests > 0)
+
+
+async def test_a_relayer_that_is_deleted_meanwhile_is_forgotten(scene: Watching) -> None:
+    node = await scene.node("http_500")
+    scene.add("r1", node)
+    await begun(scene, node)
+    with scene.store.database.transaction() as transaction:
+        changes.delete(Acting(transaction, scene.audit, "test", 0), "r1")
+    await scene.monitors[0].settled()
+    assert (scene.told(), scene.store.database.read("SELECT * FROM troubles")) == ([], [])
+
+
+async def test_a_relayer_that_is_changed_meanwhile_is_left_to_the_next_look(scene: Watching) -> None:
+    node = await scene.node("http_500")
+    scene.add("r1", node)
+    await begun(scene, node)
+    with scene.store.database.transaction() as transaction:
+        records.update(transaction, scene.store.vault, scene.relayer("r1"))
+    await scene.monitors[0].settled()
+    assert (scene.told(), scene.trouble("r1")) == ([], Trouble())
+
+
+async def test_a_relayer_that_is_paused_meanwhile_is_not_disabled(scene: Watching) -> None:
+    node = await scene.node("http_500")
+    scene.add("r1", node)
+    await begun(scene, node)
+    scene.pause("r1", paused=True)
+    await scene.monitors[0].settled()
+    assert scene.told() == [("relayer.paused", "r1")]
+
+
+async def test_trouble_is_erased_with_its_relayer(scene: Watching) -> None:
+    scene.add("r1", await scene.node("dead"))
+    await scene.rounds(scene.process(), 1)
+    with scene.store.database.transaction() as transaction:
+        changes.delete(Acting(transaction, scene.audit, "test", 0), "r1")
+    assert scene.store.database.read("SELECT * FROM troubles") == []
+
+
+async def test_relayers_that_come_and_go_are_followed(scene: Watching) -> None:
+    node = await scene.node()
+    scene.add("r1", node)
+    monitor = scene.process()
+    await scene.rounds(monitor, 1)
+    scene.add("r2", node)
+    monitor.follow(0, removed=False)
+    await scene.rounds(monitor, 1)
+    assert node.calls["eth_getTransactionCount"] == 3
+    with scene.store.database.transaction() as transaction:
+        changes.delete(Acting(transaction, scene.audit, "test", 0), "r1")
+    monitor.follow(0, removed=True)
+    await scene.rounds(monitor, 1)
+    assert node.calls["eth_getTransactionCount"] == 4
+
+
+async def test_with_no_relayer_left_the_lease_is_given_back(scene: Watching) -> None:
+    scene.add("r1", await scene.node())
+    monitor = scene.process()
+    await scene.rounds(monitor, 1)
+    with scene.store.database.transaction() as transaction:
+        changes.delete(Acting(transaction, scene.audit, "test", 0), "r1")
+    monitor.follow(0, removed=True)
+    assert await monitor.turn() == 60
+    assert scene.store.database.read("SELECT expires_at FROM leases WHERE name = 'monitor'") == [(0,)]
+
+
+async def test_so_many_looks_at_once_and_no_more(scene: Watching) -> None:
+    node = await scene.node("hangs")
+    for number in range(20):
+        scene.add(f"r{number}", node)
+    monitor = scene.process(most_at_once=4, lease_seconds=1000)
+    await monitor.turn()
+    scene.clock.pass_(60)
+    await monitor.turn()
+    assert len(monitor._looks) == 4
+    await asyncio.sleep(0)
+    await monitor.turn()
+    assert len(monitor._looks) == 4
+    node.mood = "healthy"
+
+
+async def test_many_relayers_of_a_dead_node_do_not_ask_it_more_than_a_few_times(scene: Watching) -> None:
+    node = await scene.node("http_500")
+    for number in range(100):
+        scene.add(f"r{number}", node)
+    await scene.rounds(scene.process(), 1)
+    assert len(scene.store.database.read("SELECT 1 FROM troubles WHERE failed_rounds = 1")) == 100
+    assert node.requests < 40

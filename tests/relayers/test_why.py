@@ -1,0 +1,187 @@
+"""`relaydeck relayer why` and `GET /admin/v1/relayers/{id}/why`: the same explanation, with nothing secret in it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from relaydeck.fees import Estimator
+from relaydeck.networks import records as network_records
+from relaydeck.networks.model import Network
+from relaydeck.relayers import why
+from relaydeck.relayers.schedule import next_look
+from tests.networks.fault_node import fault_nodes
+from tests.relayers.conftest import ETHER, INTERVAL, Watching
+from tests.running import Running, run_command
+from tests.seeding import ADDRESS, fill, issue, opened, relayer
+
+OFF = {"monitor_interval_seconds": "0"}
+
+
+async def explained(scene: Watching, name: str, interval: float = INTERVAL) -> dict[str, Any]:
+    estimator = Estimator(scene.options)
+    known = why.read(scene.store.database.read, scene.store.vault, name)
+    try:
+        return await why.explained(known, estimator.pool, interval=interval, rounds=3, now=scene.clock())
+    finally:
+        await estimator.close()
+
+
+def timeless(found: dict[str, Any]) -> dict[str, Any]:
+    """Without what a busy machine decides."""
+    for node in found["nodes"]:
+        assert node.pop("milliseconds") >= 0
+    return found
+
+
+async def test_a_relayer_that_is_well(scene: Watching) -> None:
+    node = await scene.node()
+    scene.add("r1", node)
+    monitor = scene.process()
+    await scene.rounds(monitor, 1)
+    assert timeless(await explained(scene, "r1")) == {
+        "id": "r1",
+        "address": ADDRESS,
+        "network": "dev",
+        "states": [],
+        "nodes": [
+            {
+                "node": f"http://127.0.0.1:{node.port}",
+                "weight": 1,
+                "ok": True,
+                "problem": None,
+                "chain_id": 31337,
+                "block": 100,
+                "last_problem": None,
+                "last_problem_at": None,
+            }
+        ],
+        "monitor": "looks every 60 s",
+        "next_probe_at": "2023-11-14T22:14:37Z",
+    }
+    moment = next_look(1, INTERVAL, scene.clock())
+    before = node.calls["eth_getTransactionCount"]
+    scene.clock.now = moment - 0.01
+    await monitor.turn()
+    await monitor.settled()
+    assert node.calls["eth_getTransactionCount"] == before
+    scene.clock.now = moment + 0.01
+    await monitor.turn()
+    await monitor.settled()
+    assert node.calls["eth_getTransactionCount"] == before + 1
+
+
+async def test_what_is_wrong_is_told_with_its_cause_and_beside_what_the_nodes_do_now(scene: Watching) -> None:
+    gone, other = await scene.node("dead"), await scene.node(balance=5)
+    scene.add("r1", gone, other, min_balance=ETHER)
+    monitor = scene.process()
+    await scene.rounds(monitor, 1)
+    other.mood = "http_500"
+    await scene.rounds(monitor, 3)
+    scene.pause("r1", paused=True)
+    other.mood = "healthy"
+    found = timeless(await explained(scene, "r1"))
+    reason = scene.relayer("r1").disabled_reason
+    assert reason is not None
+    assert found["states"] == [
+        {
+            "state": "paused",
+            "since": "2023-11-14T22:17:20Z",
+            "by": "test",
+            "cause": "it was paused; until it is resumed nobody looks at its nodes",
+        },
+        {
+            "state": "disabled",
+            "since": "2023-11-14T22:16:40Z",
+            "by": "monitor",
+            "cause": f"NonceSyncFailed: {reason.details}",
+        },
+        {
+            "state": "low_balance",
+            "since": "2023-11-14T22:13:40Z",
+            "by": "monitor",
+            "cause": f"its balance was 5 Wei, and min_balance is {ETHER} Wei",
+        },
+    ]
+    assert [(node["problem"], node["last_problem"], node["last_problem_at"]) for node in found["nodes"]] == [
+        ("refused the connection", "refused the connection", "2023-11-14T22:16:40Z"),
+        (None, "answered HTTP 500", "2023-11-14T22:16:40Z"),
+    ]
+    assert (found["monitor"], found["next_probe_at"]) == ("waits until the relayer is resumed", None)
+
+
+async def test_rounds_that_failed_are_told_before_it_is_disabled(scene: Watching) -> None:
+    scene.add("r1", await scene.node("dead"))
+    await scene.rounds(scene.process(), 2)
+    found = await explained(scene, "r1")
+    assert found["states"] == [
+        {
+            "state": "failing",
+            "since": "2023-11-14T22:13:40Z",
+            "by": "monitor",
+            "cause": "no RPC URL answered in 2 of 3 rounds; after 3 it is disabled",
+        }
+    ]
+
+
+async def test_it_says_why_nobody_looks(scene: Watching) -> None:
+    scene.add("r1")
+    assert (await explained(scene, "r1", interval=0))["monitor"] == "off: RELAYDECK_MONITOR_INTERVAL_SECONDS is 0"
+    with scene.store.database.transaction() as transaction:
+        network_records.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
+    found = await explained(scene, "r1")
+    assert (found["nodes"], found["next_probe_at"]) == ([], None)
+    assert found["monitor"] == "has nothing to ask: neither the relayer nor its network has an RPC URL that can be read"
+
+
+@asynccontextmanager
+async def served(home: Path) -> AsyncIterator[Running]:
+    token = issue(home, "root", "admin")
+    running = await asyncio.to_thread(lambda: Running(home, token=token, **OFF))
+    try:
+        yield running
+    finally:
+        await asyncio.to_thread(running.stop)
+
+
+async def test_the_command_and_the_service_say_the_same_change_nothing_and_tell_no_secret(home: Path) -> None:
+    async with fault_nodes("healthy") as (node,):
+        fill(home, node=node.url, relayers=[relayer("r1")])
+        async with served(home) as running:
+            before = home.joinpath("relaydeck.db").stat().st_mtime_ns, _revision(home)
+            answer = await asyncio.to_thread(running.ask, "GET", "/admin/v1/relayers/r1/why")
+            typed = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", "--json", **OFF))
+            table = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", **OFF))
+            assert (home.joinpath("relaydeck.db").stat().st_mtime_ns, _revision(home)) == before
+    assert (answer.status, typed.returncode, typed.stderr) == (200, 0, "")
+    assert timeless(json.loads(typed.stdout)) == timeless(answer.json["data"])
+    assert f"http://127.0.0.1:{node.port}" in table.stdout and "nothing is wrong with it" in table.stdout
+    for said in (answer.body.decode(), typed.stdout, table.stdout, running.log):
+        assert "secret-key" not in said
+
+
+def _revision(home: Path) -> int:
+    with opened(home) as store:
+        revision: int = store.database.read("SELECT revision FROM clock")[0][0]
+        return revision
+
+
+async def test_a_relayer_that_is_not_there(home: Path) -> None:
+    fill(home)
+    typed = await asyncio.to_thread(run_command, home, "relayer", "why", "nobody")
+    assert (typed.returncode, typed.stdout) == (1, "")
+    assert typed.stderr == "relaydeck: Relayer with ID nobody not found\nNothing was changed.\n"
+    async with served(home) as running:
+        answer = await asyncio.to_thread(running.ask, "GET", "/admin/v1/relayers/nobody/why")
+    assert (answer.status, answer.json["message"]) == (404, "Relayer with ID nobody not found")
+
+
+async def test_a_refused_address_is_told_and_not_connected_to(home: Path) -> None:
+    async with fault_nodes("healthy") as (node,):
+        fill(home, node=node.url, relayers=[relayer("r1")])
+        typed = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", "--json", rpc_guard="on"))
+    (told,) = json.loads(typed.stdout)["nodes"]
+    assert told["problem"] == "leads to an address that RELAYDECK_RPC_GUARD refuses"
+    assert node.requests == 0
