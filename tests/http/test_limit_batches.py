@@ -1,8 +1,10 @@
 """The shared limiter in this process, beside a real Valkey: what it asks, and when it gives up."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import Credential, Token
 from relaydeck.log import Log
 from relaydeck.secret import Secret
+from tests.notifications.certificates import make_certificate
 from tests.valkey import Valkey
 
 RATE, BURST = 1, 40
@@ -136,3 +139,33 @@ async def test_a_server_of_another_kind_is_told_of(tmp_path: Path, valkey: Valke
 async def test_a_password_file_that_is_not_there_is_told_of(tmp_path: Path, valkey: Valkey) -> None:
     server = LimitServer(Secret(valkey.url), tmp_path / "none", timeout_seconds=5)
     assert await asked(server) == "a file it needs cannot be read"
+
+
+@asynccontextmanager
+async def tls_in_front(port: int, certificate: Path) -> AsyncIterator[int]:
+    """Ends TLS in front of the server, which is built without it."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            writer.write(data)
+        writer.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pump(reader, to_server), pump(from_server, writer))
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    async with await asyncio.start_server(relay, "127.0.0.1", 0, ssl=context) as front:
+        yield front.sockets[0].getsockname()[1]
+
+
+async def test_a_server_behind_tls_is_asked_only_when_its_certificate_is_known(tmp_path: Path, valkey: Valkey) -> None:
+    certificate = make_certificate(tmp_path, "localhost")
+    async with tls_in_front(valkey.port, certificate) as port:
+        known = f"rediss://localhost:{port}/0?ssl_ca_certs={certificate}"
+        outcomes = [
+            await asked(LimitServer(Secret(url), None, timeout_seconds=5))
+            for url in (known, f"valkeys://localhost:{port}", known.replace("localhost", "127.0.0.1", 1))
+        ]
+    assert outcomes == ["", *["TLS with it fails: check its certificate, and that it speaks TLS"] * 2]

@@ -7,6 +7,7 @@ a password.
 import asyncio
 import hashlib
 import re
+import ssl
 from collections.abc import Awaitable
 from contextlib import suppress
 from importlib import import_module
@@ -122,6 +123,8 @@ def problem_words(error: Exception) -> str:
 
     if isinstance(error, UnicodeDecodeError | PermissionError | FileNotFoundError | IsADirectoryError):
         return "a file it needs cannot be read"
+    if isinstance(error.__context__ or error, ssl.SSLError):
+        return "TLS with it fails: check its certificate, and that it speaks TLS"
     if isinstance(error, exceptions.NoPermissionError):
         return "its user may not run what the limit needs"
     if isinstance(error, exceptions.AuthenticationError):
