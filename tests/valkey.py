@@ -53,6 +53,8 @@ class Valkey:
     def _answers(self) -> bool:
         try:
             return bool(self.ask("PING"))
+        except redis.AuthenticationError:
+            return True
         except redis.ConnectionError:
             return False
 
