@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.errors import OperatorError
+from relaydeck.secret import Secret
 from relaydeck.settings import Settings, read_settings, settings_page, unknown_names, variable
 from tests.running import Running, run_command
 from tests.seeding import issue
@@ -20,6 +21,23 @@ WRONG = {
     "bootstrap_token_kind": ["", "root", "API"],
     "rate_limit_per_second": ["", "-1", "1.5", "x", "1e3", "²", "1000000001", "9" * 5000],
     "rate_limit_burst": ["0", "-1", " 1", "1000000001"],
+    "limits_url": [
+        "",
+        "x",
+        "http://host",
+        "redis://",
+        "redis:///0",
+        "redis://host:x",
+        "redis://host/x",
+        "redis://host#x",
+        "redis://u:p/w@host",
+        "redis://host?timeout=1",
+        "redis://host?db=x",
+        "unix://",
+        "unix://host/path",
+    ],
+    "limits_password_file": [""],
+    "limits_timeout_seconds": ["0", "x"],
     "max_per_page": ["0", "x"],
     "max_body_bytes": ["0", "1MB"],
     "body_timeout_seconds": ["0", "-1", "nan", "inf", "x", "86401"],
@@ -50,6 +68,7 @@ RIGHT = {
     "database_url": ("sqlite:////x/y.db", "sqlite:////x/y.db"),
     "rate_limit_per_second": ("0", 0),
     "rate_limit_burst": ("1000000000", 1_000_000_000),
+    "limits_url": ("rediss://u:p@host:1/2?ssl_ca_certs=/x", Secret("rediss://u:p@host:1/2?ssl_ca_certs=/x")),
     "max_per_page": ("007", 7),
     "body_timeout_seconds": ("0.5", 0.5),
     "signer_config": ("non_secret", "non_secret"),
@@ -94,6 +113,11 @@ def test_a_bad_value_is_not_quoted() -> None:
     with pytest.raises(OperatorError) as error:
         read_settings({"RELAYDECK_MAX_PER_PAGE": "planted"})
     assert "planted" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["redis://u:planted@host", "valkey://:planted@host:1/2", "unix://:planted@/run/valkey"])
+def test_the_password_of_a_limits_url_is_in_no_repr(url: str) -> None:
+    assert "planted" not in repr(read_settings({"RELAYDECK_LIMITS_URL": url}))
 
 
 def test_a_bad_value_stops_the_start(home: Path) -> None:

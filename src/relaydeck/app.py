@@ -22,10 +22,12 @@ from relaydeck.fees.options import FeeOptions
 from relaydeck.http.body import BodyReader, Receive
 from relaydeck.http.clients import ClientAddress
 from relaydeck.http.front import Front, Route, Send, failure_encoder, innermost
+from relaydeck.http.limit_server import LimitServer
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.operations import OperationsRoutes
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.records import RequestRecords
+from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
 from relaydeck.notifications.post_office import PostOffice
@@ -89,6 +91,8 @@ class Worker:
             audit=self._audit,
             widened_signer_config=settings.signer_config == "non_secret",
         )
+        limiter = _limiter(settings)
+        self._shared_limiter = _shared_limiter(settings, limiter, log, metrics)
         router = Router(self._open_routes(settings), operations.routes(), {b"admin": self._find_admin})
         self.front = Front(
             exact_routes=router.exact,
@@ -96,7 +100,8 @@ class Worker:
             catch_up=self._follower.catch_up,
             catch_up_with_tokens=self._follower.catch_up_with_tokens,
             tokens=tokens,
-            limiter=_limiter(settings),
+            limiter=limiter,
+            shared_limiter=self._shared_limiter,
             limit_policy=_limit_policy(settings),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
             records=self._records,
@@ -166,6 +171,8 @@ class Worker:
         for task in self._background:
             task.cancel()
         await self._watch.close()
+        if self._shared_limiter is not None:
+            await self._shared_limiter.close()
         await self._estimator.close()
         await self._post_office.close()
         await self._writer.stop()
@@ -298,6 +305,15 @@ def _limiter(settings: Settings) -> RateLimiter | None:
         return None
     path = settings.run_folder / "limits"
     return RateLimiter(path, settings.rate_limit_per_second, settings.rate_limit_burst)
+
+
+def _shared_limiter(settings: Settings, local: RateLimiter | None, log: Log, metrics: Metrics) -> SharedLimiter | None:
+    if local is None or settings.limits_url is None:
+        return None
+    server = LimitServer(settings.limits_url, settings.limits_password_file, settings.limits_timeout_seconds)
+    return SharedLimiter(
+        server, local, settings.rate_limit_per_second, settings.rate_limit_burst, log=log, metrics=metrics
+    )
 
 
 def _limit_policy(settings: Settings) -> tuple[bytes, bytes]:

@@ -10,11 +10,15 @@ from dataclasses import Field, dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from relaydeck.errors import OperatorError
+from relaydeck.secret import Secret
 
 PREFIX = "RELAYDECK_"
 AddressRange = IPv4Network | IPv6Network
+_LIMITS_SCHEMES = ("redis", "rediss", "valkey", "valkeys")
+_LIMITS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
 _LARGEST = 1_000_000_000  # times a billion it still fits the 64 bits of a rate limit's cell
 
 
@@ -69,6 +73,31 @@ def _database_url(text: str) -> str:
     if not text.startswith("sqlite:///") or text == "sqlite:///":
         raise ValueError("sqlite:///path (three slashes for a relative path, four for an absolute one)")
     return text
+
+
+def _limits_url(text: str) -> Secret:
+    """A secret, because it may hold a password."""
+    if not _is_limits_url(text):
+        raise ValueError(
+            "redis://HOST:PORT/NUMBER (or rediss, valkey, valkeys) or unix:///PATH, USER:PASSWORD@ before the host; "
+            "options: db, ssl_ca_certs, ssl_certfile, ssl_keyfile"
+        )
+    return Secret(text)
+
+
+def _is_limits_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        host, _, options = parts.hostname, parts.port, parse_qs(parts.query, strict_parsing=bool(parts.query))
+    except ValueError:
+        return False
+    number = "".join(options.get("db", ["0"]))
+    if not options.keys() <= _LIMITS_OPTIONS or parts.fragment or not (number.isascii() and number.isdigit()):
+        return False
+    if parts.scheme == "unix":
+        return not host and len(parts.path) > 1
+    path = parts.path.removeprefix("/") or "0"
+    return parts.scheme in _LIMITS_SCHEMES and bool(host) and path.isascii() and path.isdigit()
 
 
 def _address_ranges(text: str) -> tuple[AddressRange, ...]:
@@ -126,6 +155,19 @@ class Settings:
     )
     rate_limit_burst: int = _setting(
         _count, 300, "Requests that one credential may make at once before that rate applies."
+    )
+    limits_url: Secret | None = _setting(
+        _limits_url,
+        None,
+        "Valkey or Redis server that keeps the rate limits of several replicas: "
+        "`redis://`, `rediss://`, `valkey://`, `valkeys://` or `unix://`. Each replica must be given the same limits.",
+        "none: each machine limits by itself",
+    )
+    limits_password_file: Path | None = _setting(
+        _path, None, "File with the password of that server, instead of one in its URL.", "none"
+    )
+    limits_timeout_seconds: float = _setting(
+        _seconds, 0.1, "How long that server may take before the machine limits by itself until it answers again."
     )
     max_per_page: int = _setting(_count, 1000, "Largest page a list gives; a larger `per_page` is reduced to it.")
     max_body_bytes: int = _setting(_count, 1_048_576, "Largest request body that is read.")

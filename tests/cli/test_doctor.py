@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from relaydeck.cli.doctor import Finding, Surroundings, findings
+from relaydeck.secret import Secret
 from relaydeck.settings import Settings
 from relaydeck.store.migrate import newest_version
 from tests.conftest import DEMO
 from tests.provisioning.conftest import ProvisionedHome
 from tests.running import free_port, make_token, run_command
+from tests.valkey import Valkey
 
 NOW = 1_900_000_000.0
 
@@ -200,3 +202,43 @@ def test_a_database_that_is_gone(provisioned: Path) -> None:
     (provisioned / "relaydeck.db").unlink()
     assert examined(provisioned)["database"].verdict == "FAIL"
     assert not (provisioned / "relaydeck.db").exists()
+
+
+def test_shared_limits_are_asked(home: Path) -> None:
+    provision(home, DEMO)
+    planted = "pl4nted-p4ssword"
+    server = Valkey(home.parent, requirepass=planted)
+    url = f"redis://:{planted}@127.0.0.1:{server.port}/0"
+    subject = f"shared limits redis://127.0.0.1:{server.port}"
+    try:
+        answered = doctor_on_limits(home, url)
+        refused = doctor_on_limits(home, url.replace(planted, f"not-{planted}"))
+    finally:
+        server.stop()
+    gone = doctor_on_limits(home, url)
+    alone = "until it answers each machine limits by itself"
+    assert [answered, refused, gone] == [
+        f"ok    {subject}: it answers",
+        f"FAIL  {subject}: it refuses the user name or password; {alone}",
+        f"FAIL  {subject}: it cannot be reached; {alone}",
+    ]
+
+
+def doctor_on_limits(home: Path, url: str) -> str:
+    done = run_command(home, "doctor", limits_url=url, limits_timeout_seconds="5")
+    assert "pl4nted" not in done.stdout + done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "shared limits" in line]
+    return line
+
+
+def test_shared_limits_that_are_slower_than_the_service_waits_are_told_of(home: Path, tmp_path: Path) -> None:
+    provision(home, DEMO)
+    server = Valkey(tmp_path)
+    try:
+        settings = Settings(home=home, limits_url=Secret(server.url), limits_timeout_seconds=1e-9)
+        found = {finding.subject: finding for finding in findings(settings, Surroundings())}
+    finally:
+        server.stop()
+    finding = found[f"shared limits valkey://127.0.0.1:{server.port}"]
+    assert finding.verdict == "warn"
+    assert finding.remark.endswith("the service waits 1e-09 s (RELAYDECK_LIMITS_TIMEOUT_SECONDS)")

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from relaydeck.cli.doctor_limits import examine_limits
 from relaydeck.cli.doctor_nodes import Node, examine_nodes
 from relaydeck.errors import OperatorError
 from relaydeck.networks import records as network_records
@@ -74,6 +75,7 @@ def findings(settings: Settings, surroundings: Surroundings) -> Iterator[Finding
     yield from _permissions(settings)
     yield _disk(settings, surroundings)
     yield _clock(settings, surroundings.now())
+    yield from _limits(settings)
     yield from _database(settings, surroundings)
 
 
@@ -123,6 +125,20 @@ def _clock(settings: Settings, now: float) -> Finding:
         behind = round(written - now)
         return Finding("warn", "clock", f"it shows {shown}, {behind} s before a file in home was written; set it")
     return Finding("ok", "clock", shown)
+
+
+def _limits(settings: Settings) -> Iterator[Finding]:
+    report = examine_limits(settings)
+    if report is None:
+        return
+    subject = f"shared limits {report.shown}"
+    if report.problem:
+        yield Finding("FAIL", subject, f"{report.problem}; until it answers each machine limits by itself")
+    elif report.seconds > settings.limits_timeout_seconds:
+        slow = f"it answers in {report.seconds:.3f} s; the service waits {settings.limits_timeout_seconds:g} s"
+        yield Finding("warn", subject, f"{slow} (RELAYDECK_LIMITS_TIMEOUT_SECONDS)")
+    else:
+        yield Finding("ok", subject, "it answers")
 
 
 def _database(settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:

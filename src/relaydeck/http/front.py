@@ -18,6 +18,7 @@ from relaydeck.errors import BadRequest, RequestError, ServerFailure, TooManyReq
 from relaydeck.http.body import BodyReader, Receive, discard
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.records import RequestRecords
+from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import Credential, TokenBook
 from relaydeck.log import Log
 
@@ -78,6 +79,7 @@ class Front:
         catch_up_with_tokens: Callable[[], None],
         tokens: TokenBook,
         limiter: RateLimiter | None,
+        shared_limiter: SharedLimiter | None = None,
         limit_policy: tuple[bytes, bytes],
         bodies: BodyReader,
         records: RequestRecords,
@@ -92,6 +94,7 @@ class Front:
         self._catch_up_with_tokens = catch_up_with_tokens
         self._tokens = tokens
         self._limiter = limiter
+        self._shared_limiter = shared_limiter
         self._limit_policy = limit_policy
         self._bodies = bodies
         self._records = records
@@ -129,7 +132,10 @@ class Front:
                 if credential.kind not in route.kinds:
                     raise route.wrong_kind("this kind of credential may not use this operation")
                 if route.limited and self._limiter is not None:
-                    admitted, remaining, to_full, to_next = self._limiter.take(credential.seq)
+                    if self._shared_limiter is None:
+                        admitted, remaining, to_full, to_next = self._limiter.take(credential.seq)
+                    else:
+                        admitted, remaining, to_full, to_next = await self._shared_limiter.take(credential)
                     told = (b"ratelimit", b'"default";r=%d;t=%d' % (remaining, to_full))
                     extra += (self._limit_policy, told)
                     if not admitted:

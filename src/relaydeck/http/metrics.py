@@ -49,14 +49,19 @@ COUNTERS = {
     "log_lines_dropped": "Log lines dropped because their reader was too slow.",
     "unexpected_failures": "Requests that ended in an error nobody foresaw.",
     "damaged_values": "Times a sealed value did not open.",
+    "limits_fallbacks": "Times a worker began to limit by its machine alone because the shared limits did not answer.",
+}
+GAUGES = {
+    "limits_alone": "Workers that limit by their machine alone because the shared limits do not answer.",
 }
 
 _FIRST_BUCKET = len(STATUSES)
 _PER_ROUTE = len(STATUSES) + len(BUCKETS_NS) + 2  # statuses, buckets and the one above them, sum
-_ROW = len(ROUTES) * _PER_ROUTE + len(COUNTERS)
+_ROW = len(ROUTES) * _PER_ROUTE + len(COUNTERS) + len(GAUGES)
 _MOST_WORKERS = 64
 _STATUS_OFFSET = {status: offset for offset, status in enumerate(STATUSES)}
 _COUNTER_OFFSET = {name: len(ROUTES) * _PER_ROUTE + offset for offset, name in enumerate(COUNTERS)}
+_GAUGE_OFFSET = {name: _ROW - len(GAUGES) + offset for offset, name in enumerate(GAUGES)}
 
 
 class Metrics:
@@ -75,6 +80,8 @@ class Metrics:
                 continue
             self._row = row * _ROW
             self._route_base = {route: self._row + i * _PER_ROUTE for i, route in enumerate(ROUTES)}
+            for gauge in GAUGES:
+                self.set(gauge, 0)  # what a worker that is gone left behind
             return
 
     def requests(self, route: str, statuses: Iterable[int], nanoseconds: Iterable[int]) -> None:
@@ -96,6 +103,10 @@ class Metrics:
         if self._row is not None:
             self._cells[self._row + _COUNTER_OFFSET[counter]] += by
 
+    def set(self, gauge: str, value: int) -> None:
+        if self._row is not None:
+            self._cells[self._row + _GAUGE_OFFSET[gauge]] = value
+
     def exposition(self) -> str:
         """The Prometheus text format."""
         sums = [sum(self._cells[offset::_ROW][:_MOST_WORKERS]) for offset in range(_ROW)]
@@ -114,12 +125,18 @@ class Metrics:
         for i, route in enumerate(ROUTES):
             lines += _histogram(route, sums[i * _PER_ROUTE + len(STATUSES) : (i + 1) * _PER_ROUTE])
         for name, meaning in COUNTERS.items():
-            lines += [
-                f"# HELP relaydeck_{name}_total {meaning}",
-                f"# TYPE relaydeck_{name}_total counter",
-                f"relaydeck_{name}_total {sums[_COUNTER_OFFSET[name]]}",
-            ]
+            lines += _single(f"{name}_total", "counter", meaning, sums[_COUNTER_OFFSET[name]])
+        for name, meaning in GAUGES.items():
+            lines += _single(name, "gauge", meaning, sums[_GAUGE_OFFSET[name]])
         return "\n".join(lines) + "\n"
+
+
+def _single(name: str, kind: str, meaning: str, value: int) -> list[str]:
+    return [
+        f"# HELP relaydeck_{name} {meaning}",
+        f"# TYPE relaydeck_{name} {kind}",
+        f"relaydeck_{name} {value}",
+    ]
 
 
 def _histogram(route: str, cells: list[int]) -> list[str]:

@@ -108,11 +108,12 @@ def all_tokens(database: Database) -> list[Token]:
 class Credential:
     """Who a request comes from. `allows` and `expires_at` are looked at on each one."""
 
-    __slots__ = ("actor", "expires_at", "kind", "logged_name", "name", "seq")
+    __slots__ = ("actor", "digest", "expires_at", "kind", "logged_name", "name", "seq")
 
     def __init__(self, token: Token) -> None:
         self.seq = token.seq
         self.name = token.name
+        self.digest = token.digest
         self.kind = token.kind
         self.expires_at = float("inf") if token.expires_at is None else token.expires_at
         self.logged_name = json.dumps(token.name)

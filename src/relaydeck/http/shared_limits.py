@@ -1,0 +1,136 @@
+"""The rate limit between replicas: the same buckets, kept by a server that all of them ask.
+
+Requests that arrive while a question is under way are asked for together in the next one, so that a busy
+worker pays for few round trips and holds one connection. When the server does not answer in time, this worker
+takes from the buckets of its own machine until it does: nobody waits for a server that is known to be gone.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+
+from relaydeck.http.limit_server import LimitServer, LimitServerError
+from relaydeck.http.metrics import Metrics
+from relaydeck.http.ratelimit import RateLimiter, Verdict
+from relaydeck.http.tokens import Credential
+from relaydeck.log import Log
+
+_ONE = 1_000_000
+_PROBE_SECONDS = 1.0
+
+Waiting = list[tuple[int, "asyncio.Future[Verdict]"]]  # slots of the machine's own table, and who waits
+
+
+class SharedLimiter:
+    def __init__(
+        self,
+        server: LimitServer,
+        local: RateLimiter,
+        per_second: int,
+        burst: int,
+        log: Log,
+        metrics: Metrics,
+        probe_seconds: float = _PROBE_SECONDS,
+    ) -> None:
+        self._server = server
+        self._local = local
+        self._rate = per_second
+        self._burst = burst
+        self._log = log
+        self._metrics = metrics
+        self._probe_seconds = probe_seconds
+        self._alone = False  # at first requests wait for the connection, or for the news that there is none
+        self._waiting: dict[str, Waiting] = {}
+        self._asked = asyncio.Event()
+        self._task = asyncio.create_task(self._keep_asking())
+
+    async def take(self, credential: Credential) -> Verdict:
+        """Take one request from a credential's bucket, if it holds one."""
+        if self._alone:
+            return self._local.take(credential.seq)
+        verdict: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(bucket_of(credential.digest), []).append((credential.seq, verdict))
+        self._asked.set()
+        return await verdict
+
+    async def _keep_asking(self) -> None:
+        while True:
+            try:
+                await self._server.connect()
+                self._go_together()
+                await self._answer_batches()
+            except LimitServerError as problem:
+                self._go_alone(str(problem))
+            except Exception as error:  # nobody foresaw it: requests are limited all the same
+                self._go_alone(type(error).__name__)
+            await asyncio.sleep(self._probe_seconds)
+
+    async def _answer_batches(self) -> None:
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            batch, self._waiting = self._waiting, {}
+            try:
+                asked = {bucket: len(waiting) for bucket, waiting in batch.items()}
+                levels = await self._server.take(self._rate, self._burst, asked)
+            except BaseException:
+                self._answer_alone(batch)
+                raise
+            for level, waiting in zip(levels, batch.values(), strict=True):
+                self._answer(level, waiting)
+
+    def _answer(self, level: int, waiting: Waiting) -> None:
+        verdicts = verdicts_on(level, len(waiting), self._rate, self._burst)
+        for (_, verdict), found in zip(waiting, verdicts, strict=True):
+            if not verdict.done():  # its client may be gone
+                verdict.set_result(found)
+
+    def _go_together(self) -> None:
+        if self._alone:
+            self._log.event("info", "the shared limits answer again", server=self._server.shown)
+        self._alone = False
+        self._metrics.set("limits_alone", 0)
+
+    def _go_alone(self, problem: str) -> None:
+        if not self._alone:
+            told = {"server": self._server.shown, "problem": problem}
+            self._log.event("warning", "the shared limits do not answer: this machine limits by itself", **told)
+            self._metrics.count("limits_fallbacks")
+        self._alone = True
+        self._metrics.set("limits_alone", 1)
+        batch, self._waiting = self._waiting, {}
+        self._answer_alone(batch)
+
+    def _answer_alone(self, batch: dict[str, Waiting]) -> None:
+        for waiting in batch.values():
+            for slot, verdict in waiting:
+                if not verdict.done():
+                    verdict.set_result(self._local.take(slot))
+
+    async def close(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        batch, self._waiting = self._waiting, {}
+        self._alone = True
+        self._answer_alone(batch)
+        await self._server.close()
+
+
+def verdicts_on(level: int, asking: int, rate: int, burst: int) -> Iterator[Verdict]:
+    """What each of several that asked at once is told, when the bucket held `level` millionths of a request."""
+    full, a_second = burst * _ONE, rate * _ONE
+    for _ in range(asking):
+        if admitted := level >= _ONE:
+            level -= _ONE
+        to_next = 0 if level >= _ONE else -((level - _ONE) // a_second)
+        yield admitted, level // _ONE, -((level - full) // a_second), to_next
+
+
+def bucket_of(digest: bytes) -> str:
+    """A credential's bucket, by a name that tells neither the token nor the digest it is recognised by.
+
+    The part in braces keeps all of them in one slot of a cluster.
+    """
+    return "{relaydeck}:limit:" + hashlib.sha256(b"limit" + digest).hexdigest()[:32]

@@ -1,0 +1,213 @@
+"""What the deployment files name exists: settings, paths, ports, metrics, files, and each other."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from relaydeck.http.metrics import ROUTES, STATUSES, Metrics
+from relaydeck.http.operations import OperationsRoutes
+from relaydeck.settings import Settings, read_settings, unknown_names
+
+ROOT = Path(__file__).parent.parent.parent
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+FILES = [path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and "secrets" not in path.parts]
+CONTAINERFILE = (DEPLOY / "Containerfile").read_text("utf-8")
+
+
+def load(path: str) -> Any:
+    return yaml.safe_load((DEPLOY / path).read_text("utf-8"))
+
+
+COMPOSE, CONFIG = load("compose.yaml"), load("kubernetes/configmap.yaml")["data"]
+DEPLOYMENT = load("kubernetes/deployment.yaml")
+POD = DEPLOYMENT["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+IMAGE = dict(re.findall(r"(RELAYDECK_\w+)=(\S+)", CONTAINERFILE))
+REPLICA = COMPOSE["services"]["relaydeck-1"]
+ENVIRONMENTS = {"image": IMAGE, "compose": IMAGE | REPLICA["environment"], "kubernetes": IMAGE | CONFIG}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_setting_that_is_named_exists(path: Path) -> None:
+    named = set(re.findall(r"\bRELAYDECK_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))) - {"RELAYDECK_PORT"}
+    groups = {name for name in named if name == "RELAYDECK_RATE_LIMIT"}  # with a star, in prose
+    assert unknown_names(named - groups) == []
+
+
+@pytest.mark.parametrize("where", ENVIRONMENTS)
+def test_every_value_is_accepted(where: str) -> None:
+    given = {name: value for name, value in ENVIRONMENTS[where].items() if name != "RELAYDECK_DATABASE_URL"}
+    assert read_settings(given).operations_address == ("0.0.0.0", 9090)
+
+
+def test_both_keep_their_data_in_postgresql_and_no_password_in_a_url() -> None:
+    for where in ("compose", "kubernetes"):
+        environment = ENVIRONMENTS[where]
+        assert environment["RELAYDECK_DATABASE_URL"] == "postgresql://relaydeck@postgres/relaydeck"
+        assert environment["RELAYDECK_LIMITS_URL"] == "valkey://relaydeck@valkey:6379/0"
+
+
+def test_the_replicas_of_compose_are_alike() -> None:
+    assert COMPOSE["services"]["relaydeck-2"] == REPLICA
+
+
+def test_what_compose_mounts_is_there_and_is_mounted() -> None:
+    declared = {name: Path(secret["file"]) for name, secret in COMPOSE["secrets"].items()}
+    made = set(re.findall(r"keep (\S+)$", (DEPLOY / "make-secrets").read_text("utf-8"), re.MULTILINE))
+    assert {path.name for path in declared.values()} == made
+    used = {name for service in COMPOSE["services"].values() for name in service.get("secrets", [])}
+    assert used == set(declared)
+    files = {value for value in REPLICA["environment"].values() if value.startswith("/run/secrets/")}
+    assert files == {f"/run/secrets/{name}" for name in REPLICA["secrets"]}
+    for mount in COMPOSE["services"]["nginx"]["volumes"]:
+        assert (DEPLOY / mount.split(":")[0]).is_file()
+
+
+def test_what_compose_names_of_itself_exists() -> None:
+    services = COMPOSE["services"]
+    assert {name for service in services.values() for name in service.get("depends_on", [])} <= set(services)
+    nginx = (DEPLOY / "nginx" / "nginx.conf").read_text("utf-8")
+    assert re.findall(r"server (\S+):(\d+) ", nginx) == [("relaydeck-1", "8080"), ("relaydeck-2", "8080")]
+    assert services["nginx"]["ports"] == ["127.0.0.1:8080:8080"]
+    assert re.findall(r"listen (\S+);", nginx) == ["8080"]
+    (network,) = COMPOSE["networks"]["inside"]["ipam"]["config"]
+    assert REPLICA["environment"]["RELAYDECK_TRUSTED_PROXIES"] == network["subnet"]
+
+
+def test_the_image_is_made_of_what_is_there_and_runs_as_nobody_special() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", CONTAINERFILE, re.MULTILINE)
+    assert all((ROOT / name).exists() for line in copied for name in line.split())
+    assert "--require-hashes -r requirements.lock" in CONTAINERFILE
+    user = int(re.search(r"^USER (\d+):\1$", CONTAINERFILE, re.MULTILINE)[1])
+    assert user == POD["securityContext"]["runAsUser"] > 0
+    assert [f"uid={user},gid={user}" in mount for mount in REPLICA["tmpfs"]] == [True, False]
+    assert (REPLICA["read_only"], CONTAINER["securityContext"]["readOnlyRootFilesystem"]) == (True, True)
+
+
+def test_the_home_is_a_mount_that_can_be_written_to() -> None:
+    home = IMAGE["RELAYDECK_HOME"]
+    assert f"\nVOLUME {home}\n" in CONTAINERFILE
+    assert CONFIG["RELAYDECK_HOME"] == home
+    assert {"name": "home", "mountPath": home} in CONTAINER["volumeMounts"]
+    assert REPLICA["tmpfs"][0].startswith(f"{home}:")
+
+
+def served_paths(tmp_path: Path) -> set[str]:
+    return set(OperationsRoutes(Metrics(tmp_path / "metrics"), str).routes())
+
+
+def test_probes_and_scrapes_ask_for_paths_that_are_served(tmp_path: Path) -> None:
+    probes = {kind: CONTAINER[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert {kind: probe["path"] for kind, probe in probes.items()} == {
+        "startup": "/readyz",
+        "liveness": "/healthz",
+        "readiness": "/readyz",
+    }
+    annotations = DEPLOYMENT["spec"]["template"]["metadata"]["annotations"]
+    asked = {probe["path"] for probe in probes.values()} | {annotations["prometheus.io/path"]}
+    asked |= {"/" + path for path in re.findall(r"http://127\.0\.0\.1:9090/(\w+)", CONTAINERFILE)}
+    assert asked <= served_paths(tmp_path)
+
+
+def test_ports_agree(tmp_path: Path) -> None:
+    ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
+    operations = read_settings({"RELAYDECK_OPERATIONS_ADDRESS": CONFIG["RELAYDECK_OPERATIONS_ADDRESS"]})
+    assert ports == {"http": 8080, "operations": operations.operations_address[1]}
+    assert "\nEXPOSE 8080 9090\n" in CONTAINERFILE
+    assert CONTAINER["args"][:5] == ["serve", "--host", "0.0.0.0", "--port", "8080"]
+    assert {CONTAINER[f"{kind}Probe"]["httpGet"]["port"] for kind in ("startup", "liveness", "readiness")} <= set(ports)
+    assert [port["targetPort"] for port in load("kubernetes/service.yaml")["spec"]["ports"]] == ["http"]
+    rules = load("kubernetes/networkpolicy.yaml")["spec"]["ingress"]
+    assert [port["port"] for rule in rules for port in rule["ports"]] == ["http", "operations"]
+    annotations = DEPLOYMENT["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == str(ports["operations"])
+
+
+def test_everything_in_the_cluster_selects_the_pods() -> None:
+    labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        DEPLOYMENT["spec"]["selector"]["matchLabels"],
+        load("kubernetes/service.yaml")["spec"]["selector"],
+        load("kubernetes/poddisruptionbudget.yaml")["spec"]["selector"]["matchLabels"],
+        load("kubernetes/networkpolicy.yaml")["spec"]["podSelector"]["matchLabels"],
+    ]
+    assert selectors == [labels] * 4
+
+
+def test_every_secret_file_of_the_cluster_is_in_the_template_and_none_is_filled_in() -> None:
+    template = load("kubernetes/secret.yaml")["stringData"]
+    (mount,) = [mount["mountPath"] for mount in CONTAINER["volumeMounts"] if mount["name"] == "secrets"]
+    assert {value for value in CONFIG.values() if value.startswith(mount)} == {f"{mount}/{name}" for name in template}
+    assert all("REPLACE" in value for value in template.values())
+
+
+def test_the_kustomization_lists_every_manifest() -> None:
+    listed = set(load("kubernetes/kustomization.yaml")["resources"])
+    assert listed == {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
+
+
+def test_nobody_is_killed_before_the_service_had_its_time_to_stop() -> None:
+    stops = read_settings({"RELAYDECK_STOP_TIMEOUT_SECONDS": CONFIG["RELAYDECK_STOP_TIMEOUT_SECONDS"]})
+    waits = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert POD["terminationGracePeriodSeconds"] > stops.stop_timeout_seconds + waits
+    assert int(REPLICA["stop_grace_period"].removesuffix("s")) > Settings().stop_timeout_seconds
+
+
+def expressions() -> list[str]:
+    rules = [rule["expr"] for group in load("monitoring/alerts.yaml")["groups"] for rule in group["rules"]]
+    dashboard = json.loads((DEPLOY / "monitoring" / "dashboard.json").read_text("utf-8"))
+    return rules + [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+@pytest.fixture
+def exposed(tmp_path: Path) -> set[str]:
+    metrics = Metrics(tmp_path / "metrics")
+    metrics.claim_row()
+    metrics.requests("list_relayers", [200], [1])
+    return set(re.findall(r"^(relaydeck_\w+)", metrics.exposition(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_every_metric_that_is_watched_is_exposed(expression: str, exposed: set[str]) -> None:
+    named = set(re.findall(r"\brelaydeck_\w+", expression))
+    assert named <= exposed
+    assert named or expression == 'up{job="relaydeck"} == 0'
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_every_route_and_status_that_is_watched_exists(expression: str) -> None:
+    known = {"route": ROUTES, "status": [str(status) for status in STATUSES]}
+    for label, pattern in re.findall(r'\b(route|status)=~?"([^"]+)"', expression):
+        for part in pattern.split("|"):
+            assert any(re.fullmatch(part, value) for value in known[label]), part
+
+
+def test_alerts_have_names_of_their_own_and_say_what_is_wrong() -> None:
+    rules = [rule for group in load("monitoring/alerts.yaml")["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] in ("page", "ticket") for rule in rules)
+
+
+def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:
+    panels = json.loads((DEPLOY / "monitoring" / "dashboard.json").read_text("utf-8"))["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken = [
+        (column, row)
+        for place in (panel["gridPos"] for panel in panels)
+        for column in range(place["x"], place["x"] + place["w"])
+        for row in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(taken)) == len(taken)
+    assert max(column for column, _ in taken) < 24
+
+
+def test_the_page_names_every_file_and_says_that_none_was_run() -> None:
+    page = (DEPLOY / "README.md").read_text("utf-8")
+    named = {path.relative_to(DEPLOY).parts[0] for path in FILES} - {"README.md", ".gitignore"}
+    assert [name for name in sorted(named) if f"`{name}" not in page] == []
+    assert "**Not run.**" in page
