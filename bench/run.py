@@ -36,8 +36,8 @@ FULL = Pace(
     middle=10_000,
     large=1_000_000,
     estimates=300,
-    delivery_rounds=7,
-    delivery_seconds=2.0,
+    delivery_rounds=9,
+    delivery_seconds=1.2,
 )
 QUICK = Pace(
     rounds=3,
