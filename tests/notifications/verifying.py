@@ -19,12 +19,13 @@ class Posted(NamedTuple):
 
 
 class VerifyingReceiver:
-    """`status` is what it answers; `key` what it verifies with."""
+    """`status` and `headers` are what it answers; `key` what it verifies with."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.key = KEY
         self.status = 204
+        self.headers: dict[str, str] = {}
         self.posted: Queue[Posted] = Queue()
 
     def next(self) -> dict[str, Any]:
@@ -43,6 +44,8 @@ def verifying_receiver() -> Iterator[VerifyingReceiver]:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             receiver.posted.put(Posted({name.lower(): value for name, value in self.headers.items()}, body))
             self.send_response(receiver.status)
+            for name, value in receiver.headers.items():
+                self.send_header(name, value)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:

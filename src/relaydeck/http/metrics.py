@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from relaydeck.shared_memory import map_cells
 
@@ -50,13 +51,24 @@ COUNTERS = {
     "unexpected_failures": "Requests that ended in an error nobody foresaw.",
     "damaged_values": "Times a sealed value did not open.",
 }
+TRY_OUTCOMES = ("delivered", "failed", "dead")  # failed: to be tried again
 
 _FIRST_BUCKET = len(STATUSES)
 _PER_ROUTE = len(STATUSES) + len(BUCKETS_NS) + 2  # statuses, buckets and the one above them, sum
-_ROW = len(ROUTES) * _PER_ROUTE + len(COUNTERS)
+_PLAIN_CELLS = (*COUNTERS, *TRY_OUTCOMES)
+_ROW = len(ROUTES) * _PER_ROUTE + len(_PLAIN_CELLS)
 _MOST_WORKERS = 64
 _STATUS_OFFSET = {status: offset for offset, status in enumerate(STATUSES)}
-_COUNTER_OFFSET = {name: len(ROUTES) * _PER_ROUTE + offset for offset, name in enumerate(COUNTERS)}
+_COUNTER_OFFSET = {name: len(ROUTES) * _PER_ROUTE + offset for offset, name in enumerate(_PLAIN_CELLS)}
+
+
+class Reading(NamedTuple):
+    """A figure that nobody counts because it can be looked up."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    meaning: str
+    value: int
 
 
 class Metrics:
@@ -96,7 +108,11 @@ class Metrics:
         if self._row is not None:
             self._cells[self._row + _COUNTER_OFFSET[counter]] += by
 
-    def exposition(self) -> str:
+    def count_try(self, outcome: str) -> None:
+        """A try to deliver an event, by one of TRY_OUTCOMES."""
+        self.count(outcome)
+
+    def exposition(self, readings: Iterable[Reading] = ()) -> str:
         """The Prometheus text format."""
         sums = [sum(self._cells[offset::_ROW][:_MOST_WORKERS]) for offset in range(_ROW)]
         lines = [
@@ -114,12 +130,24 @@ class Metrics:
         for i, route in enumerate(ROUTES):
             lines += _histogram(route, sums[i * _PER_ROUTE + len(STATUSES) : (i + 1) * _PER_ROUTE])
         for name, meaning in COUNTERS.items():
-            lines += [
-                f"# HELP relaydeck_{name}_total {meaning}",
-                f"# TYPE relaydeck_{name}_total counter",
-                f"relaydeck_{name}_total {sums[_COUNTER_OFFSET[name]]}",
-            ]
+            lines += _described(Reading(f"{name}_total", "counter", meaning, sums[_COUNTER_OFFSET[name]]))
+        lines += [
+            "# HELP relaydeck_event_tries_total Tries to deliver an event; dead is a failure that was the last.",
+            "# TYPE relaydeck_event_tries_total counter",
+        ]
+        for outcome in TRY_OUTCOMES:
+            lines.append(f'relaydeck_event_tries_total{{outcome="{outcome}"}} {sums[_COUNTER_OFFSET[outcome]]}')
+        for reading in readings:
+            lines += _described(reading)
         return "\n".join(lines) + "\n"
+
+
+def _described(reading: Reading) -> list[str]:
+    return [
+        f"# HELP relaydeck_{reading.name} {reading.meaning}",
+        f"# TYPE relaydeck_{reading.name} {reading.kind}",
+        f"relaydeck_{reading.name} {reading.value}",
+    ]
 
 
 def _histogram(route: str, cells: list[int]) -> list[str]:

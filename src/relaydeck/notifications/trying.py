@@ -34,6 +34,7 @@ class Trial:
         sender: Posts,
         lease: Lease,
         *,
+        count_try: Callable[[str], None],
         now: Callable[[], float],
         monotonic: Callable[[], float],
         random: Callable[[], float],
@@ -43,6 +44,7 @@ class Trial:
         self._log = log
         self._sender = sender
         self._lease = lease
+        self._count_try = count_try
         self._now, self._monotonic, self._random = now, monotonic, random
 
     async def __call__(self, due: Due) -> bool:
@@ -53,6 +55,7 @@ class Trial:
         attempt = Attempt(int(started * 1000), duration, answer.status, answer.problem, answer.text)
         outcome = judge(answer, tries=due.tries + 1, in_line=due.in_line, now=self._now(), random=self._random)
         await self._settle(Tried(due, attempt, outcome))
+        self._count_try("failed" if outcome.state == "pending" else outcome.state)
         self._tell(due, attempt, outcome)
         return answer.delivered
 
