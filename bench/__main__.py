@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from bench import creates, fees, lists, memory, pages, starts, tools
+from bench import creates, deliveries, fees, lists, memory, pages, starts, tools
 from bench.load import choose
 from bench.processes import ROOT
 from bench.report import print_table, write_page
@@ -37,6 +37,7 @@ STEPS = (
     Step("lists", lists.measure, lambda pace: 6 * pace.rounds * pace.seconds),
     Step("creates", creates.measure, lambda pace: 2 * pace.rounds * pace.seconds),
     Step("estimates", fees.measure, lambda pace: pace.estimates / 20),
+    Step("deliveries", deliveries.measure, deliveries.expected_seconds),
     Step("starts", starts.measure, lambda pace: 2 * pace.starts),
     Step("memory", memory.measure, lambda pace: 4),
     Step("pages", pages.measure, pages.expected_seconds),

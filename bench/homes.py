@@ -30,7 +30,7 @@ class Home(NamedTuple):
 
 def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = lambda share: None) -> Home:
     """A new home; `advance` is told which share of the work each step was."""
-    store = _open(folder)
+    store = open_home(folder)
     token = tokens.new_token()
     try:
         # The service syncs each commit. Nothing of a half-filled home is kept, so filling need not.
@@ -49,7 +49,7 @@ def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = l
 
 def change(home: Home, work: Callable[[Transaction, Vault], None]) -> None:
     """Write something more into a home."""
-    store = _open(home.folder)
+    store = open_home(home.folder)
     try:
         with store.database.transaction() as transaction:
             work(transaction, store.vault)
@@ -57,7 +57,7 @@ def change(home: Home, work: Callable[[Transaction, Vault], None]) -> None:
         store.close()
 
 
-def _open(folder: Path) -> Store:
+def open_home(folder: Path) -> Store:
     settings = Settings(home=folder)
     return open_store(settings.home, settings.sqlite_path, settings.master_key_path)
 

@@ -53,11 +53,19 @@ class Server:
         _parent, *children = self._family()
         return max(_resident_megabytes(pid) for pid in children)
 
+    def halt(self) -> None:
+        """Let it do nothing, not even in the background, until it is told to go on."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.killpg(self._process.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         """End it gracefully; after a while, not so gracefully."""
         family = self._family()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
+            self.go_on()  # a halted one hears nothing
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:

@@ -40,6 +40,11 @@ machine than about a program, so none are shown; run it yourself to see those of
 - **nginx** serves the same body and headers from a file, its own log off.
 - **Pages** are asked for once everything is warm. *Put together anew each time* means a query that
   never comes twice, so that no page kept whole from an earlier request can answer it.
+- **Events** go to fifty receivers, each a port of its own, from a service of its own for each side. Half
+  of them belong to relayers, ten to a receiver, and wait for one another; half stand in no line. They
+  are written in batches every hundredth of a second by a process beside the service. The highest rate
+  is measured first, with always 400 on their way; both sides then get half of it. Latency counts from
+  the commit to the first arrival, at the same 35 receivers on both sides.
 - **Memory** is the resident memory of the worker process after load, minus the bare application's.
 """
 

@@ -24,10 +24,32 @@ class Pace:
     middle: int
     large: int
     estimates: int
+    delivery_rounds: int
+    delivery_seconds: float  # of one slice
 
 
-FULL = Pace(rounds=9, seconds=1, starts=9, starts_of_the_large=3, middle=10_000, large=1_000_000, estimates=300)
-QUICK = Pace(rounds=3, seconds=1, starts=3, starts_of_the_large=2, middle=1_000, large=20_000, estimates=50)
+FULL = Pace(
+    rounds=9,
+    seconds=1,
+    starts=9,
+    starts_of_the_large=3,
+    middle=10_000,
+    large=1_000_000,
+    estimates=300,
+    delivery_rounds=9,
+    delivery_seconds=1.2,
+)
+QUICK = Pace(
+    rounds=3,
+    seconds=1,
+    starts=3,
+    starts_of_the_large=2,
+    middle=1_000,
+    large=20_000,
+    estimates=50,
+    delivery_rounds=2,
+    delivery_seconds=0.5,
+)
 
 
 @dataclass
@@ -62,8 +84,8 @@ def get(home: Home, path: str) -> Request:
     return Request("GET", path, {"Authorization": f"Bearer {home.token}"})
 
 
-def started_relaydeck(stack: ExitStack, home: Home, path: str = SIGNERS) -> Server:
-    server = stack.enter_context(serve_relaydeck(home))
+def started_relaydeck(stack: ExitStack, home: Home, path: str = SIGNERS, **settings: str) -> Server:
+    server = stack.enter_context(serve_relaydeck(home, **settings))
     first_answer(server, get(home, path))
     return server
 

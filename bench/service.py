@@ -24,9 +24,11 @@ _QUIET_SECONDS = 0.5
 _QUIET_SHARE = 0.03
 
 
-def serve_relaydeck(home: Home) -> Server:
+def serve_relaydeck(home: Home, **settings: str) -> Server:
+    """With these settings beside the usual ones (`webhook_allow="127.0.0.0/8"`)."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
-    environment = kept | _SETTINGS | {"RELAYDECK_HOME": str(home.folder)}
+    given = {f"RELAYDECK_{name.upper()}": value for name, value in settings.items()}
+    environment = kept | _SETTINGS | given | {"RELAYDECK_HOME": str(home.folder)}
     port = free_port()
     command = [sys.executable, "-m", "relaydeck", "serve", "--port", str(port)]
     return Server(port, command, home.folder.with_suffix(".log"), environment)

@@ -5,7 +5,9 @@ import gc
 import os
 import signal
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +25,14 @@ from relaydeck.http.body import BodyReader, Receive
 from relaydeck.http.clients import ClientAddress
 from relaydeck.http.front import Front, Route, Send, failure_encoder, innermost
 from relaydeck.http.limit_server import LimitServer
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metrics import Metrics, Reading
 from relaydeck.http.operations import OperationsRoutes
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.records import RequestRecords
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
+from relaydeck.notifications.figures import COUNTED_UP_TO, read_figures
 from relaydeck.notifications.post_office import PostOffice
 from relaydeck.relayers import records as relayer_records
 from relaydeck.relayers.directory import RelayerDirectory
@@ -76,7 +79,7 @@ class Worker:
         )
         tokens = TokenBook(database)
         self._directory = RelayerDirectory(database, vault)
-        self._post_office = PostOffice(settings, self._store, self._writer, log)
+        self._post_office = PostOffice(settings, self._store, self._writer, log, metrics.count_try)
         self._estimator = Estimator(fee_options(settings))
         self._watch = Watch(settings, self._store, self._writer, self._audit, log, self._estimator.pool)
         followers: list[Follows] = [tokens, self._signers, self._relayers, self._post_office, self._watch]
@@ -114,7 +117,7 @@ class Worker:
     def _open_routes(self, settings: Settings) -> dict[str, dict[str, Route]]:
         if settings.operations_address is not None:
             return {}
-        return open_routes(self._metrics, self.problem)
+        return open_routes(self._metrics, self._store)
 
     def _find_admin(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
         """Made when first asked for: the start does not wait for it."""
@@ -135,10 +138,6 @@ class Worker:
     def _report_unforeseen(self, error: BaseException) -> None:
         self._metrics.count("unexpected_failures")
         self._log.event("error", "a fee estimate failed unexpectedly", error=type(error).__name__, at=innermost(error))
-
-    def problem(self) -> str:
-        """Why this worker cannot serve; empty when it can."""
-        return store_problem(self._store)
 
     async def _keep_looking(self) -> None:
         """A writer killed between its commit and its ring is heard here; and so is a parent that was killed."""
@@ -189,7 +188,7 @@ class OperationsWorker:
         self._service = service_pid
         self._store = open_home(settings)
         self._records = _records(settings, log, metrics)
-        router = Router(open_routes(metrics, lambda: store_problem(self._store)))
+        router = Router(open_routes(metrics, self._store))
         self.front = Front(
             exact_routes=router.exact,
             find_route=router.find,
@@ -291,9 +290,26 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def open_routes(metrics: Metrics, problem: Any) -> dict[str, dict[str, Route]]:
+def open_routes(metrics: Metrics, store: Store) -> dict[str, dict[str, Route]]:
     """What needs no credential."""
-    return OperationsRoutes(metrics, problem).routes() | DescriptionRoutes().routes()
+    operations = OperationsRoutes(metrics, partial(store_problem, store), partial(event_readings, store))
+    return operations.routes() | DescriptionRoutes().routes()
+
+
+def event_readings(store: Store) -> list[Reading]:
+    """None while the store cannot be read: the scrape goes on without them."""
+    try:
+        found = read_figures(store.database.read)
+    except sqlite3.Error:
+        return []
+    waited = 0 if found.oldest_pending is None else max(0, int(time.time()) - found.oldest_pending)
+    most = f"counted up to {COUNTED_UP_TO}"
+    return [
+        Reading("events_total", "counter", "Events recorded since the database was made.", found.recorded),
+        Reading("deliveries_pending", "gauge", f"Events on their way to a receiver, {most}.", found.pending),
+        Reading("deliveries_dead", "gauge", f"Deliveries that were given up and are still kept, {most}.", found.dead),
+        Reading("oldest_pending_delivery_seconds", "gauge", "Age of the oldest event that is on its way.", waited),
+    ]
 
 
 def _records(settings: Settings, log: Log, metrics: Metrics) -> RequestRecords:

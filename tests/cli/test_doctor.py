@@ -1,5 +1,6 @@
 """`relaydeck doctor`: one line for each check; exit code 1 when one of them fails."""
 
+import io
 import json
 import sqlite3
 import threading
@@ -88,6 +89,7 @@ def test_a_healthy_home(home: Path, node: str) -> None:
         "ok    tokens: 1 live",
         f"ok    master key: {home}/master.key opens 1 data key",
         "ok    sealed values: all 2 open",
+        "ok    audit log: 2 entries, every link holds",
         f"ok    node {node} of the network 'sepolia': chain id 11155111",
     ]
 
@@ -166,6 +168,40 @@ def test_a_damaged_record_is_named(provisioned: Path) -> None:
         "sealed values",
         "the sealed config of signers record 'ops' does not open; restore the record, or set it again",
     )
+
+
+@pytest.mark.parametrize(
+    ("tampering", "told"),
+    [
+        ("UPDATE audit SET actor = 'cli:nobody' WHERE seq = 3", "3 was changed, or does not follow the row before it"),
+        ("DELETE FROM audit WHERE seq = 2", "2 is missing"),
+        ("DELETE FROM audit_keys", "1 cannot be checked: the audit key is missing or does not open"),
+    ],
+)
+def test_an_audit_log_that_was_tampered_with(provisioned: Path, tampering: str, told: str) -> None:
+    assert examined(provisioned)["audit log"] == Finding("ok", "audit log", "4 entries, every link holds")
+    with closing(sqlite3.connect(provisioned / "relaydeck.db")) as connection:
+        connection.execute(tampering)
+        connection.commit()
+    remedy = "those before it are as they were written: compare the rest with a backup"
+    assert examined(provisioned)["audit log"] == Finding("FAIL", "audit log", f"entry {told}; {remedy}")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_long_audit_log_can_be_watched_on_a_terminal(provisioned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert examined(provisioned)["audit log"].verdict == "ok"
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr("relaydeck.cli.doctor_audit._LONG_ENTRIES", 4)
+    monkeypatch.setattr("relaydeck.cli.doctor_audit._STEP_ENTRIES", 2)
+    assert examined(provisioned)["audit log"].verdict == "ok"
+    assert "checking 4 entries of the audit log" in terminal.getvalue()
+    assert "100%" in terminal.getvalue()
 
 
 def test_the_wrong_master_key(provisioned: Path) -> None:

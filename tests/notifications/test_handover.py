@@ -1,13 +1,11 @@
 """Processes come and go: one delivers at a time, and nothing is lost when it dies."""
 
 import asyncio
-import sqlite3
 
 import pytest
 
 from relaydeck.errors import ServerFailure
 from relaydeck.notifications import events, upkeep
-from relaydeck.store.database import Transaction
 from relaydeck.store.leases import Lease, LeaseLost
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import accept, answer, hang
@@ -160,27 +158,14 @@ async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
     monkeypatch.setattr("relaydeck.notifications.trying._TROUBLE_SECONDS", 0.01)
     receiver = await scene.receiver("pager")
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
-    failing = True
-
-    def outage(transaction: Transaction) -> None:
-        if failing:
-            raise sqlite3.OperationalError("database or disk is full")
-
-    original = scene.writer.write
-
-    async def write(work):  # type: ignore[no-untyped-def]
-        if "settle" in getattr(work, "__qualname__", ""):
-            await original(outage)
-        return await original(work)
-
-    monkeypatch.setattr(scene.writer, "write", write)
     await delivery.turn()
+    scene.store.database.writer.execute("PRAGMA query_only = ON")
     await eventually(lambda: len(receiver.got) == 1)
     for _ in range(5):
         await delivery.turn()
         await asyncio.sleep(0.01)
     assert (len(receiver.got), scene.delivery(sequence).state) == (1, "pending")
-    failing = False
+    scene.store.database.writer.execute("PRAGMA query_only = OFF")
     await delivery.settled()
     assert (len(receiver.got), scene.delivery(sequence).state) == (1, "delivered")
 

@@ -1,58 +1,20 @@
 """The whole way: a relayer is paused by a command, a running service tells the webhook, signed and in order."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from queue import Queue
-from typing import NamedTuple
 
 import pytest
-from standardwebhooks import Webhook
 
 from tests.conftest import DEMO
+from tests.notifications.verifying import VerifyingReceiver as Receiver
+from tests.notifications.verifying import verifying_receiver
 from tests.running import Running, make_token, run_command
-
-KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-
-
-class Posted(NamedTuple):
-    headers: dict[str, str]
-    body: str
-
-
-class Receiver(NamedTuple):
-    url: str
-    posted: "Queue[Posted]"
-
-    def next(self) -> dict[str, object]:
-        """The next event, its signature verified by an independent implementation."""
-        posted = self.posted.get(timeout=30)
-        Webhook(KEY).verify(posted.body, posted.headers)
-        event: dict[str, object] = json.loads(posted.body)
-        return event
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    posted: Queue[Posted] = Queue()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            posted.put(Posted({name.lower(): value for name, value in self.headers.items()}, body))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Receiver(f"http://127.0.0.1:{server.server_port}/hook", posted)
-    server.shutdown()
-    server.server_close()
+    with verifying_receiver() as receiver:
+        yield receiver
 
 
 def test_pausing_and_resuming_reach_the_webhook_signed_and_in_order(home: Path, receiver: Receiver) -> None:

@@ -139,7 +139,7 @@ def estimate(relayer: str, transaction: str, token: str, as_json: bool) -> None:
 @cli.command(short_help="Check everything; say what is wrong and what to do.")
 @at_home
 def doctor() -> None:
-    """Check home, permissions, database, keys, clock and every RPC URL; say what is wrong and what to do."""
+    """Check home, permissions, database, keys, audit log, clock and every RPC URL; say what is wrong and what to do."""
     from relaydeck.cli.doctor import examine
 
     examine()

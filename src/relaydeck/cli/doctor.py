@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from relaydeck.cli.doctor_audit import examine_audit
 from relaydeck.cli.doctor_limits import examine_limits
 from relaydeck.cli.doctor_nodes import Node, examine_nodes
 from relaydeck.errors import OperatorError
@@ -20,6 +21,7 @@ from relaydeck.networks import records as network_records
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import records as relayer_records
 from relaydeck.settings import Settings, read_settings, unknown_names
+from relaydeck.store.audit import BrokenLink
 from relaydeck.store.migrate import newest_version, schema_version
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
@@ -169,6 +171,7 @@ def _inside(connection: sqlite3.Connection, settings: Settings, surroundings: Su
     yield finding
     if keyring is not None:
         yield from _sealed_values(connection, keyring)
+        yield _audit(connection, keyring)
         yield from _nodes(connection, keyring, settings)
 
 
@@ -207,6 +210,17 @@ def _sealed_values(connection: sqlite3.Connection, keyring: Keyring) -> Iterator
         yield Finding("ok", "sealed values", f"all {opened} open")
 
 
+def _audit(connection: sqlite3.Connection, keyring: Keyring) -> Finding:
+    found = examine_audit(connection.execute, keyring)
+    if isinstance(found, BrokenLink):
+        return Finding(
+            "FAIL",
+            "audit log",
+            f"entry {found.seq} {found.why}; those before it are as they were written: compare the rest with a backup",
+        )
+    return Finding("ok", "audit log", f"{_counted(found.seq, 'entry', 'entries')}, every link holds")
+
+
 def _tokens(connection: sqlite3.Connection, now: float) -> Finding:
     (live,) = connection.execute(
         "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)",
@@ -238,5 +252,5 @@ def _configured_nodes(connection: sqlite3.Connection, keyring: Keyring) -> Itera
             yield from ((Node(url.url, chain_id), f"{kind} {record!r}") for url in urls)
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+def _counted(count: int, noun: str, nouns: str = "") -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {nouns or f'{noun}s'}"

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from relaydeck.shared_memory import map_cells
 
@@ -54,14 +55,24 @@ COUNTERS = {
 GAUGES = {
     "limits_alone": "Workers that limit by their machine alone because the shared limits do not answer.",
 }
+TRY_OUTCOMES = ("delivered", "failed", "dead")  # failed: to be tried again
 
 _FIRST_BUCKET = len(STATUSES)
 _PER_ROUTE = len(STATUSES) + len(BUCKETS_NS) + 2  # statuses, buckets and the one above them, sum
-_ROW = len(ROUTES) * _PER_ROUTE + len(COUNTERS) + len(GAUGES)
+_PLAIN_CELLS = (*COUNTERS, *TRY_OUTCOMES, *GAUGES)
+_ROW = len(ROUTES) * _PER_ROUTE + len(_PLAIN_CELLS)
 _MOST_WORKERS = 64
 _STATUS_OFFSET = {status: offset for offset, status in enumerate(STATUSES)}
-_COUNTER_OFFSET = {name: len(ROUTES) * _PER_ROUTE + offset for offset, name in enumerate(COUNTERS)}
-_GAUGE_OFFSET = {name: _ROW - len(GAUGES) + offset for offset, name in enumerate(GAUGES)}
+_CELL_OFFSET = {name: len(ROUTES) * _PER_ROUTE + offset for offset, name in enumerate(_PLAIN_CELLS)}
+
+
+class Reading(NamedTuple):
+    """A figure that nobody counts because it can be looked up."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    meaning: str
+    value: int
 
 
 class Metrics:
@@ -101,13 +112,17 @@ class Metrics:
 
     def count(self, counter: str, by: int = 1) -> None:
         if self._row is not None:
-            self._cells[self._row + _COUNTER_OFFSET[counter]] += by
+            self._cells[self._row + _CELL_OFFSET[counter]] += by
 
     def set(self, gauge: str, value: int) -> None:
         if self._row is not None:
-            self._cells[self._row + _GAUGE_OFFSET[gauge]] = value
+            self._cells[self._row + _CELL_OFFSET[gauge]] = value
 
-    def exposition(self) -> str:
+    def count_try(self, outcome: str) -> None:
+        """A try to deliver an event, by one of TRY_OUTCOMES."""
+        self.count(outcome)
+
+    def exposition(self, readings: Iterable[Reading] = ()) -> str:
         """The Prometheus text format."""
         sums = [sum(self._cells[offset::_ROW][:_MOST_WORKERS]) for offset in range(_ROW)]
         lines = [
@@ -125,17 +140,25 @@ class Metrics:
         for i, route in enumerate(ROUTES):
             lines += _histogram(route, sums[i * _PER_ROUTE + len(STATUSES) : (i + 1) * _PER_ROUTE])
         for name, meaning in COUNTERS.items():
-            lines += _single(f"{name}_total", "counter", meaning, sums[_COUNTER_OFFSET[name]])
+            lines += _described(Reading(f"{name}_total", "counter", meaning, sums[_CELL_OFFSET[name]]))
+        lines += [
+            "# HELP relaydeck_event_tries_total Tries to deliver an event; dead is a failure that was the last.",
+            "# TYPE relaydeck_event_tries_total counter",
+        ]
+        for outcome in TRY_OUTCOMES:
+            lines.append(f'relaydeck_event_tries_total{{outcome="{outcome}"}} {sums[_CELL_OFFSET[outcome]]}')
         for name, meaning in GAUGES.items():
-            lines += _single(name, "gauge", meaning, sums[_GAUGE_OFFSET[name]])
+            lines += _described(Reading(name, "gauge", meaning, sums[_CELL_OFFSET[name]]))
+        for reading in readings:
+            lines += _described(reading)
         return "\n".join(lines) + "\n"
 
 
-def _single(name: str, kind: str, meaning: str, value: int) -> list[str]:
+def _described(reading: Reading) -> list[str]:
     return [
-        f"# HELP relaydeck_{name} {meaning}",
-        f"# TYPE relaydeck_{name} {kind}",
-        f"relaydeck_{name} {value}",
+        f"# HELP relaydeck_{reading.name} {reading.meaning}",
+        f"# TYPE relaydeck_{reading.name} {reading.kind}",
+        f"relaydeck_{reading.name} {reading.value}",
     ]
 
 

@@ -1,18 +1,20 @@
 """For machines, without a credential: is it alive, is it ready, what has it counted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from relaydeck.http.front import Call, Reply, Route
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metrics import Metrics, Reading
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _EXPOSITION = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
 class OperationsRoutes:
-    def __init__(self, metrics: Metrics, problem: Callable[[], str]) -> None:
+    def __init__(self, metrics: Metrics, problem: Callable[[], str], readings: Callable[[], Sequence[Reading]]) -> None:
+        """`readings` gives what is looked up for a scrape; nothing when that cannot be done."""
         self._metrics = metrics
         self._problem = problem
+        self._readings = readings
 
     def routes(self) -> dict[str, dict[str, Route]]:
         answers = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
@@ -28,4 +30,4 @@ class OperationsRoutes:
         return Reply(503, f"{problem}\n".encode(), _TEXT) if problem else Reply(200, b"ready\n", _TEXT)
 
     async def metrics(self, _call: Call) -> Reply:
-        return Reply(200, self._metrics.exposition().encode(), _EXPOSITION)
+        return Reply(200, self._metrics.exposition(self._readings()).encode(), _EXPOSITION)

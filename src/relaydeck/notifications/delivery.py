@@ -54,6 +54,7 @@ class Delivery:
         options: DeliveryOptions,
         *,
         sender: Posts | None = None,
+        count_try: Callable[[str], None] = lambda outcome: None,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random.random,
@@ -69,7 +70,17 @@ class Delivery:
         self._now, self._monotonic, self._random = now, monotonic, random
         self._receivers = Receivers(options.most_at_once, options.most_per_receiver)
         self._lease = Lease("delivery", options.lease_seconds, now=now, monotonic=monotonic)
-        self._trial = Trial(store, writer, log, self._sender, self._lease, now=now, monotonic=monotonic, random=random)
+        self._trial = Trial(
+            store,
+            writer,
+            log,
+            self._sender,
+            self._lease,
+            count_try=count_try,
+            now=now,
+            monotonic=monotonic,
+            random=random,
+        )
         self._loaded_under = 0  # the fence under which what is due was read
         self._seen = -1
         self._heard = -1

@@ -11,6 +11,11 @@ from relaydeck.secret import Secret
 from relaydeck.store.home import Store
 from relaydeck.store.sealing import Damaged
 
+_MESSAGE = (
+    f"SELECT url, sealed_signing_key, sealed_previous_key, previous_key_until, {COLUMNS}"
+    " FROM notifications n JOIN events e ON e.seq = :seq WHERE n.id = :id"
+)
+
 
 class Message(NamedTuple):
     url: str
@@ -25,15 +30,11 @@ class Messages:
 
     def read(self, due: Due, now: int) -> Message | Answer:
         """The message as of now, or the reason why there is none to send."""
-        receivers = self._read(
-            "SELECT url, sealed_signing_key, sealed_previous_key, previous_key_until FROM notifications WHERE id = :id",
-            {"id": due.notification_id},
-        )
-        events = self._read(f"SELECT {COLUMNS} FROM events e WHERE e.seq = :seq", {"seq": due.sequence})
-        if not receivers or not events:
+        found = self._read(_MESSAGE, {"seq": due.sequence, "id": due.notification_id})
+        if not found:
             return Answer(problem="receiver_removed", final=True)
-        url, sealed, previous, previous_until = receivers[0]
-        event = Event(*events[0])
+        url, sealed, previous, previous_until, *row = found[0]
+        event = Event(*row)
         if previous is not None and now >= previous_until:
             previous = None
         try:

@@ -4,7 +4,7 @@ A line is one relayer's events to one receiver. Its first delivery is due; the o
 get one when they come first. So what is due is one look in an index, however long the lines are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from relaydeck.store.database import Row, Transaction
@@ -41,6 +41,14 @@ class Outcome(NamedTuple):
     state: State
     due_at: int | None
     in_line: bool
+
+
+class Tried(NamedTuple):
+    """A try to be written down."""
+
+    due: Due
+    attempt: Attempt
+    outcome: Outcome
 
 
 def add(transaction: Transaction, sequence: int, notification_id: str, relayer_id: str | None) -> None:
@@ -94,21 +102,22 @@ def upcoming(read: ReadRows, notification_id: str, limit: int) -> list[Due]:
     return [Due(*row) for row in rows]
 
 
-def settle(transaction: Transaction, due: Due, attempt: Attempt, outcome: Outcome) -> None:
-    """Write down a try and what becomes of its delivery; let the next in line come forward."""
-    transaction.execute(
-        "INSERT INTO attempts (delivery, started_at, duration, status, problem, answer)"
-        " VALUES (:delivery, :started_at, :duration, :status, :problem, :answer)",
-        {"delivery": due.sequence, **attempt._asdict()},
+def settle(transaction: Transaction, tries: Sequence[Tried]) -> None:
+    """Write down tries and what becomes of their deliveries; let the next of each line come forward."""
+    transaction.insert(
+        "attempts",
+        ("delivery", *Attempt._fields),
+        [(tried.due.sequence, *tried.attempt) for tried in tries],
     )
-    finished = None if outcome.state == "pending" else attempt.started_at + attempt.duration
-    transaction.execute(
-        "UPDATE deliveries SET state = :state, in_line = :in_line, tries = tries + 1, due_at = :due_at,"
-        " finished_at = :finished, revision = :revision WHERE seq = :seq",
-        {**outcome._asdict(), "finished": finished, "revision": transaction.revision, "seq": due.sequence},
-    )
-    if due.in_line and not outcome.in_line:
-        _call_next(transaction, due)
+    for due, attempt, outcome in tries:
+        finished = None if outcome.state == "pending" else attempt.started_at + attempt.duration
+        transaction.execute(
+            "UPDATE deliveries SET state = :state, in_line = :in_line, tries = tries + 1, due_at = :due_at,"
+            " finished_at = :finished, revision = :revision WHERE seq = :seq",
+            {**outcome._asdict(), "finished": finished, "revision": transaction.revision, "seq": due.sequence},
+        )
+        if due.in_line and not outcome.in_line:
+            _call_next(transaction, due)
 
 
 def _call_next(transaction: Transaction, due: Due) -> None:

@@ -1,6 +1,7 @@
 """Opens the delivery of events when there is something to deliver: until then not even its code is loaded."""
 
 import asyncio
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,14 @@ class PostOffice:
 
     table = "deliveries"
 
-    def __init__(self, settings: Settings, store: Store, writer: Writer, log: Log) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, writer: Writer, log: Log, count_try: Callable[[str], None]
+    ) -> None:
         self._settings = settings
         self._store = store
         self._writer = writer
         self._log = log
+        self._count_try = count_try
         self._delivery: Delivery | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -45,7 +49,7 @@ class PostOffice:
             retention_days=self._settings.event_retention_days,
             lease_seconds=self._settings.lease_seconds,
         )
-        delivery: Delivery = module.Delivery(self._store, self._writer, self._log, options)
+        delivery: Delivery = module.Delivery(self._store, self._writer, self._log, options, count_try=self._count_try)
         self._delivery = delivery
         await delivery.run()
 

@@ -2,14 +2,14 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from relaydeck.errors import ServerFailure
 from relaydeck.log import Log
 from relaydeck.notifications import outbox
 from relaydeck.notifications.messages import Messages
-from relaydeck.notifications.outbox import Attempt, Due, Outcome
+from relaydeck.notifications.outbox import Attempt, Due, Outcome, Tried
 from relaydeck.notifications.retries import Answer, judge
 from relaydeck.store.database import Transaction
 from relaydeck.store.home import Store
@@ -34,6 +34,7 @@ class Trial:
         sender: Posts,
         lease: Lease,
         *,
+        count_try: Callable[[str], None],
         now: Callable[[], float],
         monotonic: Callable[[], float],
         random: Callable[[], float],
@@ -43,6 +44,7 @@ class Trial:
         self._log = log
         self._sender = sender
         self._lease = lease
+        self._count_try = count_try
         self._now, self._monotonic, self._random = now, monotonic, random
 
     async def __call__(self, due: Due) -> bool:
@@ -52,7 +54,8 @@ class Trial:
         duration = round((self._monotonic() - began) * 1000)
         attempt = Attempt(int(started * 1000), duration, answer.status, answer.problem, answer.text)
         outcome = judge(answer, tries=due.tries + 1, in_line=due.in_line, now=self._now(), random=self._random)
-        await self._settle(due, attempt, outcome)
+        await self._settle(Tried(due, attempt, outcome))
+        self._count_try("failed" if outcome.state == "pending" else outcome.state)
         self._tell(due, attempt, outcome)
         return answer.delivered
 
@@ -69,19 +72,21 @@ class Trial:
             self._log.event("error", "a try failed in a way it should not", problem=type(error).__name__)
             return Answer(problem="internal_error")
 
-    async def _settle(self, due: Due, attempt: Attempt, outcome: Outcome) -> None:
+    async def _settle(self, tried: Tried) -> None:
         """Written down, or not sent again: while the store fails, the delivery stays under way."""
-
-        def write(transaction: Transaction) -> None:
-            self._lease.require(transaction)
-            outbox.settle(transaction, due, attempt, outcome)
-
         while True:
             try:
-                return await self._writer.write(write)
+                return await self._writer.write_jointly(self._write_down, tried)
             except ServerFailure as failure:
-                self._log.event("error", "a try cannot be written down", sequence=due.sequence, problem=failure.reason)
+                sequence = tried.due.sequence
+                self._log.event("error", "a try cannot be written down", sequence=sequence, problem=failure.reason)
                 await asyncio.sleep(_TROUBLE_SECONDS)
+
+    def _write_down(self, transaction: Transaction, tries: Sequence[Tried]) -> list[None]:
+        """Tries that end together are written together: under load that is most of what a try costs."""
+        self._lease.require(transaction)
+        outbox.settle(transaction, tries)
+        return [None] * len(tries)
 
     def _tell(self, due: Due, attempt: Attempt, outcome: Outcome) -> None:
         self._log.event(

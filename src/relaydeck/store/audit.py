@@ -10,7 +10,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -25,6 +25,7 @@ _KEY_PLACE = Place("audit_keys", "chain", "key")
 _KEY_SQL = "SELECT sealed_key FROM audit_keys WHERE name = 'chain'"
 _NAMES = ("seq", "moment", "actor", "action", "record", "before_change", "after_change", "hash")
 COLUMNS = ", ".join(_NAMES)
+COUNT_SQL = "SELECT count(*) FROM audit"
 _TYPES = (int, int, str, str, str, str | None, str | None, bytes)
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
@@ -46,6 +47,12 @@ def read_head(text: str) -> Head | None:
     """A head from its text; None when it is not one."""
     match = _HEAD.fullmatch(text)
     return Head(int(match[1]), bytes.fromhex(match[2])) if match else None
+
+
+class Opens(Protocol):
+    """Who opens the chain's key: a vault, or a keyring by itself."""
+
+    def open(self, sealed: bytes, place: Place) -> bytes: ...
 
 
 class BrokenLink(NamedTuple):
@@ -119,7 +126,7 @@ def head(read: Callable[[str], list[Row]]) -> Head:
     return Head(*rows[0]) if rows else EMPTY
 
 
-def verify(rows: Callable[[str], Iterable[Row]], vault: Vault, kept: Head | None = None) -> Head | BrokenLink:
+def verify(rows: Callable[[str], Iterable[Row]], vault: Opens, kept: Head | None = None) -> Head | BrokenLink:
     """Walk the whole chain; the head it ends in, or the first link that does not hold.
 
     `rows` runs a query inside one snapshot. `kept` is a head from before: the chain must pass through it.
@@ -137,7 +144,7 @@ def verify(rows: Callable[[str], Iterable[Row]], vault: Vault, kept: Head | None
     return reached
 
 
-def _stored_key(rows: Callable[[str], Iterable[Row]], vault: Vault) -> bytes | None:
+def _stored_key(rows: Callable[[str], Iterable[Row]], vault: Opens) -> bytes | None:
     found = list(rows(_KEY_SQL))
     try:
         return _derived(vault.open(found[0][0], _KEY_PLACE)) if found else None

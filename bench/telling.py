@@ -1,0 +1,100 @@
+"""Events for receivers, written as any process beside the service writes them: through the library, in batches.
+
+Not through the admin API: it is answered by the worker that delivers, and takes about two fifths of its time for
+the request, the credential and the audit entry. What is measured here is delivery alone.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from random import Random
+from typing import NamedTuple
+
+from bench.homes import Home, change, open_home
+from relaydeck.notifications import events
+from relaydeck.notifications import records as notification_records
+from relaydeck.notifications.records import Notification
+from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers.model import Relayer
+from relaydeck.secret import Secret
+from relaydeck.store.database import Transaction
+from relaydeck.store.home import Store
+from relaydeck.store.vault import Vault
+
+_RELAYERS_EACH = 10
+_KEY = Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+
+
+class Told(NamedTuple):
+    """An event: to which receiver, and when it was committed, by the monotonic clock."""
+
+    receiver: int
+    committed: float
+
+
+def add_receivers(home: Home, urls: Sequence[str]) -> None:
+    """A notification for each, with ten relayers that tell it."""
+
+    def work(transaction: Transaction, vault: Vault) -> None:
+        for number, url in enumerate(urls):
+            notification = Notification(_name(number), "webhook", url, True)
+            notification_records.create(transaction, vault, notification, _KEY, origin="apply", now=1)
+            for each in range(_RELAYERS_EACH):
+                relayer_records.create(transaction, vault, _relayer(number, each), origin="apply", now=1)
+
+    change(home, work)
+
+
+def _name(number: int) -> str:
+    return f"receiver-{number:02d}"
+
+
+def _relayer(receiver: int, number: int) -> Relayer:
+    name = f"told-{receiver:02d}-{number}"
+    return Relayer(name, name, "sepolia", "evm", f"0x{number:040x}", "signer-0000000", notification_id=_name(receiver))
+
+
+class Teller:
+    """Writes events; `told` holds them all, by sequence number."""
+
+    def __init__(self, store: Store, receivers: int) -> None:
+        self._database = store.database
+        self._receivers = receivers
+        self._dice = Random(0)
+        self._numbers = count()
+        self.told: dict[int, Told] = {}
+
+    def seed(self, number: int) -> None:
+        """The same number, the same receivers in the same order."""
+        self._dice.seed(number)
+
+    def tell(self, amount: int) -> None:
+        """Commit that many, to receivers by the dice: of a relayer, in its line, and of none, in no line, in turn."""
+        written = []
+        with self._database.transaction() as transaction:
+            for _ in range(amount):
+                receiver = self._dice.randrange(self._receivers)
+                written.append((self._record(transaction, receiver), receiver))
+        committed = time.monotonic()
+        self.told |= {sequence: Told(receiver, committed) for sequence, receiver in written}
+
+    def _record(self, transaction: Transaction, receiver: int) -> int:
+        now = int(time.time())
+        if next(self._numbers) % 2:
+            return events.record(
+                transaction, "notification.test", relayer=None, notification_id=_name(receiver), now=now
+            )
+        relayer = _relayer(receiver, self._dice.randrange(_RELAYERS_EACH))
+        return events.record(
+            transaction, "relayer.paused", relayer=relayer, notification_id=relayer.notification_id, now=now
+        )
+
+
+@contextmanager
+def telling(home: Home, receivers: int) -> Iterator[Teller]:
+    store = open_home(home.folder)
+    try:
+        yield Teller(store, receivers)
+    finally:
+        store.close()

@@ -1,0 +1,307 @@
+"""A team moves in. Every admin operation and every command there is, over real sockets, in one story.
+
+At its end it compares what it used with the admin API's own description and with the commands that can be typed:
+whatever is added to either and not to the story makes it fail.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from relaydeck.cli.commands import cli
+from tests.admin.conftest import timeless
+from tests.node.process import HARDHAT, running
+from tests.notifications.verifying import KEY, VerifyingReceiver, verifying_receiver
+from tests.running import Running, run_command
+
+TRANSFER = "0x02f0827a6980843b9aca0084773594008252089470997970c51812dc3a010c7d01b50e0d17dc79c887038d7ea4c6800080c0"
+FILE = """
+[networks.local]
+network_type = "evm"
+chain_id = 31337
+native_symbol = "ETH"
+rpc_urls = [{{ url = "{node}", weight = 1 }}]
+
+[[signers]]
+id = "ops"
+type = "plain"
+config = {{ key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" }}
+
+[[notifications]]
+id = "pager"
+type = "webhook"
+url = "{hook}"
+signing_key = "{key}"
+
+[[relayers]]
+id = "local-1"
+name = "Local one"
+network = "local"
+network_type = "evm"
+signer_id = "ops"
+notification_id = "pager"
+"""
+COLD_ADDRESS = "0x5CbDd86a2FA8Dc4bDdd8a8f69dBa48572EeC07FB"
+ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+POLICIES = {
+    "eip1559_pricing": True,
+    "gas_limit_estimation": True,
+    "min_balance": 0,
+    "private_transactions": False,
+    "whitelist_receivers": [],
+}
+RELAYER = {
+    "id": "local-1",
+    "name": "Local one",
+    "network": "local",
+    "network_type": "evm",
+    "address": ADDRESS,
+    "signer_id": "ops",
+    "notification_id": "pager",
+    "paused": False,
+    "system_disabled": False,
+    "custom_rpc_urls": [],
+    "policies": POLICIES,
+}
+
+
+class Team:
+    """Asks and types, and remembers what: operations as the document spells them, commands word by word."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.token = ""
+        self.asked: set[tuple[str, str]] = set()
+        self.typed: set[str] = set()
+
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        self.typed.add("serve")
+        with Running(self.home, "--workers", "2", token=self.token, webhook_allow="127.0.0.0/8") as self.running:
+            yield
+
+    def ask(
+        self, method: str, path: str, name: str = "", *, body: Any = None, status: int = 200, query: str = ""
+    ) -> Any:
+        """The data of an answer, without times. `name` goes where the path says `{id}`."""
+        self.asked.add((method.lower(), f"/admin/v1/{path}"))
+        target = f"/admin/v1/{path.replace('{id}', name)}{query}"
+        answer = self.running.ask(method, target, body)
+        assert answer.status == status, answer.body
+        assert (answer.json["success"], answer.json["error"]) == (True, "")
+        return timeless(answer.json["data"])
+
+    def type(self, *words: str, stdin: str = "") -> str:
+        """What a command says on standard output; if that is nothing, what it says on standard error."""
+        self.typed.add(command_of(words))
+        done = run_command(self.home, *words, stdin=stdin)
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+        return done.stdout or done.stderr
+
+    def read(self, *words: str) -> Any:
+        return timeless(json.loads(self.type(*words, "--json")))
+
+    def await_state(self, delivery: str, state: str) -> dict[str, Any]:
+        deadline = time.monotonic() + 30
+        while True:
+            found: dict[str, Any] = self.ask("GET", "deliveries/{id}", delivery)
+            if found["state"] == state:
+                return found
+            assert time.monotonic() < deadline, found
+
+
+def command_of(words: tuple[str, ...]) -> str:
+    command: click.Command = cli
+    found = []
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        command = command.commands[word]
+        found.append(word)
+    return " ".join(found)
+
+
+def every_command(group: click.Group = cli, prefix: str = "") -> set[str]:
+    found: set[str] = set()
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            found |= every_command(command, f"{prefix}{name} ")
+        else:
+            found.add(prefix + name)
+    return found
+
+
+def every_operation(team: Team) -> set[tuple[str, str]]:
+    document = team.running.ask("GET", "/admin/v1/openapi.json").json
+    return {(method, path) for path, methods in document["paths"].items() for method in methods}
+
+
+def test_everything_there_is_in_one_story(home: Path) -> None:
+    team = Team(home)
+    with running(HARDHAT) as node, verifying_receiver() as receiver:
+        they_describe_what_they_have(team, FILE.format(node=node, hook=receiver.url, key=KEY))
+        with team.served():
+            they_manage_it_over_http(team)
+            they_manage_it_with_commands(team)
+            they_let_others_in(team)
+            they_pause_and_resume(team, receiver)
+            they_test_the_receiver(team, receiver)
+            they_send_again_what_was_given_up(team, receiver)
+            they_replace_keys(team, receiver)
+            they_ask_what_it_costs_and_whether_all_is_well(team)
+            they_look_back(team)
+            assert team.asked == every_operation(team)
+    assert team.typed == every_command()
+
+
+def they_describe_what_they_have(team: Team, file: str) -> None:
+    made = "1 network, 1 signer, 1 notification, 1 relayer"
+    assert made in team.type("apply", "-", "--plan", stdin=file)
+    assert team.type("apply", "-", stdin=file) == f"created: {made}\n"
+    exported = team.type("export")
+    assert 'signer_id = "ops"' in exported and "ac0974" not in exported and KEY not in exported
+    team.token = team.type("token", "create", "root", "--kind", "admin").strip()
+
+
+def they_manage_it_over_http(team: Team) -> None:
+    assert [each["name"] for each in team.ask("GET", "networks")] == ["local"]
+    network = {"name": "spare", "network_type": "evm", "chain_id": 5, "native_symbol": "ETH"}
+    assert team.ask("POST", "networks", body=network, status=201)["chain_id"] == 5
+    assert team.ask("PATCH", "networks/{id}", "spare", body={"native_symbol": "GOR"})["native_symbol"] == "GOR"
+    assert team.ask("GET", "networks/{id}", "spare")["native_symbol"] == "GOR"
+
+    signer = {"id": "cold", "type": "plain", "config": {"key": "0x" + "33" * 32}}
+    shown = {"id": "cold", "type": "local", "config": {}}
+    assert team.ask("POST", "signers", body=signer, status=201) == shown
+    assert team.ask("GET", "signers/{id}", "cold") == shown
+    assert [each["id"] for each in team.ask("GET", "signers")] == ["ops", "cold"]
+
+    chat = {"id": "chat", "type": "webhook", "url": "https://hooks.example.com/x"}
+    assert team.ask("POST", "notifications", body=chat, status=201) == chat | {"has_signing_key": False}
+    keyed = chat | {"has_signing_key": True}
+    assert team.ask("PATCH", "notifications/{id}", "chat", body={"signing_key": "a key"}) == keyed
+    assert team.ask("GET", "notifications/{id}", "chat") == keyed
+    assert [each["id"] for each in team.ask("GET", "notifications")] == ["pager", "chat"]
+
+    second = {"id": "second", "name": "Second", "network": "spare", "network_type": "evm", "signer_id": "cold"}
+    created = team.ask("POST", "relayers", body=second, status=201)
+    untold = {name: value for name, value in RELAYER.items() if name != "notification_id"}
+    assert created == untold | second | {"address": COLD_ADDRESS}
+    patched = team.ask("PATCH", "relayers/{id}", "second", body={"notification_id": "chat"})
+    assert patched == created | {"notification_id": "chat"} == team.ask("GET", "relayers/{id}", "second")
+    assert team.ask("GET", "relayers") == [RELAYER, patched]
+
+    for path, name in (("relayers", "second"), ("notifications", "chat"), ("signers", "cold"), ("networks", "spare")):
+        assert team.ask("DELETE", f"{path}/{{id}}", name) is None
+
+
+def they_manage_it_with_commands(team: Team) -> None:
+    network = ("name=spare", "network_type=evm", "chain_id:=5", "native_symbol=ETH")
+    assert team.type("network", "create", *network) == "created network spare\n"
+    assert team.read("network", "update", "spare", "native_symbol=GOR")["native_symbol"] == "GOR"
+    assert team.read("signer", "create", "id=cold", "type=plain", f"config.key=0x{'33' * 32}")["id"] == "cold"
+    chat = ("id=chat", "type=webhook", "url=https://hooks.example.com/x")
+    assert team.type("notification", "create", *chat) == "created notification chat\n"
+    assert team.read("notification", "update", "chat", "signing_key=a key")["has_signing_key"] is True
+    second = ("id=second", "name=Second", "network=spare", "network_type=evm", "signer_id=cold")
+    assert team.type("relayer", "create", *second) == "created relayer second\n"
+    assert team.read("relayer", "update", "second", "notification_id=chat")["notification_id"] == "chat"
+
+    for kind, name in (("relayer", "second"), ("notification", "chat"), ("signer", "cold"), ("network", "spare")):
+        # Written by a command, shown by the service: there is one truth.
+        shown = team.ask("GET", f"{kind}s/{{id}}", name)
+        assert team.read(kind, "show", name) == shown
+        assert shown in team.read(kind, "list")
+        assert team.type(kind, "delete", name) == f"deleted {kind} {name}\n"
+
+
+def they_let_others_in(team: Team) -> None:
+    issued = team.ask("POST", "tokens", body={"name": "dashboard", "kind": "readonly"}, status=201)
+    assert team.running.ask("GET", "/api/v1/relayers", token=issued["token"]).json["data"] == [RELAYER]
+    assert [each["name"] for each in team.ask("GET", "tokens")] == ["root", "dashboard"]
+    assert team.ask("DELETE", "tokens/{id}", "dashboard") is None
+    assert team.running.ask("GET", "/api/v1/relayers", token=issued["token"]).status == 401
+    typed = team.type("token", "create", "ci", "--kind", "readonly").strip()
+    assert team.running.ask("GET", "/api/v1/signers", token=typed).status == 200
+    assert team.type("token", "revoke", "ci") == "revoked ci\n"
+    assert team.running.ask("GET", "/api/v1/signers", token=typed).status == 401
+    assert [each["name"] for each in team.read("token", "list")] == ["root", "dashboard", "ci"]
+
+
+def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
+    assert team.ask("POST", "relayers/{id}/pause", "local-1") == RELAYER | {"paused": True}
+    paused = receiver.next()
+    assert (paused["type"], paused["sequence"]) == ("relayer.paused", 1)
+    assert paused["data"] == {"relayer": RELAYER | {"paused": True}}
+    assert team.ask("GET", "events/{id}", paused["id"]) == paused
+    assert team.ask("POST", "relayers/{id}/resume", "local-1") == RELAYER
+    resumed = receiver.next()
+    assert (resumed["type"], resumed["sequence"], resumed["data"]) == ("relayer.resumed", 2, {"relayer": RELAYER})
+    assert team.type("relayer", "pause", "local-1") == "paused relayer local-1\n"
+    assert team.type("relayer", "resume", "local-1") == "resumed relayer local-1\n"
+    assert [receiver.next()["type"], receiver.next()["type"]] == ["relayer.paused", "relayer.resumed"]
+    assert team.ask("GET", "events")[:2] == [paused, resumed] == team.read("event", "list", "--limit", "2")
+
+
+def they_test_the_receiver(team: Team, receiver: VerifyingReceiver) -> None:
+    event = team.ask("POST", "notifications/{id}/test", "pager", status=201)
+    assert receiver.next() == event
+    assert event["data"] == {"notification_id": "pager"}
+    assert team.read("notification", "test", "pager") == receiver.next()
+
+
+def they_send_again_what_was_given_up(team: Team, receiver: VerifyingReceiver) -> None:
+    again: dict[str, Any] = {
+        "asked": lambda name: team.ask("POST", "deliveries/{id}/replay", name)["state"] == "pending",
+        "all asked": lambda _: team.ask("POST", "deliveries/replay") == {"replayed": 1},
+        "typed": lambda name: team.type("event", "replay", name).startswith(f"replaying {name}"),
+        "all typed": lambda _: team.type("event", "replay", "--all-dead") == "replaying 1 dead delivery\n",
+    }
+    for how, send in again.items():
+        receiver.status = 410
+        event = team.ask("POST", "notifications/{id}/test", "pager", status=201)
+        assert receiver.next() == event
+        dead = team.await_state(event["id"], "dead")
+        assert [(each["status"], each["problem"]) for each in dead["attempts"]] == [(410, None)]
+        assert team.read("event", "show", event["id"]) == dead
+        assert [each["id"] for each in team.ask("GET", "deliveries", query="?state=dead")] == [event["id"]], how
+        receiver.status = 204
+        assert send(event["id"])
+        assert receiver.next() == event
+        team.await_state(event["id"], "delivered")
+    assert team.read("event", "deliveries", "--state", "dead") == []
+
+
+def they_replace_keys(team: Team, receiver: VerifyingReceiver) -> None:
+    team.ask("PATCH", "notifications/{id}", "pager", body={"signing_key": "whsec_bmV3ZXIgdGhhbiB0aGUgb2xkIG9uZQ=="})
+    assert team.type("key", "rotate") == "sealed 5 values anew; removed 1 old data key\n"
+    for key in (KEY, "whsec_bmV3ZXIgdGhhbiB0aGUgb2xkIG9uZQ=="):  # both sign, for a day
+        receiver.key = key
+        assert team.ask("POST", "notifications/{id}/test", "pager", status=201) == receiver.next()
+
+
+def they_ask_what_it_costs_and_whether_all_is_well(team: Team) -> None:
+    steps = {step["step"]: step for step in team.read("estimate", "local-1", TRANSFER)["steps"]}
+    fee = int(steps["gas"]["gas"]) * int(steps["price"]["used_per_gas_wei"])
+    params = {"fee_token": "ETH", "network": "local", "transaction": TRANSFER}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "feeEstimate", "params": params}
+    answer = team.running.ask("POST", "/api/v1/relayers/local-1/rpc", call).json
+    assert float(answer["result"]["estimated_fee"]) * 10**18 == fee
+    lines = team.type("doctor").splitlines()
+    assert {line.split()[0] for line in lines} == {"ok"}, lines
+
+
+def they_look_back(team: Team) -> None:
+    entries = team.ask("GET", "audit", query="?per_page=1000")
+    assert [each["sequence"] for each in entries] == list(range(1, len(entries) + 1))
+    assert {each["actor"].partition(":")[0] for each in entries} == {"cli", "token"}
+    assert team.read("audit", "list", "--limit", "3") == entries[:-4:-1]
+    head = team.type("audit", "head").strip()
+    assert head == f"{len(entries)}:{entries[-1]['hash']}"
+    verified = f"{len(entries)} entries, every link holds; head {head}\n"
+    assert team.type("audit", "verify", "--head", head) == verified
