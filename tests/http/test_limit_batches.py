@@ -31,7 +31,7 @@ def valkey(tmp_path: Path) -> Iterator[Valkey]:
 
 @pytest.fixture
 async def limiter(valkey: Valkey, tmp_path: Path) -> AsyncIterator[SharedLimiter]:
-    server = LimitServer(Secret(valkey.url), None, timeout_seconds=0.2)
+    server = LimitServer(Secret(valkey.url), None, timeout_seconds=1)
     log = Log(as_json=True, level="error")
     local = RateLimiter(tmp_path / "limits", RATE, 1000)  # so large that an answer of its own is known by what remains
     shared = SharedLimiter(server, local, RATE, BURST, log, Metrics(tmp_path / "metrics"), probe_seconds=0.01)
@@ -86,7 +86,7 @@ async def test_a_process_that_stood_still_itself_reads_the_answer_before_it_give
         await asyncio.sleep(0)
     while limiter._waiting:
         await asyncio.sleep(0)
-    time.sleep(0.3)  # longer than the server may take; it has answered
+    time.sleep(1.2)  # longer than the server may take; it has answered
     assert (await waiting)[1] == BURST - 2
 
 
