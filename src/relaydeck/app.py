@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import signal
-import sqlite3
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +15,7 @@ from relaydeck.contract.routes import Router
 from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.views import relayer_encoder, signer_encoder
 from relaydeck.contract.wire import Failure
-from relaydeck.errors import operator_words
+from relaydeck.errors import StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.body import BodyReader, Receive
@@ -143,7 +142,7 @@ class Worker:
                 return
             try:
                 self._follower.look()
-            except sqlite3.Error as error:
+            except StoreError as error:
                 self._log.event("error", "the store cannot be read", problem=str(error))
 
     async def _warm(self) -> None:
@@ -264,7 +263,7 @@ class Application:
 def store_problem(store: Store) -> str:
     try:
         store.database.read("SELECT revision FROM clock")
-    except sqlite3.Error:
+    except StoreError:
         return "the store cannot be read"
     return ""
 

@@ -1,11 +1,10 @@
 """Processes come and go: one delivers at a time, and nothing is lost when it dies."""
 
 import asyncio
-import sqlite3
 
 import pytest
 
-from relaydeck.errors import ServerFailure
+from relaydeck.errors import ServerFailure, StoreTrouble
 from relaydeck.notifications import events, upkeep
 from relaydeck.store.database import Transaction
 from relaydeck.store.leases import Lease, LeaseLost
@@ -164,7 +163,7 @@ async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
 
     def outage(transaction: Transaction) -> None:
         if failing:
-            raise sqlite3.OperationalError("database or disk is full")
+            raise StoreTrouble("database or disk is full")
 
     original = scene.writer.write
 

@@ -1,10 +1,10 @@
 """What `apply` makes of a file."""
 
 import json
-import sqlite3
 
 import pytest
 
+from relaydeck.errors import StoreTrouble
 from relaydeck.provisioning.plan import Step
 from relaydeck.relayers.model import DisabledReason
 from tests.provisioning.conftest import (
@@ -141,10 +141,10 @@ def test_what_the_file_does_not_mention_is_left_alone(provisioned: ProvisionedHo
 def test_a_failure_in_the_middle_changes_nothing(provisioned: ProvisionedHome) -> None:
     def fail_at_the_third(steps: list[Step]):  # type: ignore[no-untyped-def]
         yield from steps[:2]
-        raise sqlite3.OperationalError("disk I/O error")
+        raise StoreTrouble("disk I/O error")
 
     before = provisioned.revision
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StoreTrouble):
         provisioned.apply(WHOLE, progress=fail_at_the_third)
     assert provisioned.revision == before
     assert provisioned.state() == {"networks": [], "signers": [], "notifications": [], "relayers": []}

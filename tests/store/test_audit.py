@@ -189,7 +189,7 @@ def test_two_processes_write_one_chain(tmp_path: Path) -> None:
             store, log = logs[number % 2]
             with store.database.transaction() as transaction:
                 append(log, transaction, number)
-        found = verify(one.database.reader.execute, two.vault)
+        found = verify(one.database.stream, two.vault)
         assert isinstance(found, Head) and found.seq == 6
 
 
@@ -204,7 +204,7 @@ def test_the_chain_holds_after_the_keys_were_rotated(tmp_path: Path) -> None:
         assert rotation.finish().retired == 1
         with store.database.transaction() as transaction:
             append(log, transaction, 2)
-        found = verify(store.database.reader.execute, store.vault)
+        found = verify(store.database.stream, store.vault)
         assert isinstance(found, Head) and found.seq == 3
         rows = store.database.read("SELECT actor, action FROM audit ORDER BY seq")
         assert rows[1] == ("cli:root", "key.rotated")
@@ -217,7 +217,7 @@ def test_what_is_no_head(text: str) -> None:
 
 def test_an_empty_log_has_a_head_too(tmp_path: Path) -> None:
     with opened(tmp_path / "home") as store:
-        assert verify(store.database.reader.execute, store.vault, EMPTY) == EMPTY
+        assert verify(store.database.stream, store.vault, EMPTY) == EMPTY
         assert str(head(store.database.read)) == "0:" + "0" * 64
 
 

@@ -13,10 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from relaydeck.contract.paging import encode_page
 from relaydeck.http.paging import Page, read_page
 from relaydeck.store.bell import Bell
-from relaydeck.store.database import Database, Row
+from relaydeck.store.database import Row
 from relaydeck.store.follower import Follower
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
+from relaydeck.store.sqlite import SqliteDatabase
 
 MAX_PER_PAGE = 7
 
@@ -30,7 +31,7 @@ class Books:
     """A database and the read model of its signers, as one worker holds them."""
 
     def __init__(self, folder: Path) -> None:
-        self.database = Database(folder / "db", Bell(folder / "bell"))
+        self.database = SqliteDatabase(folder / "db", Bell(folder / "bell"))
         migrate(self.database)
         self.listing = Listing("signers", "id, open_config", encode, self.database)
         self.follower = Follower(self.database, [self.listing], lambda: None)

@@ -11,12 +11,13 @@ from relaydeck.errors import ServerFailure, SignerExists
 from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database, Transaction
 from relaydeck.store.migrate import migrate
+from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.writer import Writer
 
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = Database(tmp_path / "db", Bell(tmp_path / "bell"))
+    database = SqliteDatabase(tmp_path / "db", Bell(tmp_path / "bell"))
     migrate(database)
     yield database
     database.close()

@@ -67,9 +67,7 @@ def create_all(
 
 def _taken(transaction: Transaction, many: Sequence[PreparedSigner]) -> set[str]:
     """Which of the ids are in use. Nobody else can write until the transaction ends."""
-    ids = msgspec.json.encode([new.id for new, _, _ in many]).decode()
-    rows = transaction.all("SELECT id FROM signers WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": ids})
-    return {row[0] for row in rows}
+    return transaction.present("signers", "id", [new.id for new, _, _ in many])
 
 
 def open_config(vault: Vault, signer_id: str, signer_type: str, shown: str, sealed: bytes) -> Config:

@@ -1,48 +1,48 @@
-"""The database: how it is opened, and the one shape of a transaction.
+"""What every database does for us, and the one shape of a transaction.
 
-SQL is written with named parameters (`:name`). A write transaction takes the next revision as its first
-step; that serialises writers, so rows appear to every reader in the order of their revisions.
+SQL is written once, with named parameters (`:name`), for all of them: `sqlite.py` and `postgres.py`. A write
+transaction takes the next revision as its first step; that serialises writers, so rows appear to every
+reader in the order of their revisions. What a driver raises leaves here as a StoreError of ours.
 """
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
-from relaydeck.errors import OperatorError
 from relaydeck.store.bell import Bell
 
 Row = tuple[Any, ...]
+Values = Mapping[str, Any]
 
-# Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
-_PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA busy_timeout = 10000",
-    "PRAGMA secure_delete = ON",
-    "PRAGMA trusted_schema = OFF",
-    "PRAGMA cache_size = -16000",
-)
+
+class Cursor(Protocol):
+    """What a statement gives."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Row | None: ...
+
+    def fetchall(self) -> list[Row]: ...
+
+
+class Execute(Protocol):
+    def __call__(self, sql: str, values: Any = ..., /) -> Cursor: ...
 
 
 class Transaction:
     """One write transaction. Whatever happens in it happens whole, or not at all."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self.execute = connection.execute
-        self.revision: int = self.execute(
-            "UPDATE clock SET revision = revision + 1 WHERE only_row = 1 RETURNING revision"
-        ).fetchone()[0]
+    revision: int
 
-    def one(self, sql: str, values: dict[str, Any] | None = None) -> Row | None:
-        row: Row | None = self.execute(sql, values or {}).fetchone()
-        return row
+    def execute(self, sql: str, values: Any = (), /) -> Cursor:
+        """Raises StoreTrouble, StoreRefusal."""
+        raise NotImplementedError
 
-    def all(self, sql: str, values: dict[str, Any] | None = None) -> list[Row]:
+    def one(self, sql: str, values: Values | None = None) -> Row | None:
+        return self.execute(sql, values or {}).fetchone()
+
+    def all(self, sql: str, values: Values | None = None) -> list[Row]:
         return self.execute(sql, values or {}).fetchall()
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -52,8 +52,15 @@ class Transaction:
             # Powers of two: nine statements, compiled once each, serve a group of any size.
             count = 1 << min((len(rows) - done).bit_length() - 1, 8)
             values = [value for row in rows[done : done + count] for value in row]
-            self.execute(_insertion(table, tuple(columns), count), values)
+            self._insert(table, tuple(columns), count, values)
             done += count
+
+    def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
+        raise NotImplementedError
+
+    def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
+        """Which of the values stand in a column."""
+        raise NotImplementedError
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -68,67 +75,43 @@ class Transaction:
         self.execute("RELEASE step")
 
 
-@cache
-def _insertion(table: str, columns: tuple[str, ...], count: int) -> str:
-    row = f"({', '.join('?' * len(columns))})"
+def insertion(table: str, columns: tuple[str, ...], count: int, mark: str) -> str:
+    row = f"({', '.join([mark] * len(columns))})"
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * count)}"
 
 
-class Database:
-    """One SQLite database, shared by every process of the machine."""
+class Reading(Protocol):
+    """A database that is looked at. May be used from several threads; a snapshot then is theirs together."""
 
-    def __init__(self, path: Path, bell: Bell) -> None:
-        self._path = path
-        self.bell = bell
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
+    soundness: str  # what may be said of it when `damage` finds none
 
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-            for pragma in _PRAGMAS:
-                connection.execute(pragma)
-        except sqlite3.Error as error:
-            raise OperatorError(
-                f"the database {self._path} cannot be opened: {error}",
-                "Check that its folder exists, is writable and has free space.",
-            ) from error
-        return connection
+    def read(self, sql: str, values: Values = ..., /) -> list[Row]: ...
 
-    @property
-    def writer(self) -> sqlite3.Connection:
-        """The connection that writes; used by one thread at a time."""
-        if self._writer is None:
-            self._writer = self._connect()
-        return self._writer
+    def stream(self, sql: str) -> Iterator[Row]:
+        """Rows as they come, however many there are. Inside a snapshot."""
 
-    @property
-    def reader(self) -> sqlite3.Connection:
-        """The connection that reads; it never waits for a writer."""
-        if self._reader is None:
-            self._reader = self._connect()
-        return self._reader
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Every read inside sees the database at one moment."""
 
-    def read(self, sql: str, values: dict[str, Any] | Sequence[Any] = ()) -> list[Row]:
-        return self.reader.execute(sql, values).fetchall()
+    def has_table(self, name: str) -> bool: ...
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def damage(self) -> list[str]:
+        """What is broken inside."""
+
+    def close(self) -> None: ...
+
+
+class Database(Reading, Protocol):
+    """A database that is also written. One thread at a time does that."""
+
+    bell: Bell
+    words: Mapping[str, str]  # what it spells in its own way: the placeholders of the migrations
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
         """Commit is the last line; leaving in any other way changes nothing."""
-        connection = self.writer
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield Transaction(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            # A failed COMMIT (disk full, say) may have rolled back by itself already.
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        self.bell.ring()
 
-    def close(self) -> None:
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
-        self._reader = self._writer = None
+    def migration(self) -> AbstractContextManager[Execute]:
+        """The same, for changes of the schema: no revision, one process at a time."""
+
+    def opening(self) -> AbstractContextManager[None]:
+        """Held by one process at a time, of all that open this database."""

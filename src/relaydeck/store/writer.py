@@ -8,7 +8,6 @@ another thread and back, which costs more than the row it writes.
 
 import asyncio
 import queue
-import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from relaydeck.errors import ServerFailure
+from relaydeck.errors import ServerFailure, StoreTrouble
 from relaydeck.store.database import Database, Transaction
 
 Item = TypeVar("Item")
@@ -108,7 +107,7 @@ def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction
     try:
         with transaction.step():
             return list(work(transaction, items))
-    except sqlite3.OperationalError:
+    except StoreTrouble:
         raise  # the disk, not the work: the whole group fails
     except Exception as error:
         if len(items) == 1:
