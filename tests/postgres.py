@@ -26,6 +26,7 @@ _BINARIES = Path(_PACKAGE.origin).parent / "pginstall18"
 _NOBODY = 65_534
 # A test's database need not survive a power cut; that it would is the server's promise, not ours.
 _QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200", "autovacuum=off")
+_SCHEMA = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 
 
 class PostgresServer:
@@ -41,6 +42,7 @@ class PostgresServer:
         self._binaries = self._reachable_binaries() / "bin"
         self.port = free_port()
         self._numbers = count(1)
+        self._emptied: list[str] = []
         self.process: subprocess.Popen[bytes] | None = None
         # Whatever becomes of the tests, the server ends with their process.
         atexit.register(self.remove)
@@ -109,8 +111,23 @@ class PostgresServer:
     def fresh(self, template: str = "template0") -> str:
         """The name of a new database, empty or a copy of another one that nobody is connected to."""
         name = f"test_{next(self._numbers)}"
-        self.ask(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self.ask(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return name
+
+    def lend(self, template: str) -> str:
+        """Like a fresh copy of `template`, but maybe one that was given back: that is ten times as quick."""
+        return self._emptied.pop() if self._emptied else self.fresh(template)
+
+    def give_back(self, name: str, template: str) -> None:
+        """Empty a database for the next test. One whose schema was changed is removed."""
+        self.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        if self.ask(_SCHEMA, name) != self.ask(_SCHEMA, template):
+            self.ask(f"DROP DATABASE {name} WITH (FORCE)")
+            return
+        tables = [row[0] for row in self.ask(_SCHEMA, name) if row[0] != "schema_versions"]
+        self.ask(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY", name)
+        self.ask("INSERT INTO clock (only_row, revision) VALUES (1, 0)", name)
+        self._emptied.append(name)
 
     def stop(self) -> None:
         """End it at once, connections and all, as a restart of its machine would."""

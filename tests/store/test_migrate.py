@@ -72,6 +72,12 @@ def test_a_newer_database_is_refused_with_a_message(tmp_path: Path) -> None:
 
 
 @pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """These look into SQLite's own files."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
 def newer_home(home: Path) -> Path:
     store = open_store(home, home / "relaydeck.db", home / "master.key")
     store.database.writer.execute("INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
