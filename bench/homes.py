@@ -59,7 +59,7 @@ def change(home: Home, work: Callable[[Transaction, Vault], None]) -> None:
 
 def open_home(folder: Path) -> Store:
     settings = Settings(home=folder)
-    return open_store(settings.home, settings.sqlite_path, settings.master_key_path)
+    return open_store(settings.home, settings.database, settings.master_key_path)
 
 
 def _fill(store: Store, amount: int, add: Callable[[Transaction, Vault, int], None], added: Advance) -> None:

@@ -1,10 +1,15 @@
 """One served home for the tests that only ask; tests that break things make their own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from relaydeck.store.bell import Bell
+from relaydeck.store.migrate import migrate
+from relaydeck.store.postgres import PostgresDatabase
+from tests.places import choose
+from tests.postgres import PostgresServer
 from tests.running import Running, make_token, run_command
 
 DEMO = """
@@ -51,3 +56,53 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for every test of this process that asks for one."""
+    server = PostgresServer()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database with the newest schema and nothing in it: to be copied."""
+    name = postgres.fresh()
+    database = PostgresDatabase(postgres.url(name), Bell(tmp_path_factory.mktemp("migrated") / "bell"))
+    migrate(database)
+    database.close()
+    return name
+
+
+@pytest.fixture(scope="session")
+def put(request: pytest.FixtureRequest) -> Callable[[Path, str], Path]:
+    """Chooses the engine of a home that is about to be made; gives the home."""
+
+    def putting(home: Path, engine: str) -> Path:
+        if engine == "postgresql":
+            server: PostgresServer = request.getfixturevalue("postgres")
+            choose(home, server.url(server.fresh(request.getfixturevalue("migrated"))))
+        return home
+
+    return putting
+
+
+@pytest.fixture
+def lend(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, str], Path]]:
+    """The same, for a home that no other test sees: its database serves the next one."""
+    lent: list[str] = []
+
+    def lending(home: Path, engine: str) -> Path:
+        if engine == "postgresql":
+            server: PostgresServer = request.getfixturevalue("postgres")
+            lent.append(server.lend(request.getfixturevalue("migrated")))
+            choose(home, server.url(lent[-1]))
+        return home
+
+    yield lending
+    for name in lent:
+        request.getfixturevalue("postgres").give_back(name, request.getfixturevalue("migrated"))

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from tests.places import setting_of
+
 COMMAND = (sys.executable, "-m", "relaydeck")
 
 
@@ -35,6 +37,7 @@ def free_port() -> int:
 def clean_environment(home: Path, **settings: str) -> dict[str, str]:
     """This process's environment without settings of its own, plus the given ones (`max_per_page="5"`)."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
+    kept |= setting_of(home)
     return kept | {"RELAYDECK_HOME": str(home)} | {f"RELAYDECK_{name.upper()}": v for name, v in settings.items()}
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings, read_settings, settings_page, unknown_names, variable
@@ -15,7 +16,20 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 WRONG = {
     "home": ["", "~nobody-of-this-name/x"],
-    "database_url": ["", "postgres://x", "sqlite:///", "relaydeck.db"],
+    "database_url": [
+        "",
+        "sqlite:///",
+        "relaydeck.db",
+        "mysql://x/y",
+        "postgresql://",
+        "postgresql://u:p@ss@host/y",
+        "postgresql://u:p/ss@host/y",
+        "postgresql://u:p#ss@host/y",
+        "postgresql://u:p?ss@host/y",
+        "postgresql://user:password/y",
+        "postgresql://host:65x/y",
+        "postgresql://a b/y",
+    ],
     "master_key_file": [""],
     "bootstrap_token_file": [""],
     "bootstrap_token_kind": ["", "root", "API"],
@@ -65,7 +79,7 @@ WRONG = {
 }
 RIGHT = {
     "home": ("/x/y", Path("/x/y")),
-    "database_url": ("sqlite:////x/y.db", "sqlite:////x/y.db"),
+    "database_url": ("sqlite:////x/y.db", DatabaseUrl("sqlite:////x/y.db")),
     "rate_limit_per_second": ("0", 0),
     "rate_limit_burst": ("1000000000", 1_000_000_000),
     "limits_url": ("rediss://u:p@host:1/2?ssl_ca_certs=/x", Secret("rediss://u:p@host:1/2?ssl_ca_certs=/x")),

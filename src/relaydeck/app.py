@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import signal
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,7 +17,7 @@ from relaydeck.contract.routes import Router
 from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.views import relayer_encoder, signer_encoder
 from relaydeck.contract.wire import Failure
-from relaydeck.errors import operator_words
+from relaydeck.errors import StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.body import BodyReader, Receive
@@ -150,7 +149,7 @@ class Worker:
                 return
             try:
                 self._follower.look()
-            except sqlite3.Error as error:
+            except StoreError as error:
                 self._log.event("error", "the store cannot be read", problem=str(error))
 
     async def _warm(self) -> None:
@@ -275,7 +274,7 @@ class Application:
 def store_problem(store: Store) -> str:
     try:
         store.database.read("SELECT revision FROM clock")
-    except sqlite3.Error:
+    except StoreError:
         return "the store cannot be read"
     return ""
 
@@ -300,7 +299,7 @@ def event_readings(store: Store) -> list[Reading]:
     """None while the store cannot be read: the scrape goes on without them."""
     try:
         found = read_figures(store.database.read)
-    except sqlite3.Error:
+    except StoreError:
         return []
     waited = 0 if found.oldest_pending is None else max(0, int(time.time()) - found.oldest_pending)
     most = f"counted up to {COUNTED_UP_TO}"

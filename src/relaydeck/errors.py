@@ -19,13 +19,16 @@
     │   ├── KeyUsedOtherwise      422     "Idempotency-Key was used for another request"
     │   ├── TooManyRequests       429     "Too Many Requests"
     │   └── ServerFailure         500     "Internal Server Error"
+    ├── StoreError                        the database, whichever it is
+    │   ├── StoreTrouble                  it does not do its work: full, gone, broken
+    │   │   └── StoreUnreachable          it cannot even be asked
+    │   └── StoreRefusal                  it works, and refuses what was to be written
     └── OperatorError                     told to the operator: what is wrong, what to do
 
 `reason` says what exactly was wrong, in our words and field names, never with a value of the caller's:
 it travels in the `Relaydeck-Reason` header and the log, while the body keeps its three fields.
 """
 
-import sqlite3
 from typing import ClassVar
 
 Header = tuple[bytes, bytes]
@@ -160,6 +163,22 @@ class ServerFailure(RequestError):
     message = "Internal Server Error"
 
 
+class StoreError(RelaydeckError):
+    """What a database's driver said, in a kind of ours: who uses the store need not know which database it is."""
+
+
+class StoreTrouble(StoreError):
+    """The database, not the work, is at fault: the same may succeed later."""
+
+
+class StoreUnreachable(StoreTrouble):
+    """There is no connection to the database, and none can be made."""
+
+
+class StoreRefusal(StoreError):
+    """A uniqueness, a reference or a value that does not hold: the work is at fault, others are not."""
+
+
 class OperatorError(RelaydeckError):
     """Something only an operator can mend. `remedy` is the next step, as a sentence."""
 
@@ -179,6 +198,8 @@ def operator_words(error: Exception) -> tuple[str, str]:
             f"{error.strerror or type(error).__name__}{where}",
             "Run 'relaydeck doctor': it checks folders and files.",
         )
-    if isinstance(error, sqlite3.Error):
+    if isinstance(error, StoreUnreachable):
+        return str(error), "Check RELAYDECK_DATABASE_URL, and that the database server runs and lets this user in."
+    if isinstance(error, StoreError):
         return f"the database does not do its work: {error}", "Run 'relaydeck doctor': it checks the database."
     return f"an unexpected {type(error).__name__}", ""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
 
@@ -69,12 +70,6 @@ def _path(text: str) -> Path:
         raise ValueError("a path whose ~user exists") from None
 
 
-def _database_url(text: str) -> str:
-    if not text.startswith("sqlite:///") or text == "sqlite:///":
-        raise ValueError("sqlite:///path (three slashes for a relative path, four for an absolute one)")
-    return text
-
-
 def _limits_url(text: str) -> Secret:
     """A secret, because it may hold a password."""
     if not _is_limits_url(text):
@@ -130,9 +125,14 @@ def _setting(read: Callable[[str], Any], default: Any, meaning: str, shown: str 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     home: Path = _setting(
-        _path, Path(".relaydeck"), "Folder that holds all state: the database and the master key file."
+        _path, Path(".relaydeck"), "Folder that holds all state: an SQLite database and the master key file."
     )
-    database_url: str = _setting(_database_url, "", "Where the data lives.", "sqlite:///<home>/relaydeck.db")
+    database_url: DatabaseUrl | None = _setting(
+        DatabaseUrl,
+        None,
+        "Where the data lives: `sqlite:///path`, or `postgresql://user:password@host:port/name`.",
+        "sqlite:///<home>/relaydeck.db",
+    )
     master_key_file: Path | None = _setting(
         _path, None, "File with the master key that seals every secret at rest.", "<home>/master.key"
     )
@@ -264,10 +264,11 @@ class Settings:
     )
 
     @property
-    def sqlite_path(self) -> Path:
-        if self.database_url:
-            return Path(self.database_url.removeprefix("sqlite:///"))
-        return self.home / "relaydeck.db"
+    def database(self) -> Path | DatabaseUrl:
+        """The file of an SQLite database, or the address of a server."""
+        if self.database_url is None:
+            return self.home / "relaydeck.db"
+        return self.database_url.sqlite_path or self.database_url
 
     @property
     def master_key_path(self) -> Path:

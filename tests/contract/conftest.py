@@ -1,12 +1,13 @@
 """One served home with a known content, for every contract test that only asks."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers.model import DisabledReason, Policies
+from tests.places import ENGINES
 from tests.running import Running
 from tests.seeding import ADDRESS, fill, issue, relayer, relayer_shown
 
@@ -54,7 +55,9 @@ def served(home: Path) -> Running:
     return Running(home, token=issue(home), rate_limit_per_second="0")
 
 
-@pytest.fixture(scope="session")
-def contract(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with served(tmp_path_factory.mktemp("contract") / "home") as running:
+@pytest.fixture(scope="session", params=ENGINES)
+def contract(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
+) -> Iterator[Running]:
+    with served(put(tmp_path_factory.mktemp("contract") / "home", request.param)) as running:
         yield running

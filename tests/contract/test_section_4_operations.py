@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from relaydeck.identifiers import new_identifier
 from relaydeck.notifications.records import Notification, create, place
 from relaydeck.secret import Secret
 from tests.contract import shapes
@@ -207,7 +208,7 @@ def test_4_2_error_unauthorized(listed: Running) -> None:
 @pytest.fixture
 def webhook(contract: Running, request: pytest.FixtureRequest) -> str:
     """The path of a notification of this test's own, with a signing key."""
-    name = f"of {request.node.name}"
+    name = f"of {request.function.__name__} {new_identifier()}"
     with opened(contract.home) as store, store.database.transaction() as transaction:
         notification = Notification(name, "webhook", WEBHOOK, True)
         create(transaction, store.vault, notification, Secret("the first key"), origin="api", now=0)
@@ -224,14 +225,14 @@ def stored_key(contract: Running, path: str) -> bytes | None:
     """What the service would sign with."""
     name = unquote(path.rpartition("/")[2])
     with opened(contract.home) as store:
-        ((sealed,),) = store.database.read("SELECT sealed_signing_key FROM notifications WHERE id = ?", (name,))
+        ((sealed,),) = store.database.read("SELECT sealed_signing_key FROM notifications WHERE id = :id", {"id": name})
         return None if sealed is None else store.vault.open(sealed, place(name))
 
 
 def test_4_3_patch_changes_the_notification_of_its_path(contract: Running, webhook: str) -> None:
     body = {"type": "webhook", "url": "https://other.example.com/x", "signing_key": "second"}
     assert update(contract, webhook, body).json["data"] == {
-        "id": "of test_4_3_patch_changes_the_notification_of_its_path",
+        "id": unquote(webhook.rpartition("/")[2]),
         "type": "webhook",
         "url": "https://other.example.com/x",
         "has_signing_key": True,

@@ -18,6 +18,7 @@ from relaydeck.secret import Secret
 from relaydeck.store.home import Store, open_store
 from relaydeck.store.writer import Writer
 from tests.notifications.receiver import Answering, Receiver, accept
+from tests.places import ENGINES, place_of
 from tests.seeding import fill, relayer
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -106,10 +107,10 @@ class Scene:
             await delivery.close()
 
 
-@pytest.fixture
-def store(home: Path) -> Iterator[Store]:
-    fill(home)
-    store = open_store(home, home / "relaydeck.db", home / "master.key")
+@pytest.fixture(params=ENGINES)
+def store(request: pytest.FixtureRequest, home: Path, lend: Callable[[Path, str], Path]) -> Iterator[Store]:
+    fill(lend(home, request.param))
+    store = open_store(home, place_of(home), home / "master.key")
     yield store
     store.close()
 

@@ -170,7 +170,8 @@ async def test_a_rotation_of_the_data_key_keeps_the_previous_key_usable(scene: S
 async def test_a_key_that_does_not_open_is_not_left_out(scene: Scene) -> None:
     receiver = await scene.receiver("pager")
     with scene.store.database.transaction() as transaction:
-        transaction.execute("UPDATE notifications SET sealed_signing_key = x'0100000001' WHERE id = 'pager'")
+        damaged = {"sealed": bytes.fromhex("0100000001")}
+        transaction.execute("UPDATE notifications SET sealed_signing_key = :sealed WHERE id = 'pager'", damaged)
     sequence = scene.paused("r1", "pager")
     await scene.deliver(scene.process())
     assert (receiver.got, scene.attempts(sequence)[0].problem) == ([], "key_unreadable")

@@ -1,6 +1,6 @@
 """A home with its real database, and what the tests of this folder do with it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from relaydeck.provisioning.read_file import read_file
 from relaydeck.provisioning.references import Resolver
 from relaydeck.store.home import open_store
 from relaydeck.store.rotation import SEALED_COLUMNS
+from tests.places import ENGINES, place_of
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 DECLARABLE = ("networks", "signers", "notifications", "relayers")
@@ -58,7 +59,7 @@ WHOLE = NETWORK + SIGNER + NOTIFICATION + RELAYER
 class ProvisionedHome:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.store = open_store(folder, folder / "relaydeck.db", folder / "master.key")
+        self.store = open_store(folder, place_of(folder), folder / "master.key")
 
     def _provisioner(self, text: str | bytes, environment: dict[str, str] | None, prune: bool) -> Provisioner:
         content = text if isinstance(text, bytes) else text.encode()
@@ -88,8 +89,8 @@ class ProvisionedHome:
         assert self.revision == before
         return [str(each) for each in refused.value.mistakes]
 
-    def rows(self, sql: str, *values: Any) -> list[Any]:
-        return self.store.database.read(sql, values)
+    def rows(self, sql: str) -> list[Any]:
+        return self.store.database.read(sql)
 
     def write(self, sql: str, **values: Any) -> None:
         with self.store.database.transaction() as transaction:
@@ -105,7 +106,7 @@ class ProvisionedHome:
         return {table: self._records(table) for table in DECLARABLE}
 
     def _records(self, table: str) -> list[dict[str, Any]]:
-        cursor = self.store.database.reader.execute(f"SELECT * FROM {table} ORDER BY seq")
+        cursor = self.store.database.reader.execute(f"SELECT * FROM {table} ORDER BY seq")  # type: ignore[attr-defined]
         names = [column[0] for column in cursor.description]
         records = [dict(zip(names, row, strict=True)) for row in cursor]
         for record in records:
@@ -121,9 +122,11 @@ class ProvisionedHome:
             record[column.column] = self.store.vault.open(record[column.column], place)
 
 
-@pytest.fixture
-def provisioned(tmp_path: Path) -> Iterator[ProvisionedHome]:
-    home = ProvisionedHome(tmp_path / "home")
+@pytest.fixture(params=ENGINES)
+def provisioned(
+    request: pytest.FixtureRequest, tmp_path: Path, lend: Callable[[Path, str], Path]
+) -> Iterator[ProvisionedHome]:
+    home = ProvisionedHome(lend(tmp_path / "home", request.param))
     with closing(home.store):
         yield home
 

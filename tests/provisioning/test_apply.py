@@ -1,10 +1,10 @@
 """What `apply` makes of a file."""
 
 import json
-import sqlite3
 
 import pytest
 
+from relaydeck.errors import StoreTrouble
 from relaydeck.provisioning.plan import Step
 from relaydeck.relayers.model import DisabledReason
 from tests.provisioning.conftest import (
@@ -35,6 +35,8 @@ address = "0x00000000000000000000000000000000000000ff"
 decimals = 0
 rate = {{ native_usd = "{ADDRESS}", token_usd = "{OTHER_ADDRESS}", max_age = "1h" }}
 """
+
+DAMAGED = bytes.fromhex("0100000001")
 
 
 def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome) -> None:
@@ -120,7 +122,9 @@ def test_the_state_of_a_relayer_is_left_alone(provisioned: ProvisionedHome) -> N
     provisioned.apply(WHOLE)
     reason = json.dumps({"type": "NonceSyncFailed", "details": "-"})
     assert DisabledReason(**json.loads(reason)).type == "NonceSyncFailed"
-    provisioned.write("UPDATE relayers SET paused = 1, system_disabled = 1, disabled_reason = :r", r=reason)
+    provisioned.write(
+        "UPDATE relayers SET paused = :on, system_disabled = :on, disabled_reason = :r", on=True, r=reason
+    )
     provisioned.apply(WHOLE.replace('name = "One"', 'name = "Uno"'))
     assert provisioned.rows("SELECT name, paused, system_disabled, disabled_reason FROM relayers") == [
         ("Uno", 1, 1, reason)
@@ -141,10 +145,10 @@ def test_what_the_file_does_not_mention_is_left_alone(provisioned: ProvisionedHo
 def test_a_failure_in_the_middle_changes_nothing(provisioned: ProvisionedHome) -> None:
     def fail_at_the_third(steps: list[Step]):  # type: ignore[no-untyped-def]
         yield from steps[:2]
-        raise sqlite3.OperationalError("disk I/O error")
+        raise StoreTrouble("disk I/O error")
 
     before = provisioned.revision
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StoreTrouble):
         provisioned.apply(WHOLE, progress=fail_at_the_third)
     assert provisioned.revision == before
     assert provisioned.state() == {"networks": [], "signers": [], "notifications": [], "relayers": []}
@@ -270,7 +274,7 @@ wallet_secret = "c"
 
     def test_it_cannot_be_derived_from_a_signer_that_does_not_open(self, provisioned: ProvisionedHome) -> None:
         provisioned.apply(NETWORK + SIGNER + NOTIFICATION)
-        provisioned.write("UPDATE signers SET sealed_config = x'0100000001'")
+        provisioned.write("UPDATE signers SET sealed_config = :damaged", damaged=DAMAGED)
         assert provisioned.mistakes(RELAYER) == [
             "relayers[0].address: is missing, and cannot be derived from this signer"
         ]
@@ -329,15 +333,15 @@ class TestDamagedRecords:
 
     def test_urls_are_written_anew(self, provisioned: ProvisionedHome) -> None:
         provisioned.apply(WHOLE)
-        provisioned.write("UPDATE networks SET sealed_rpc_urls = x'0100000001'")
-        provisioned.write("UPDATE relayers SET sealed_rpc_urls = x'0100000001'")
-        provisioned.write("UPDATE notifications SET sealed_signing_key = x'0100000001'")
+        provisioned.write("UPDATE networks SET sealed_rpc_urls = :damaged", damaged=DAMAGED)
+        provisioned.write("UPDATE relayers SET sealed_rpc_urls = :damaged", damaged=DAMAGED)
+        provisioned.write("UPDATE notifications SET sealed_signing_key = :damaged", damaged=DAMAGED)
         assert len(provisioned.apply(WHOLE).steps) == 3
         assert provisioned.apply(WHOLE).steps == []
 
     def test_a_signer_is_not(self, provisioned: ProvisionedHome) -> None:
         provisioned.apply(SIGNER)
-        provisioned.write("UPDATE signers SET sealed_config = x'0100000001'")
+        provisioned.write("UPDATE signers SET sealed_config = :damaged", damaged=DAMAGED)
         assert provisioned.mistakes(SIGNER) == [
             "signers[0]: the sealed config of signers record 'ops' does not open; see 'relaydeck doctor'"
         ]

@@ -93,7 +93,7 @@ def changes(draw: st.DrawFn) -> tuple[int, str, Any]:
 @hypothesis_settings
 def test_a_changed_row_is_found_at_its_place(store: Store, change: tuple[int, str, Any]) -> None:
     seq, column, value = change
-    (before,) = store.database.read(f"SELECT {column} FROM audit WHERE seq = ?", (seq,))[0]
+    (before,) = store.database.read(f"SELECT {column} FROM audit WHERE seq = :seq", {"seq": seq})[0]
     found = after(store, (f"UPDATE audit SET {column} = :value WHERE seq = :seq", {"value": value, "seq": seq}))
     if value == before:
         assert isinstance(found, Head)
@@ -171,8 +171,8 @@ def test_what_cannot_be_recorded_is_not_done(store: Store) -> None:
             append(AuditLog(store.vault), transaction, 1)
 
 
-def test_a_step_that_is_undone_leaves_no_row_and_no_key(tmp_path: Path) -> None:
-    with opened(tmp_path / "home") as store, store.database.transaction() as transaction:
+def test_a_step_that_is_undone_leaves_no_row_and_no_key(home: Path) -> None:
+    with opened(home) as store, store.database.transaction() as transaction:
         log = AuditLog(store.vault)
         with pytest.raises(Undone), transaction.step():
             append(log, transaction, 1)
@@ -183,19 +183,20 @@ def test_a_step_that_is_undone_leaves_no_row_and_no_key(tmp_path: Path) -> None:
         assert isinstance(found, Head) and found.seq == 2
 
 
-def test_two_processes_write_one_chain(tmp_path: Path) -> None:
-    with opened(tmp_path / "home") as one, opened(tmp_path / "home") as two:
+def test_two_processes_write_one_chain(home: Path) -> None:
+    with opened(home) as one, opened(home) as two:
         logs = [(one, AuditLog(one.vault)), (two, AuditLog(two.vault))]
         for number in range(6):
             store, log = logs[number % 2]
             with store.database.transaction() as transaction:
                 append(log, transaction, number)
-        found = verify(one.database.reader.execute, two.vault)
+        with one.database.snapshot():
+            found = verify(one.database.stream, two.vault)
         assert isinstance(found, Head) and found.seq == 6
 
 
-def test_the_chain_holds_after_the_keys_were_rotated(tmp_path: Path) -> None:
-    with opened(tmp_path / "home") as store:
+def test_the_chain_holds_after_the_keys_were_rotated(home: Path) -> None:
+    with opened(home) as store:
         log = AuditLog(store.vault)
         with store.database.transaction() as transaction:
             append(log, transaction, 1)
@@ -205,7 +206,8 @@ def test_the_chain_holds_after_the_keys_were_rotated(tmp_path: Path) -> None:
         assert rotation.finish().retired == 1
         with store.database.transaction() as transaction:
             append(log, transaction, 2)
-        found = verify(store.database.reader.execute, store.vault)
+        with store.database.snapshot():
+            found = verify(store.database.stream, store.vault)
         assert isinstance(found, Head) and found.seq == 3
         rows = store.database.read("SELECT actor, action FROM audit ORDER BY seq")
         assert rows[1] == ("cli:root", "key.rotated")
@@ -216,9 +218,10 @@ def test_what_is_no_head(text: str) -> None:
     assert read_head(text) is None
 
 
-def test_an_empty_log_has_a_head_too(tmp_path: Path) -> None:
-    with opened(tmp_path / "home") as store:
-        assert verify(store.database.reader.execute, store.vault, EMPTY) == EMPTY
+def test_an_empty_log_has_a_head_too(home: Path) -> None:
+    with opened(home) as store:
+        with store.database.snapshot():
+            assert verify(store.database.stream, store.vault, EMPTY) == EMPTY
         assert str(head(store.database.read)) == "0:" + "0" * 64
 
 

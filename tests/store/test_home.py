@@ -19,6 +19,12 @@ def contents(home: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """These look into SQLite's own files."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
 def made(home: Path) -> Path:
     """A home that was used and closed."""
     issue(home)

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,8 @@ from relaydeck.store.database import Database, Row
 from relaydeck.store.follower import Follower
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
+from relaydeck.store.sqlite import SqliteDatabase
+from tests.store.conftest import Connect
 
 MAX_PER_PAGE = 7
 
@@ -29,9 +30,8 @@ def encode(row: Row) -> Encoded:
 class Books:
     """A database and the read model of its signers, as one worker holds them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.database = Database(folder / "db", Bell(folder / "bell"))
-        migrate(self.database)
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self.listing = Listing("signers", "id, open_config", encode, self.database)
         self.follower = Follower(self.database, [self.listing], lambda: None)
         self.follower.load()
@@ -40,15 +40,15 @@ class Books:
         with self.database.transaction() as transaction:
             transaction.execute(
                 "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
-                " VALUES (:id, 'plain', :config, x'00', 'api', 0, :revision)",
-                {"id": name, "config": config, "revision": transaction.revision},
+                " VALUES (:id, 'plain', :config, :sealed, 'api', 0, :revision)",
+                {"id": name, "config": config, "sealed": b"", "revision": transaction.revision},
             )
 
     def change(self, name: str, config: str) -> None:
         with self.database.transaction() as transaction:
             transaction.execute(
                 "UPDATE signers SET open_config = :config, revision = :revision WHERE id = :id",
-                {"id": name, "config": config, "revision": transaction.revision},
+                {"id": name, "config": config, "sealed": b"", "revision": transaction.revision},
             )
 
     def remove(self, name: str) -> None:
@@ -75,17 +75,18 @@ class Books:
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Iterator[Books]:
-    books = Books(tmp_path)
-    yield books
-    books.close()
+def books(database: Database) -> Books:
+    return Books(database)
 
 
 class ListingAgainstAList(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.books = Books(Path(self.folder.name))
+        folder = Path(self.folder.name)
+        database = SqliteDatabase(folder / "db", Bell(folder / "bell"))
+        migrate(database)
+        self.books = Books(database)
         self.model: list[dict] = []
         self.made = 0
 
@@ -176,40 +177,35 @@ def test_a_new_item_does_not_shift_an_earlier_page(books: Books) -> None:
     assert books.page(Page("1", 3, False))["data"] == first
 
 
-def test_a_page_reads_only_its_own_items(tmp_path: Path) -> None:
+def test_a_page_reads_only_its_own_items(books: Books) -> None:
     encoded: list[str] = []
 
     def encode_and_tell(row: Row) -> Encoded:
         encoded.append(row[0])
         return encode(row)
 
-    books = Books(tmp_path)
     for n in range(50):
         books.create(f"s{n}")
     listing = Listing("signers", "id, open_config", encode_and_tell, books.database)
     listing.load()
     listing.fill(40, 43)
     listing.fill(40, 43)
-    books.close()
     assert encoded == ["s40", "s41", "s42"]
 
 
-def test_a_write_of_another_process_is_in_the_next_answer(tmp_path: Path) -> None:
-    ours, theirs = Books(tmp_path), Books(tmp_path)
+def test_a_write_of_another_process_is_in_the_next_answer(connect: Connect) -> None:
+    ours, theirs = Books(connect()), Books(connect())
     assert ours.whole() == []
     theirs.create("from elsewhere")
-    shown = ours.whole()
-    ours.close()
-    theirs.close()
-    assert shown == [{"id": "from elsewhere", "config": "{}"}]
+    assert ours.whole() == [{"id": "from elsewhere", "config": "{}"}]
 
 
 def test_a_write_that_was_undone_is_in_no_answer(books: Books) -> None:
     with pytest.raises(RuntimeError), books.database.transaction() as transaction:
         transaction.execute(
             "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
-            " VALUES ('undone', 'plain', '{}', x'00', 'api', 0, :revision)",
-            {"revision": transaction.revision},
+            " VALUES ('undone', 'plain', '{}', :sealed, 'api', 0, :revision)",
+            {"sealed": b"", "revision": transaction.revision},
         )
         raise RuntimeError
     assert books.whole() == []

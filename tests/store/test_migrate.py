@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.errors import OperatorError
+from relaydeck.errors import OperatorError, StoreTrouble
 from relaydeck.store.bell import Bell
-from relaydeck.store.database import Database
 from relaydeck.store.home import open_store
 from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
 from relaydeck.store.sealing import Place
+from relaydeck.store.sqlite import SqliteDatabase
 from tests.running import clean_environment, run_command
 
 
-def opened(folder: Path) -> Database:
-    return Database(folder / "db", Bell(folder / "bell"))
+def opened(folder: Path) -> SqliteDatabase:
+    return SqliteDatabase(folder / "db", Bell(folder / "bell"))
 
 
 def dumped(path: Path) -> list[str]:
@@ -35,7 +35,7 @@ def test_steps_are_numbered_from_one_without_gaps() -> None:
 def test_an_empty_database_is_brought_to_the_newest_version(tmp_path: Path) -> None:
     database = opened(tmp_path)
     assert migrate(database) == 0
-    assert schema_version(database.writer) == newest_version()
+    assert schema_version(database) == newest_version()
     database.close()
 
 
@@ -52,7 +52,7 @@ def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
     database = opened(tmp_path)
     broken = [*steps(), (newest_version() + 1, "CREATE TABLE half (id INT); CREATE TABLE half (id INT);")]
     monkeypatch.setattr("relaydeck.store.migrate.steps", lambda: broken)
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StoreTrouble):
         migrate(database)
     assert list(database.writer.iterdump()) == ["BEGIN TRANSACTION;", "COMMIT;"]
     database.close()
@@ -69,6 +69,12 @@ def test_a_newer_database_is_refused_with_a_message(tmp_path: Path) -> None:
         f"the database has schema version 9999, this program knows {newest_version()}\n"
         "Run the newer Relaydeck that wrote it, or restore a backup made before the upgrade."
     )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """These look into SQLite's own files."""
+    return tmp_path / "home"
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """`relaydeck key rotate`: every secret sealed anew, while the service runs, and after an interruption."""
 
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,10 +10,11 @@ import pytest
 from relaydeck.secret import Secret
 from relaydeck.signers import records as signers
 from relaydeck.signers.shapes import LocalConfig
-from relaydeck.store.home import Store, open_store
+from relaydeck.store.home import Store, looking_at, open_store
 from relaydeck.store.rotation import SEALED_COLUMNS, Rotation
 from relaydeck.store.sealing import sealing_key_of
 from tests.conftest import DEMO
+from tests.places import place_of
 from tests.provisioning.conftest import DECLARABLE, ProvisionedHome
 from tests.running import Running, make_token, run_command
 
@@ -27,7 +27,7 @@ def store(home: Path) -> Iterator[Store]:
 
 
 def opened(home: Path) -> Store:
-    return open_store(home, home / "relaydeck.db", home / "master.key")
+    return open_store(home, place_of(home), home / "master.key")
 
 
 def add_signers(store: Store, *names: str) -> None:
@@ -55,15 +55,12 @@ def data_keys(store: Store) -> list[int]:
     return [row[0] for row in store.database.read("SELECT id FROM data_keys ORDER BY id")]
 
 
-def test_every_sealed_column_of_the_schema_is_known(store: Store) -> None:
+def test_every_sealed_column_of_the_schema_is_known(tmp_path: Path) -> None:
     """A migration that adds a sealed column must be followed here."""
-    tables = [row[0] for row in store.database.read("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    sealed = {
-        (table, row[1])
-        for table in tables
-        for row in store.database.read(f"PRAGMA table_info({table})")
-        if row[1].startswith("sealed_")
-    }
+    with closing(opened(tmp_path / "home")) as store:
+        tables = [row[0] for row in store.database.read("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        columns = {(table, row[1]) for table in tables for row in store.database.read(f"PRAGMA table_info({table})")}
+    sealed = {(table, column) for table, column in columns if column.startswith("sealed_")}
     assert sealed == {(column.table, column.column) for column in SEALED_COLUMNS}
 
 
@@ -199,5 +196,5 @@ def test_a_wrong_master_key_stops_it(home: Path) -> None:
     refused = run_command(home, "key", "rotate")
     assert refused.returncode == 1
     assert "the master key does not open" in refused.stderr
-    with closing(sqlite3.connect(home / "relaydeck.db")) as connection:
-        assert connection.execute("SELECT count(*) FROM data_keys").fetchone() == (1,)
+    with closing(looking_at(place_of(home))) as database:
+        assert database.read("SELECT count(*) FROM data_keys") == [(1,)]

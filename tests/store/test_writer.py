@@ -2,24 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Sequence
 
 import pytest
 
 from relaydeck.errors import ServerFailure, SignerExists
-from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database, Transaction
-from relaydeck.store.migrate import migrate
 from relaydeck.store.writer import Writer
-
-
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = Database(tmp_path / "db", Bell(tmp_path / "bell"))
-    migrate(database)
-    yield database
-    database.close()
 
 
 def note(number: int) -> Callable[[Transaction], int]:
@@ -34,7 +23,8 @@ def note(number: int) -> Callable[[Transaction], int]:
 
 
 def noted(database: Database) -> list[int]:
-    return [row[0] for row in database.read("SELECT seq FROM removals ORDER BY rowid")]
+    """In the order of insertion: neither database has a reason to give another."""
+    return [row[0] for row in database.read("SELECT seq FROM removals")]
 
 
 class Gate:
@@ -97,7 +87,7 @@ async def test_a_failing_write_does_not_undo_its_neighbours(database: Database) 
 
 async def test_a_failing_commit_fails_every_write_of_its_group(database: Database) -> None:
     """A deferred reference is looked at by COMMIT alone, so each write succeeds and their commit does not."""
-    database.writer.execute("CREATE TABLE later (r INT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
+    database.writer.execute("CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
     writer = Writer(database)
     outcomes = await gathered(
         Gate(writer),
@@ -111,7 +101,7 @@ async def test_a_failing_commit_fails_every_write_of_its_group(database: Databas
 
 
 async def test_the_group_after_a_failed_commit_is_committed(database: Database) -> None:
-    database.writer.execute("CREATE TABLE later (r INT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
+    database.writer.execute("CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
     writer = Writer(database)
     with pytest.raises(ServerFailure):
         await writer.write(lambda t: t.execute("INSERT INTO later VALUES ('nowhere')"))

@@ -26,12 +26,8 @@ class Reading:
     def _run(self, work: Callable[[Store], Result]) -> Result:
         if self._store is None:
             self._store = open_home(self._settings)
-        reader = self._store.database.reader
-        reader.execute("BEGIN")
-        try:
+        with self._store.database.snapshot():
             return work(self._store)
-        finally:
-            reader.execute("COMMIT")
 
     def close(self) -> None:
         self._thread.shutdown()

@@ -23,6 +23,7 @@ class Filter(NamedTuple):
 
     condition: str = ""
     choices: Mapping[str, str] = {}
+    folded: bool = False  # small and capital letters of ASCII are one
 
 
 class Shelf(NamedTuple):
@@ -40,7 +41,7 @@ class Listed(NamedTuple):
 
 
 def _holds(column: str) -> Filter:
-    return Filter(f"instr(lower({column}), lower(:{column})) > 0")
+    return Filter(f"instr(lower({column}), :{column}) > 0", folded=True)
 
 
 def _is(column: str) -> Filter:
@@ -124,6 +125,8 @@ def read_query(query: bytes) -> Query:
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name in given:
             raise BadRequest("a name is given twice in the query")
+        if "\0" in value:
+            raise BadRequest("a value in the query holds a NUL character")  # which not every database takes
         given[name] = value
     return given
 
@@ -151,6 +154,7 @@ def listed(read: Read, vault: Vault, shelf: Shelf, query: Query, page: Page, *, 
 def _conditions(shelf: Shelf, query: Query) -> tuple[str, dict[str, Any]]:
     given = {name: query[name] for name in shelf.filters if query.get(name)}
     conditions = [_condition(name, shelf.filters[name], value) for name, value in given.items()]
+    given = {name: _folded(value) if shelf.filters[name].folded else value for name, value in given.items()}
     if "after" in given:
         given["after"] = whole("after", given["after"])  # type: ignore[assignment]
     return " AND ".join(["1 = 1", *conditions]), given
@@ -162,6 +166,11 @@ def _condition(name: str, narrowing: Filter, value: str) -> str:
     if value not in narrowing.choices:
         raise BadRequest(f"{name} must be one of {', '.join(narrowing.choices)}")
     return f"({narrowing.choices[value]})"
+
+
+def _folded(text: str) -> str:
+    """As the databases fold the column it is looked for in: letters of ASCII alone."""
+    return text.encode().lower().decode()
 
 
 def whole(name: str, text: str) -> int:

@@ -30,13 +30,8 @@ def print_head() -> None:
 
 def check(kept: str) -> None:
     given = _given_head(kept)
-    with opened() as store:
-        reader = store.database.reader
-        reader.execute("BEGIN")
-        try:
-            found = verify(reader.execute, store.vault, given)
-        finally:
-            reader.execute("COMMIT")
+    with opened() as store, store.database.snapshot():
+        found = verify(store.database.stream, store.vault, given)
     if isinstance(found, BrokenLink):
         raise OperatorError(
             f"the audit log is broken: entry {found.seq} {found.why}",

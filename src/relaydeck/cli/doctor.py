@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sqlite3
 import stat
 import sys
 import time
@@ -16,12 +15,14 @@ import msgspec
 from relaydeck.cli.doctor_audit import examine_audit
 from relaydeck.cli.doctor_limits import examine_limits
 from relaydeck.cli.doctor_nodes import Node, examine_nodes
-from relaydeck.errors import OperatorError
+from relaydeck.errors import OperatorError, StoreError, StoreUnreachable, operator_words
 from relaydeck.networks import records as network_records
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import records as relayer_records
 from relaydeck.settings import Settings, read_settings, unknown_names
 from relaydeck.store.audit import BrokenLink
+from relaydeck.store.database import Reading
+from relaydeck.store.home import looking_at
 from relaydeck.store.migrate import newest_version, schema_version
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
@@ -92,7 +93,9 @@ def _home(home: Path) -> Finding:
 
 
 def _permissions(settings: Settings) -> Iterator[Finding]:
-    expected = [(settings.home, 0o700), (settings.master_key_path, 0o600), (settings.sqlite_path, 0o600)]
+    expected = [(settings.home, 0o700), (settings.master_key_path, 0o600)]
+    if isinstance(settings.database, Path):
+        expected.append((settings.database, 0o600))
     loose = [(path, mode) for path, mode in expected if path.exists() and _is_open_to_others(path)]
     for path, mode in loose:
         yield Finding("warn", "permissions", f"others can reach {path}; run: chmod {mode:o} {path}")
@@ -100,7 +103,8 @@ def _permissions(settings: Settings) -> Iterator[Finding]:
         if path.exists() and not os.access(path, os.R_OK | os.W_OK):
             yield Finding("FAIL", "permissions", f"{path} cannot be read and written by this user; correct its owner")
     if not loose:
-        yield Finding("ok", "permissions", "home, master key and database are this user's alone")
+        held = "home, master key and database" if len(expected) == 3 else "home and master key"
+        yield Finding("ok", "permissions", f"{held} are this user's alone")
 
 
 def _is_open_to_others(path: Path) -> bool:
@@ -108,7 +112,8 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _disk(settings: Settings, surroundings: Surroundings) -> Finding:
-    folders = [each for each in (settings.home, settings.sqlite_path.parent) if each.is_dir()]
+    beside = settings.database.parent if isinstance(settings.database, Path) else settings.home
+    folders = [each for each in (settings.home, beside) if each.is_dir()]
     free = min(surroundings.free_bytes(folder) for folder in folders)
     shown = f"{free / 1_000_000_000:.1f} GB free"
     if free < _TOO_FEW_BYTES:
@@ -144,35 +149,36 @@ def _limits(settings: Settings) -> Iterator[Finding]:
 
 
 def _database(settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
-    path = settings.sqlite_path
-    if not path.is_file():
-        yield Finding("FAIL", "database", f"{path} does not exist; run 'relaydeck serve' to make it, or restore it")
+    where = settings.database
+    if isinstance(where, Path) and not where.is_file():
+        yield Finding("FAIL", "database", f"{where} does not exist; run 'relaydeck serve' to make it, or restore it")
         return
+    mend = "restore it from a backup" if isinstance(where, Path) else "see to its server"
     try:
-        # Read-only: a check neither makes a database nor migrates one.
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            yield from _inside(connection, settings, surroundings)
-    except sqlite3.Error as error:
-        yield Finding("FAIL", "database", f"{path} cannot be read ({error}); restore it from a backup")
+        with closing(looking_at(where)) as database, database.snapshot():
+            yield from _inside(database, settings, surroundings)
+    except StoreUnreachable as error:
+        yield Finding("FAIL", "database", "; ".join(operator_words(error)))
+    except StoreError as error:
+        yield Finding("FAIL", "database", f"{where} cannot be read ({error}); {mend}")
 
 
-def _inside(connection: sqlite3.Connection, settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
-    problems = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
-    if problems:
+def _inside(database: Reading, settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
+    if problems := database.damage():
         yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
     else:
-        yield Finding("ok", "database", f"{settings.sqlite_path} is sound")
-    schema = _schema(schema_version(connection))
+        yield Finding("ok", "database", f"{settings.database} {database.soundness}")
+    schema = _schema(schema_version(database))
     yield schema
     if schema.verdict == "FAIL":
         return
-    yield _tokens(connection, surroundings.now())
-    keyring, finding = _keyring(connection, settings)
+    yield _tokens(database, surroundings.now())
+    keyring, finding = _keyring(database, settings)
     yield finding
     if keyring is not None:
-        yield from _sealed_values(connection, keyring)
-        yield _audit(connection, keyring)
-        yield from _nodes(connection, keyring, settings)
+        yield from _sealed_values(database, keyring)
+        yield _audit(database, keyring)
+        yield from _nodes(database, keyring, settings)
 
 
 def _schema(version: int) -> Finding:
@@ -186,20 +192,20 @@ def _schema(version: int) -> Finding:
     return Finding("ok", "schema", f"version {version}")
 
 
-def _keyring(connection: sqlite3.Connection, settings: Settings) -> tuple[Keyring | None, Finding]:
-    rows = connection.execute("SELECT id, wrapped FROM data_keys ORDER BY id").fetchall()
+def _keyring(database: Reading, settings: Settings) -> tuple[Keyring | None, Finding]:
+    rows = database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
     try:
-        keyring = open_keyring(read_master_key(settings.master_key_path), rows)
+        keyring = open_keyring(read_master_key(settings.master_key_path), [(row[0], row[1]) for row in rows])
     except OperatorError as error:
         return None, Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
     return keyring, Finding("ok", "master key", f"{settings.master_key_path} opens {_counted(len(rows), 'data key')}")
 
 
-def _sealed_values(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[Finding]:
+def _sealed_values(database: Reading, keyring: Keyring) -> Iterator[Finding]:
     opened = damaged = 0
     for column in SEALED_COLUMNS:
         sql = f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"
-        for record, sealed in connection.execute(sql):
+        for record, sealed in database.stream(sql):
             try:
                 keyring.open(sealed, column.place(record))
                 opened += 1
@@ -210,8 +216,8 @@ def _sealed_values(connection: sqlite3.Connection, keyring: Keyring) -> Iterator
         yield Finding("ok", "sealed values", f"all {opened} open")
 
 
-def _audit(connection: sqlite3.Connection, keyring: Keyring) -> Finding:
-    found = examine_audit(connection.execute, keyring)
+def _audit(database: Reading, keyring: Keyring) -> Finding:
+    found = examine_audit(database.stream, keyring)
     if isinstance(found, BrokenLink):
         return Finding(
             "FAIL",
@@ -221,19 +227,19 @@ def _audit(connection: sqlite3.Connection, keyring: Keyring) -> Finding:
     return Finding("ok", "audit log", f"{_counted(found.seq, 'entry', 'entries')}, every link holds")
 
 
-def _tokens(connection: sqlite3.Connection, now: float) -> Finding:
-    (live,) = connection.execute(
-        "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)",
-        (now,),
-    ).fetchone()
+def _tokens(database: Reading, now: float) -> Finding:
+    live = database.read(
+        "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)",
+        {"now": now},
+    )[0][0]
     if not live:
         return Finding("warn", "tokens", "no live token: nobody can log in; run 'relaydeck token create NAME'")
     return Finding("ok", "tokens", f"{live} live")
 
 
-def _nodes(connection: sqlite3.Connection, keyring: Keyring, settings: Settings) -> Iterator[Finding]:
+def _nodes(database: Reading, keyring: Keyring, settings: Settings) -> Iterator[Finding]:
     users: dict[Node, str] = {}
-    for node, user in _configured_nodes(connection, keyring):
+    for node, user in _configured_nodes(database, keyring):
         users.setdefault(node, user)  # asked once, however many relayers share it
     problems = examine_nodes(list(users), settings.rpc_allowed)
     for (node, user), problem in zip(users.items(), problems, strict=True):
@@ -241,10 +247,10 @@ def _nodes(connection: sqlite3.Connection, keyring: Keyring, settings: Settings)
         yield (Finding("FAIL", subject, problem) if problem else Finding("ok", subject, f"chain id {node.chain_id}"))
 
 
-def _configured_nodes(connection: sqlite3.Connection, keyring: Keyring) -> Iterator[tuple[Node, str]]:
+def _configured_nodes(database: Reading, keyring: Keyring) -> Iterator[tuple[Node, str]]:
     """Every URL with who calls it. Damaged ones are reported where sealed values are checked."""
     for kind, sql in _URLS.items():
-        for record, chain_id, sealed in connection.execute(sql):
+        for record, chain_id, sealed in database.stream(sql):
             try:
                 urls = msgspec.json.decode(keyring.open(sealed, _PLACES[kind](record)), type=tuple[RpcUrl, ...])
             except Damaged:

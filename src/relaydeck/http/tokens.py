@@ -8,7 +8,6 @@ SHA-256 of a token is stored.
 import hashlib
 import json
 import secrets
-import sqlite3
 import string
 import zlib
 from typing import Literal, NamedTuple, get_args
@@ -65,24 +64,22 @@ class Token(NamedTuple):
 def add(
     transaction: Transaction, name: str, kind: Kind, token: Secret, *, now: int, expires_at: int | None = None
 ) -> None:
+    """Raises OperatorError when a live token has that name."""
     transaction.changes_tokens = True
-    try:
-        transaction.execute(
-            "INSERT INTO tokens (name, kind, digest, created_at, expires_at, revision)"
-            " VALUES (:name, :kind, :digest, :now, :expires_at, :revision)",
-            {
-                "name": name,
-                "kind": kind,
-                "digest": digest_of(token.reveal().encode()),
-                "now": now,
-                "expires_at": expires_at,
-                "revision": transaction.revision,
-            },
-        )
-    except sqlite3.IntegrityError:
-        raise OperatorError(
-            f"a token named {name!r} exists already", "Choose another name, or revoke that one first."
-        ) from None
+    added = transaction.one(
+        "INSERT INTO tokens (name, kind, digest, created_at, expires_at, revision)"
+        " VALUES (:name, :kind, :digest, :now, :expires_at, :revision) ON CONFLICT DO NOTHING RETURNING seq",
+        {
+            "name": name,
+            "kind": kind,
+            "digest": digest_of(token.reveal().encode()),
+            "now": now,
+            "expires_at": expires_at,
+            "revision": transaction.revision,
+        },
+    )
+    if added is None:
+        raise OperatorError(f"a token named {name!r} exists already", "Choose another name, or revoke that one first.")
 
 
 def revoke(transaction: Transaction, name: str, *, now: int) -> bool:
@@ -155,10 +152,7 @@ class TokenBook:
         self.follow(-1)
 
     def follow(self, seen: int, *, removed: bool = False) -> None:
-        rows = self._database.read(
-            f"SELECT {_COLUMNS} FROM tokens WHERE revision > ?",
-            (seen,),
-        )
+        rows = self._database.read(f"SELECT {_COLUMNS} FROM tokens WHERE revision > :seen", {"seen": seen})
         for token in (Token(*row) for row in rows):
             if token.revoked_at is not None:
                 self._by_digest.pop(token.digest, None)

@@ -143,7 +143,7 @@ class Delivery:
             await asyncio.gather(*self._tries)
 
     async def turn(self) -> float:
-        """Start what is due; how many seconds until there may be more. Raises sqlite3.Error, ServerFailure."""
+        """Start what is due; how many seconds until there may be more. Raises StoreError, ServerFailure."""
         self._heard = self._database.bell.heard()
         cleaning = self._monotonic() >= self._next_upkeep
         if not (self._receivers.under_way or self._is_due() or (cleaning and self._upkeep_is_due())):

@@ -95,9 +95,12 @@ def record(
 
     In the transaction of the change itself: no change without its event, no event without its change.
     """
+    # The number is the one after the newest, which is never removed; writers wait for each other, so nobody else takes
+    # it. A number that the database gives by itself is lost when the step is undone: receivers would miss an event.
     row = transaction.one(
-        "INSERT INTO events (id, kind, relayer_id, notification_id, data, created_at)"
-        " VALUES (:id, :kind, :relayer, :notification, :data, :now) RETURNING seq",
+        "INSERT INTO events (seq, id, kind, relayer_id, notification_id, data, created_at)"
+        " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM events), :id, :kind, :relayer, :notification, :data, :now)"
+        " RETURNING seq",
         {
             "id": f"evt_{new_identifier()}",
             "kind": kind,

@@ -1,11 +1,10 @@
 """One try from end to end: read the message, send it, judge the answer, write both down."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from relaydeck.errors import ServerFailure
+from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
 from relaydeck.notifications import outbox
 from relaydeck.notifications.messages import Messages
@@ -65,7 +64,7 @@ class Trial:
             if isinstance(message, Answer):
                 return message
             return await self._sender.post(message.url, message.headers, message.body)
-        except sqlite3.Error:
+        except StoreError:
             return Answer(problem="store_unreadable")
         except Exception as error:
             # A mistake of ours costs this event a try, with the pause that follows one, and nobody else anything.

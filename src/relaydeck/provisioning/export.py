@@ -29,14 +29,11 @@ Content = dict[str, object]
 
 def exported(store: Store) -> Generator[str, None, None]:
     """The file in pieces, all of one moment. Raises OperatorError for a record that does not open."""
-    reader = store.database.reader
-    reader.execute("BEGIN")
     try:
-        yield from _pieces(store)
+        with store.database.snapshot():
+            yield from _pieces(store)
     except Damaged as damage:
         raise OperatorError(f"{damage}", "See 'relaydeck doctor'. The export is not complete.") from None
-    finally:
-        reader.execute("COMMIT")
 
 
 def _pieces(store: Store) -> Iterator[str]:
@@ -59,7 +56,7 @@ def _tables(store: Store) -> Iterator[str]:
 
 def _rows(store: Store, columns: str, table: str) -> Iterator[Row]:
     # Not fetched whole: there may be a million.
-    yield from store.database.reader.execute(f"SELECT {columns} FROM {table} ORDER BY seq")
+    yield from store.database.stream(f"SELECT {columns} FROM {table} ORDER BY seq")
 
 
 def _network(network: Network) -> Iterator[str]:

@@ -51,12 +51,9 @@ class Provisioner:
 
     def _plan_and_revision(self) -> tuple[Plan, int]:
         database = self._store.database
-        database.reader.execute("BEGIN")
-        try:
+        with database.snapshot():
             revision: int = database.read("SELECT revision FROM clock")[0][0]
             return self._checked_plan(database.read), revision
-        finally:
-            database.reader.execute("COMMIT")
 
     def _checked_plan(self, read: ReadRows) -> Plan:
         plan = make_plan(self._file.declared, Stored(read, self._store.vault), prune=self._prune)

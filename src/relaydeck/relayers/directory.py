@@ -30,12 +30,12 @@ class RelayerDirectory:
         self._remembered.clear()
 
     def _read(self, relayer_id: str) -> tuple[Relayer, Network]:
-        rows = self._database.read(f"SELECT {records.COLUMNS} FROM relayers WHERE id = ?", (relayer_id,))
+        rows = self._database.read(f"SELECT {records.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
         if not rows:
             raise RelayerNotFound(relayer_id)
         relayer = records.from_row(rows[0], self._vault)
         networks = self._database.read(
-            f"SELECT {network_records.COLUMNS} FROM networks WHERE name = ?",
-            (relayer.network,),
+            f"SELECT {network_records.COLUMNS} FROM networks WHERE name = :name",
+            {"name": relayer.network},
         )
         return relayer, network_records.from_row(networks[0], self._vault)

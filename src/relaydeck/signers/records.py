@@ -73,11 +73,7 @@ def create_all(
 def _taken(transaction: Transaction, many: Sequence[PreparedSigner]) -> set[str]:
     """Which of the given ids are in use. Nobody else can write until the transaction ends."""
     given = [each.new.id for each in many if each.named]
-    if not given:
-        return set()  # an id of our own making is new
-    ids = msgspec.json.encode(given).decode()
-    rows = transaction.all("SELECT id FROM signers WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": ids})
-    return {row[0] for row in rows}
+    return transaction.present("signers", "id", given) if given else set()  # one of our own making is new
 
 
 def open_config(vault: Vault, signer_id: str, signer_type: str, shown: str, sealed: bytes) -> Config:

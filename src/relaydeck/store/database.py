@@ -1,69 +1,78 @@
-"""The database: how it is opened, and the one shape of a transaction.
+"""What every database does for us, and the one shape of a transaction.
 
-SQL is written with named parameters (`:name`). A write transaction takes the next revision as its first
-step; that serialises writers, so rows appear to every reader in the order of their revisions.
+SQL is written once, with named parameters (`:name`), for all of them: `sqlite.py` and `postgres.py`. A write
+transaction takes the next revision as its first step; that serialises writers, so rows appear to every
+reader in the order of their revisions. What a driver raises leaves here as a StoreError of ours.
 """
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
-from relaydeck.errors import OperatorError
 from relaydeck.store.bell import Bell
 
 Row = tuple[Any, ...]
-
-# Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
-_PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA busy_timeout = 10000",
-    "PRAGMA secure_delete = ON",
-    "PRAGMA trusted_schema = OFF",
-    "PRAGMA cache_size = -16000",
-)
-
+Values = Mapping[str, Any]
 
 # The next revision, and with it what almost every write asks next: each statement hands the interpreter to
 # another thread and back, which costs more than the answer.
-_BEGINNING = (
+BEGINNING = (
     "UPDATE clock SET revision = revision + 1 WHERE only_row = 1 RETURNING revision,"
     " (SELECT max(id) FROM data_keys),"
     " (SELECT max(seq) FROM audit), (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1)"
 )
-_ROWS_AT_ONCE = 64
-_STATEMENTS_KEPT = 512  # compiled once each: an insertion has one for every number of rows up to that
 CHAIN_BEGINNING = (0, bytes(32))  # what stands for the row before the first
+_ROWS_AT_ONCE = 64
+
+
+class Cursor(Protocol):
+    """What a statement gives."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Row | None: ...
+
+    def fetchall(self) -> list[Row]: ...
+
+
+class Execute(Protocol):
+    def __call__(self, sql: str, values: Any = ..., /) -> Cursor: ...
 
 
 class Transaction:
     """One write transaction. Whatever happens in it happens whole, or not at all."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.execute = connection.execute
+    def __init__(self, begun: Row) -> None:
+        """With what the statement BEGINNING gave."""
         self.changes_tokens = False  # set by who changes one, so that every process hears of it at once
         self.revision: int
-        self.revision, newest_key, last, link = self.execute(_BEGINNING).fetchone()
+        self.revision, newest_key, last, link = begun
         self.newest_key: int = newest_key or 0  # the data key that seals
         self.chain_end: tuple[int, bytes] = CHAIN_BEGINNING if last is None else (last, link)  # of the audit log
 
-    def one(self, sql: str, values: dict[str, Any] | None = None) -> Row | None:
-        row: Row | None = self.execute(sql, values or {}).fetchone()
-        return row
+    def execute(self, sql: str, values: Any = (), /) -> Cursor:
+        """Raises StoreTrouble, StoreRefusal."""
+        raise NotImplementedError
 
-    def all(self, sql: str, values: dict[str, Any] | None = None) -> list[Row]:
+    def one(self, sql: str, values: Values | None = None) -> Row | None:
+        return self.execute(sql, values or {}).fetchone()
+
+    def all(self, sql: str, values: Values | None = None) -> list[Row]:
         return self.execute(sql, values or {}).fetchall()
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Insert many rows with few statements."""
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
-            values = [value for row in some for value in row]
-            self.execute(_insertion(table, tuple(columns), len(some)), values)
+            self._insert(table, tuple(columns), len(some), [value for row in some for value in row])
+
+    def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
+        raise NotImplementedError
+
+    def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
+        """Which of the values stand in a column."""
+        raise NotImplementedError
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -80,70 +89,43 @@ class Transaction:
         self.execute("RELEASE step")
 
 
-@cache
-def _insertion(table: str, columns: tuple[str, ...], count: int) -> str:
-    row = f"({', '.join('?' * len(columns))})"
+def insertion(table: str, columns: tuple[str, ...], count: int, mark: str) -> str:
+    row = f"({', '.join([mark] * len(columns))})"
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * count)}"
 
 
-class Database:
-    """One SQLite database, shared by every process of the machine."""
+class Reading(Protocol):
+    """A database that is looked at. May be used from several threads; a snapshot then is theirs together."""
 
-    def __init__(self, path: Path, bell: Bell) -> None:
-        self._path = path
-        self.bell = bell
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
+    soundness: str  # what may be said of it when `damage` finds none
 
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(
-                self._path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
-            )
-            for pragma in _PRAGMAS:
-                connection.execute(pragma)
-        except sqlite3.Error as error:
-            raise OperatorError(
-                f"the database {self._path} cannot be opened: {error}",
-                "Check that its folder exists, is writable and has free space.",
-            ) from error
-        return connection
+    def read(self, sql: str, values: Values = ..., /) -> list[Row]: ...
 
-    @property
-    def writer(self) -> sqlite3.Connection:
-        """The connection that writes; used by one thread at a time."""
-        if self._writer is None:
-            self._writer = self._connect()
-        return self._writer
+    def stream(self, sql: str) -> Iterator[Row]:
+        """Rows as they come, however many there are. Inside a snapshot."""
 
-    @property
-    def reader(self) -> sqlite3.Connection:
-        """The connection that reads; it never waits for a writer."""
-        if self._reader is None:
-            self._reader = self._connect()
-        return self._reader
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Every read inside sees the database at one moment."""
 
-    def read(self, sql: str, values: dict[str, Any] | Sequence[Any] = ()) -> list[Row]:
-        return self.reader.execute(sql, values).fetchall()
+    def has_table(self, name: str) -> bool: ...
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def damage(self) -> list[str]:
+        """What is broken inside."""
+
+    def close(self) -> None: ...
+
+
+class Database(Reading, Protocol):
+    """A database that is also written. One thread at a time does that."""
+
+    bell: Bell
+    words: Mapping[str, str]  # what it spells in its own way: the placeholders of the migrations
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
         """Commit is the last line; leaving in any other way changes nothing."""
-        connection = self.writer
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            transaction = Transaction(connection)
-            yield transaction
-            connection.execute("COMMIT")
-        except BaseException:
-            # A failed COMMIT (disk full, say) may have rolled back by itself already.
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        self.bell.ring(of_tokens=transaction.changes_tokens)
 
-    def close(self) -> None:
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
-        self._reader = self._writer = None
+    def migration(self) -> AbstractContextManager[Execute]:
+        """The same, for changes of the schema: no revision, one process at a time."""
+
+    def opening(self) -> AbstractContextManager[None]:
+        """Held by one process at a time, of all that open this database."""

@@ -1,7 +1,6 @@
 """Keeps what this process remembers no older than any write acknowledged on this machine."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Protocol
 
 from relaydeck.store.database import Database, Row
@@ -30,6 +29,7 @@ class Follower:
         self._changed = changed
         self._bell = database.bell.heard
         self._token_bell = database.bell.heard_of_tokens
+        self.snapshot = database.snapshot  # every read inside sees the database at one moment
         self._heard = -1
         self._heard_of_tokens = -1
         self.revision = -1
@@ -73,13 +73,3 @@ class Follower:
     def _newest(self) -> Row:
         """The revision of the database, and of the latest write to each table."""
         return self._database.read(self._newest_of_each)[0]
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Every read inside sees the database at one moment."""
-        reader = self._database.reader
-        reader.execute("BEGIN")
-        try:
-            yield
-        finally:
-            reader.execute("COMMIT")

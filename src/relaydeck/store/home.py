@@ -5,16 +5,24 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings
 from relaydeck.store.bell import Bell
-from relaydeck.store.database import Database
+from relaydeck.store.database import Database, Reading
 from relaydeck.store.migrate import migrate
 from relaydeck.store.sealing import MasterKey, create_master_key, read_master_key
+from relaydeck.store.sqlite import SqliteDatabase, SqliteReading
 from relaydeck.store.vault import Vault
+
+if TYPE_CHECKING:
+    from relaydeck.store.postgres import PostgresDatabase, PostgresReading
+
+_POSTGRES = "relaydeck.store.postgres"  # loaded when asked for: its driver would be a good part of the start
 
 
 class Store(NamedTuple):
@@ -26,29 +34,44 @@ class Store(NamedTuple):
 
 
 def open_home(settings: Settings) -> Store:
-    return open_store(settings.home, settings.sqlite_path, settings.master_key_path)
+    return open_store(settings.home, settings.database, settings.master_key_path)
 
 
-def open_store(home: Path, sqlite_path: Path, master_key_path: Path) -> Store:
+def open_store(home: Path, where: Path | DatabaseUrl, master_key_path: Path) -> Store:
     """Raises OperatorError, having changed nothing, when the master key is wrong or missing."""
     run = home / "run"
     _make_folders(home, run)
-    database = Database(sqlite_path, Bell(run / "bell"))
-    try:
-        with _one_at_a_time(run / "opening"):
-            return _open(database, sqlite_path, master_key_path)
-    except BaseException:
-        database.close()
-        raise
+    with _one_at_a_time(run / "opening"):
+        database = _database(where, Bell(run / "bell"))
+        try:
+            return _open(database, master_key_path)
+        except BaseException:
+            database.close()
+            raise
 
 
-def _open(database: Database, sqlite_path: Path, master_key_path: Path) -> Store:
-    if sqlite_path.exists():
+def _database(where: Path | DatabaseUrl, bell: Bell) -> Database:
+    if isinstance(where, Path):
+        if not where.exists():
+            _make_private_file(where)
+        return SqliteDatabase(where, bell)
+    postgres: type[PostgresDatabase] = import_module(_POSTGRES).PostgresDatabase
+    return postgres(where, bell)
+
+
+def looking_at(where: Path | DatabaseUrl) -> Reading:
+    """A database as it is: nothing is made, locked or brought up to date."""
+    if isinstance(where, Path):
+        return SqliteReading(where)
+    postgres: type[PostgresReading] = import_module(_POSTGRES).PostgresReading
+    return postgres(where)
+
+
+def _open(database: Database, master_key_path: Path) -> Store:
+    with database.opening():
         _require_master_key(database, master_key_path)
-    else:
-        _make_private_file(sqlite_path)
-    migrate(database)
-    return Store(database, _open_vault(database, master_key_path))
+        migrate(database)
+        return Store(database, _open_vault(database, master_key_path))
 
 
 @contextmanager
@@ -87,8 +110,7 @@ def _require_master_key(database: Database, path: Path) -> None:
 
 
 def _wrapped_keys(database: Database) -> bool:
-    known = database.read("SELECT 1 FROM sqlite_master WHERE name = 'data_keys'")
-    return bool(known) and bool(database.read("SELECT 1 FROM data_keys LIMIT 1"))
+    return database.has_table("data_keys") and bool(database.read("SELECT 1 FROM data_keys LIMIT 1"))
 
 
 def _open_vault(database: Database, path: Path) -> Vault:

@@ -43,13 +43,14 @@ class Listing:
         """Take up what was created, changed or removed after revision `seen`."""
         if removed:
             for (seq,) in self._database.read(
-                "SELECT seq FROM removals WHERE revision > ? AND resource = ?", (seen, self.table)
+                "SELECT seq FROM removals WHERE revision > :seen AND resource = :table",
+                {"seen": seen, "table": self.table},
             ):
                 self._remove(seq)
         changed = self._database.read(
-            # The plus keeps SQLite from walking the whole table in seq order instead of using the revision's index.
-            f"SELECT seq FROM {self.table} WHERE revision > ? ORDER BY +seq",
-            (seen,),
+            # The plus: or the database would walk the whole table in seq order instead of using the revision's index.
+            f"SELECT seq FROM {self.table} WHERE revision > :seen ORDER BY +seq",
+            {"seen": seen},
         )
         for (seq,) in changed:
             self._forget(seq)
@@ -79,8 +80,8 @@ class Listing:
         if start >= stop or self.has(start, stop):
             return
         rows = self._database.read(
-            f"SELECT seq, {self._columns} FROM {self.table} WHERE seq BETWEEN ? AND ?",
-            (self._seqs[start], self._seqs[stop - 1]),
+            f"SELECT seq, {self._columns} FROM {self.table} WHERE seq BETWEEN :first AND :last",
+            {"first": self._seqs[start], "last": self._seqs[stop - 1]},
         )
         for row in rows:
             self._keep(bisect_left(self._seqs, row[0], start, stop), row[0], self._encode(row[1:]))

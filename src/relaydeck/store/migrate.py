@@ -1,13 +1,12 @@
 """Brings the schema up to date at the start, under a lock; refuses a database newer than the program."""
 
-import sqlite3
+import time
+from collections.abc import Callable
 from importlib.resources import files
 from string import Template
 
 from relaydeck.errors import OperatorError
-from relaydeck.store.database import Database
-
-_SQLITE_WORDS = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
+from relaydeck.store.database import Database, Execute, Reading
 
 
 def steps() -> list[tuple[int, str]]:
@@ -21,32 +20,24 @@ def newest_version() -> int:
     return steps()[-1][0]
 
 
-def schema_version(connection: sqlite3.Connection) -> int:
+def schema_version(database: Reading) -> int:
     """The version a database is at; 0 when it is empty."""
-    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_versions'").fetchone()
-    if not known:
+    if not database.has_table("schema_versions"):
         return 0
-    version: int = connection.execute("SELECT max(version) FROM schema_versions").fetchone()[0]
+    version: int = database.read("SELECT max(version) FROM schema_versions")[0][0]
     return version
 
 
-def migrate(database: Database) -> int:
+def migrate(database: Database, now: Callable[[], float] = time.time) -> int:
     """Apply what is missing, in one transaction; gives the version the database was at before."""
-    connection = database.writer
-    if (found := schema_version(connection)) == newest_version():
+    if (found := schema_version(database)) == newest_version():
         return found
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        found = schema_version(connection)  # again, now that nobody else can migrate
+    with database.migration() as execute:
+        found = schema_version(database)  # again, now that nobody else can migrate
         _refuse_newer(found)
         for version, sql in steps():
             if version > found:
-                _apply(connection, version, sql)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+                _apply(execute, version, Template(sql).substitute(database.words), now())
     return found
 
 
@@ -58,13 +49,14 @@ def _refuse_newer(found: int) -> None:
         )
 
 
-def _apply(connection: sqlite3.Connection, version: int, sql: str) -> None:
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)"
+def _apply(execute: Execute, version: int, sql: str, now: float) -> None:
+    execute("CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)")
+    for statement in _statements(sql):
+        execute(statement)
+    execute(
+        "INSERT INTO schema_versions (version, applied_at) VALUES (:version, :moment)",
+        {"version": version, "moment": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))},
     )
-    for statement in _statements(Template(sql).substitute(_SQLITE_WORDS)):
-        connection.execute(statement)
-    connection.execute("INSERT INTO schema_versions (version, applied_at) VALUES (?, datetime('now'))", (version,))
 
 
 def _statements(sql: str) -> list[str]:

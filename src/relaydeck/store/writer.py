@@ -8,7 +8,6 @@ another thread and back, which costs more than the row it writes.
 
 import asyncio
 import queue
-import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from relaydeck.errors import ServerFailure
+from relaydeck.errors import ServerFailure, StoreTrouble
 from relaydeck.store.database import Database, Transaction
 
 Item = TypeVar("Item")
@@ -123,7 +122,7 @@ class _Fault(Exception):
 def _all_or_fault(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
     try:
         return list(work(transaction, items))
-    except sqlite3.OperationalError:
+    except StoreTrouble:
         raise  # the disk, not the work: the whole group fails
     except Exception as error:
         raise _Fault(error) from None
@@ -140,7 +139,7 @@ def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction
     try:
         with transaction.step():
             return list(work(transaction, items))
-    except sqlite3.OperationalError:
+    except StoreTrouble:
         raise  # the disk, not the work: the whole group fails
     except Exception as error:
         if len(items) == 1:

@@ -1,0 +1,64 @@
+"""How a connection to PostgreSQL is made: with bounds on every wait, and without a word of the password."""
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.numeric import Int8Dumper
+
+from relaydeck.database_url import DatabaseUrl
+from relaydeck.errors import OperatorError, StoreUnreachable
+from relaydeck.store.database import Row
+
+PostgresConnection = psycopg.Connection[Row]
+
+# A server that vanished without a word is noticed within a minute. What the URL itself says goes before these.
+_USUAL = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+    "application_name": "relaydeck",
+}
+_LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
+# A writer that stands still holds up all the others: the server ends it. (A reader may: an export into a pager.)
+_WRITER_LIMITS = " -c idle_in_transaction_session_timeout=60s"
+# An answered write is on disk. `off` would break that; every other value keeps it.
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+
+
+def connect(url: DatabaseUrl, *, writes: bool = False) -> PostgresConnection:
+    """Raises StoreUnreachable, or OperatorError for what no waiting mends."""
+    given = _given(url)
+    limits = _LIMITS + (_WRITER_LIMITS if writes else "")
+    options = _USUAL | given | {"options": f"{limits} {given.get('options', '')}".strip(), "client_encoding": "utf8"}
+    try:
+        connection = psycopg.connect(make_conninfo("", **options), autocommit=True)
+        if writes:
+            connection.execute(_DURABLE)
+    except psycopg.Error as error:
+        told = str(error).partition("\n")[0]
+        raise StoreUnreachable(f"the database {url} cannot be reached: {told}") from None
+    return _checked(connection, url)
+
+
+def _given(url: DatabaseUrl) -> dict[str, str]:
+    try:
+        return {name: str(value) for name, value in conninfo_to_dict(url.reveal()).items()}
+    except psycopg.ProgrammingError:
+        # Not in the driver's words: they quote what they could not read, which may be a password.
+        raise OperatorError(
+            "RELAYDECK_DATABASE_URL cannot be read as the address of a PostgreSQL server",
+            "It is postgresql://user:password@host:port/name, with special characters of the password percent-encoded.",
+        ) from None
+
+
+def _checked(connection: PostgresConnection, url: DatabaseUrl) -> PostgresConnection:
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        connection.close()
+        raise OperatorError(
+            f"the database {url} has the encoding {encoding}", "Create one with ENCODING 'UTF8' and name that."
+        )
+    # Every integer in one type: a statement is planned once, however large its numbers grow.
+    connection.adapters.register_dumper(int, Int8Dumper)
+    return connection

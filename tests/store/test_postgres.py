@@ -1,0 +1,232 @@
+"""What only a database server brings: connections that break, passwords, and processes on other machines."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from relaydeck.database_url import DatabaseUrl
+from relaydeck.errors import OperatorError, StoreError, StoreTrouble, StoreUnreachable
+from relaydeck.settings import Settings
+from relaydeck.store.bell import Bell
+from relaydeck.store.home import open_store
+from relaydeck.store.migrate import newest_version
+from relaydeck.store.postgres import CHANNEL, PostgresDatabase
+from tests.places import place_of
+from tests.postgres import PostgresServer
+from tests.running import Running, clean_environment, free_port, run_command
+from tests.seeding import fill, issue
+
+PASSWORD = "planted-password-4711"
+
+
+@pytest.fixture
+def home(tmp_path: Path, lend: Callable[[Path, str], Path]) -> Path:
+    return lend(tmp_path / "home", "postgresql")
+
+
+@pytest.fixture
+def url(home: Path) -> DatabaseUrl:
+    where = place_of(home)
+    assert isinstance(where, DatabaseUrl)
+    return where
+
+
+@pytest.fixture
+def database(url: DatabaseUrl, tmp_path: Path) -> Iterator[PostgresDatabase]:
+    with closing(PostgresDatabase(url, Bell(tmp_path / "bell"))) as database:
+        yield database
+
+
+def write(database: PostgresDatabase) -> int:
+    with database.transaction() as transaction:
+        return transaction.revision
+
+
+def hang_up(connection: psycopg.Connection, postgres: PostgresServer) -> None:
+    """As a server does that is restarted."""
+    postgres.ask(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
+
+
+def test_each_commit_notifies_of_its_revision_and_nothing_else_does(
+    database: PostgresDatabase, url: DatabaseUrl
+) -> None:
+    with closing(psycopg.connect(url.reveal(), autocommit=True)) as listening:
+        listening.execute(f"LISTEN {CHANNEL}")
+        with pytest.raises(RuntimeError), database.transaction():
+            raise RuntimeError
+        write(database)
+        write(database)
+        heard = [each.payload for each in listening.notifies(timeout=10, stop_after=2)]
+    assert heard == ["1", "2"]
+
+
+def test_a_connection_lost_in_a_transaction_fails_it_and_the_next_one_connects_anew(
+    database: PostgresDatabase, postgres: PostgresServer
+) -> None:
+    with pytest.raises(StoreTrouble), database.transaction() as transaction:
+        hang_up(database.writer, postgres)
+        transaction.execute("DELETE FROM removals")
+    assert write(database) == 1
+
+
+def test_a_connection_lost_between_transactions_is_not_noticed(
+    database: PostgresDatabase, postgres: PostgresServer
+) -> None:
+    write(database)
+    hang_up(database.writer, postgres)
+    assert write(database) == 2
+
+
+def test_a_reader_connects_anew_after_one_failure(database: PostgresDatabase, postgres: PostgresServer) -> None:
+    database.read("SELECT 1")
+    hang_up(database.reader, postgres)
+    with pytest.raises(StoreTrouble):
+        database.read("SELECT 1")
+    assert database.read("SELECT 1") == [(1,)]
+
+
+def test_a_statement_that_failed_unnoticed_is_not_committed_as_if_it_had_not(database: PostgresDatabase) -> None:
+    with pytest.raises(StoreTrouble), database.transaction() as transaction, suppress(StoreError):
+        transaction.execute("SELECT * FROM nowhere")
+    assert database.read("SELECT revision FROM clock") == [(0,)]
+
+
+def test_a_writer_that_is_kept_waiting_gives_up_with_trouble(url: DatabaseUrl, tmp_path: Path) -> None:
+    bell = Bell(tmp_path / "bell")
+    hasty = DatabaseUrl(f"{url.reveal()}?options=-c%20lock_timeout%3D50ms")
+    with closing(PostgresDatabase(url, bell)) as first, closing(PostgresDatabase(hasty, bell)) as second:
+        with first.transaction(), pytest.raises(StoreTrouble, match="lock timeout"):
+            write(second)
+        assert write(second) == 2
+
+
+def test_a_write_is_durable_even_where_the_server_would_not_wait(
+    postgres: PostgresServer, url: DatabaseUrl, database: PostgresDatabase
+) -> None:
+    name = str(url).rpartition("/")[2]
+    postgres.ask(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    try:
+        with database.transaction() as transaction:
+            assert transaction.one("SHOW synchronous_commit") == ("on",)
+    finally:
+        postgres.ask(f"ALTER DATABASE {name} RESET synchronous_commit")
+
+
+def test_a_database_in_another_encoding_is_refused(postgres: PostgresServer, tmp_path: Path) -> None:
+    postgres.ask("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+    home = tmp_path / "home"
+    with pytest.raises(OperatorError) as refused:
+        open_store(home, postgres.url("latin"), home / "master.key")
+    assert refused.value.problem == f"the database postgresql://127.0.0.1:{postgres.port}/latin has the encoding LATIN1"
+
+
+def test_five_first_starts_at_once_migrate_once_and_agree_on_one_data_key(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url, home = postgres.url(postgres.fresh()), tmp_path / "home"
+    command = [sys.executable, "-m", "relaydeck", "token", "list"]
+    environment = clean_environment(home, database_url=url.reveal())
+    starts = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for _ in range(5)]
+    assert [start.wait(60) for start in starts] == [0] * 5
+    name = str(url).rpartition("/")[2]
+    assert postgres.ask("SELECT count(*), max(version) FROM schema_versions", name) == [(newest_version(),) * 2]
+    assert postgres.ask("SELECT count(*) FROM data_keys", name) == [(1,)]
+
+
+def test_a_second_home_does_not_make_a_master_key_of_its_own(home: Path, url: DatabaseUrl, tmp_path: Path) -> None:
+    issue(home)
+    other = tmp_path / "other"
+    done = run_command(other, "token", "list", database_url=url.reveal())
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"relaydeck: the master key file {other / 'master.key'} is missing\n"
+        "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
+        "Nothing was changed.\n",
+    )
+    assert [path.name for path in other.iterdir()] == ["run"]
+    (other / "master.key").write_text((home / "master.key").read_text())
+    assert run_command(other, "token", "list", database_url=url.reveal()).returncode == 0
+
+
+def planted(port: int, rest: str = "/name") -> str:
+    return f"postgresql://relaydeck:{PASSWORD}@127.0.0.1:{port}{rest}"
+
+
+@pytest.mark.parametrize("command", [("token", "list"), ("doctor",), ("serve", "--port", "1")])
+def test_a_password_is_in_no_message(postgres: PostgresServer, tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "home").mkdir()
+    for port in (postgres.port, free_port()):
+        done = run_command(tmp_path / "home", *command, database_url=planted(port))
+        assert done.returncode == 1
+        assert f"postgresql://127.0.0.1:{port}/name" in done.stdout + done.stderr
+        assert PASSWORD not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("url", [planted(1, "/x?nonsense=1"), planted(1).replace("4711", "%zz"), planted(1, "x/y")])
+def test_nor_in_what_is_said_of_an_address_that_cannot_be_read(tmp_path: Path, url: str) -> None:
+    done = run_command(tmp_path / "home", "token", "list", database_url=url)
+    assert done.returncode == 1
+    assert "RELAYDECK_DATABASE_URL" in done.stderr
+    assert "planted" not in done.stderr
+
+
+def test_nor_in_the_settings_as_they_are_printed() -> None:
+    settings = Settings(database_url=DatabaseUrl(planted(5432)))
+    assert PASSWORD not in f"{settings!r} {settings.database_url} {settings.database!r}"
+    assert str(settings.database_url) == "postgresql://127.0.0.1:5432/name"
+
+
+def test_a_server_that_is_away_is_told_as_such(tmp_path: Path) -> None:
+    port = free_port()
+    with pytest.raises(StoreUnreachable, match=re.escape(f"the database postgresql://127.0.0.1:{port}/name cannot")):
+        PostgresDatabase(DatabaseUrl(planted(port)), Bell(tmp_path / "bell")).read("SELECT 1")
+
+
+def test_a_home_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None:
+    asked = (
+        "import sys; from pathlib import Path; import relaydeck.app; from relaydeck.store.home import open_store;"
+        f"home = Path({str(tmp_path)!r}); open_store(home, home / 'db', home / 'master.key').close();"
+        "print([name for name in sys.modules if name.startswith('psycopg')])"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_service_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
+    server = PostgresServer()
+    try:
+        home, url = tmp_path / "home", server.url(server.fresh())
+        with closing(open_store(home, url, home / "master.key")):
+            pass
+        token = run_command(home, "token", "create", "me", database_url=url.reveal()).stdout.strip()
+        with Running(home, token=token, database_url=url.reveal()) as running:
+            signer = {"type": "plain", "config": {"key": "11" * 32}}
+            assert running.ask("POST", "/api/v1/signers", {"id": "one", **signer}).status == 201
+            server.stop()
+            assert running.ask("POST", "/api/v1/signers", {"id": "two", **signer}).status == 500
+            server.start()
+            assert running.ask("POST", "/api/v1/signers", {"id": "three", **signer}).status == 201
+            listed = running.ask("GET", "/api/v1/signers").json["data"]
+    finally:
+        server.remove()
+    assert [each["id"] for each in listed] == ["one", "three"]
+
+
+def test_the_commands_work_as_they_do_on_sqlite(home: Path, tmp_path: Path) -> None:
+    fill(home)
+    fill(tmp_path / "file")
+    for command in [("export",), ("signer", "list", "--json"), ("key", "rotate"), ("audit", "verify")]:
+        here, there = run_command(home, *command), run_command(tmp_path / "file", *command)
+        assert (here.returncode, here.stderr) == (there.returncode, there.stderr) == (0, "")
+        assert _timeless(here.stdout) == _timeless(there.stdout)
+
+
+def _timeless(text: str) -> str:
+    return re.sub(r"head .*", "head", text)

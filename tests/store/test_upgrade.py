@@ -1,0 +1,225 @@
+"""A database that an earlier version filled is brought to the newest schema with everything in it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relaydeck.store import migrate as migrating
+from relaydeck.store.bell import Bell
+from relaydeck.store.database import Database
+from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
+from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.sqlite import SqliteDatabase
+from tests.places import ENGINES
+from tests.postgres import PostgresServer
+
+# What each version brought along: a row for every table of it. A new migration adds its own.
+ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
+    1: [
+        ("data_keys", {"id": 7, "wrapped": b"\x01wrapped", "created_at": 1}),
+        (
+            "tokens",
+            {
+                "seq": 3,
+                "name": "me",
+                "kind": "api",
+                "digest": bytes(32),
+                "created_at": 1,
+                "expires_at": None,
+                "revoked_at": 2,
+                "revision": 5,
+            },
+        ),
+        (
+            "networks",
+            {
+                "seq": 1,
+                "name": "dev",
+                "network_type": "evm",
+                "chain_id": 2**53,
+                "native_symbol": "ETH",
+                "sealed_rpc_urls": b"\0",
+                "fee_tokens": "[]",
+                "origin": "api",
+                "created_at": 1,
+                "revision": 5,
+            },
+        ),
+        (
+            "signers",
+            {
+                "seq": 1,
+                "id": "ops ü",
+                "type": "plain",
+                "open_config": "{}",
+                "sealed_config": b"\xff",
+                "origin": "api",
+                "created_at": 1,
+                "revision": 5,
+            },
+        ),
+        (
+            "notifications",
+            {
+                "seq": 1,
+                "id": "pager",
+                "type": "webhook",
+                "url": "https://h/x",
+                "sealed_signing_key": None,
+                "origin": "api",
+                "created_at": 1,
+                "revision": 5,
+            },
+        ),
+        (
+            "relayers",
+            {
+                "seq": 9,
+                "id": "r",
+                "name": "R",
+                "network": "dev",
+                "network_type": "evm",
+                "address": "0x0",
+                "signer_id": "ops ü",
+                "notification_id": "pager",
+                "paused": True,
+                "system_disabled": False,
+                "disabled_reason": None,
+                "sealed_rpc_urls": None,
+                "policies": "{}",
+                "origin": "apply",
+                "created_at": 1,
+                "revision": 6,
+            },
+        ),
+        ("removals", {"revision": 4, "resource": "signers", "seq": 2}),
+    ],
+    2: [
+        (
+            "events",
+            {
+                "seq": 4,
+                "id": "evt_4",
+                "kind": "relayer.paused",
+                "relayer_id": "r",
+                "notification_id": "pager",
+                "data": "{}",
+                "created_at": 1,
+            },
+        ),
+        (
+            "deliveries",
+            {
+                "seq": 4,
+                "notification_id": "pager",
+                "relayer_id": "r",
+                "state": "pending",
+                "in_line": True,
+                "tries": 1,
+                "due_at": 0,
+                "finished_at": None,
+                "revision": 7,
+            },
+        ),
+        (
+            "attempts",
+            {
+                "seq": 1,
+                "delivery": 4,
+                "started_at": 1,
+                "duration": 2,
+                "status": 500,
+                "problem": "",
+                "answer": "no",
+            },
+        ),
+        ("leases", {"name": "delivery", "holder": "h", "fence": 3, "expires_at": 8}),
+    ],
+    3: [
+        (
+            "audit",
+            {
+                "seq": 1,
+                "moment": 1,
+                "actor": "cli:me",
+                "action": "x.y",
+                "record": "r",
+                "before_change": None,
+                "after_change": "{}",
+                "hash": bytes(32),
+            },
+        ),
+        ("audit_keys", {"seq": 1, "name": "chain", "sealed_key": b"\x01"}),
+        ("idempotency_keys", {"seq": 1, "scope": "s", "sealed_answer": b"\x02", "created_at": 1}),
+    ],
+}
+
+
+@pytest.fixture(params=ENGINES)
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    database: Database = SqliteDatabase(tmp_path / "db", Bell(tmp_path / "bell"))
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        database = PostgresDatabase(server.url(server.fresh()), Bell(tmp_path / "bell"))
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def migrate_to(monkeypatch: pytest.MonkeyPatch) -> Callable[[Database, int], None]:
+    """Migrates as the program did that knew no more than that version."""
+
+    def migrating_to(database: Database, version: int) -> None:
+        known = steps()[:version]
+        with monkeypatch.context() as patch:
+            patch.setattr(migrating, "steps", lambda: known)
+            migrate(database)
+
+    return migrating_to
+
+
+def insert(database: Database, table: str, row: dict[str, Any]) -> None:
+    with database.transaction() as transaction:
+        transaction.insert(table, tuple(row), [tuple(row.values())])
+
+
+def stored(database: Database, table: str, row: dict[str, Any]) -> list[dict[str, Any]]:
+    found = database.read(f"SELECT {', '.join(row)} FROM {table}")
+    return [dict(zip(row, each, strict=True)) for each in found]
+
+
+@pytest.mark.parametrize("version", range(1, newest_version() + 1))
+def test_a_filled_database_of_every_version_is_brought_to_the_newest(
+    empty: Database, migrate_to: Callable[[Database, int], None], version: int
+) -> None:
+    migrate_to(empty, version)
+    assert schema_version(empty) == version
+    rows = [each for brought in range(1, version + 1) for each in ROWS.get(brought, [])]
+    for table, row in rows:
+        insert(empty, table, row)
+    revision = empty.read("SELECT revision FROM clock")
+
+    assert migrate(empty) == version
+
+    assert schema_version(empty) == newest_version()
+    assert [stored(empty, table, row) for table, row in rows] == [[row] for _, row in rows]
+    assert empty.read("SELECT revision FROM clock") == revision
+
+
+def test_every_table_of_a_version_has_a_row_above(empty: Database) -> None:
+    migrate(empty)
+    known = {table for rows in ROWS.values() for table, _ in rows} | {"clock", "schema_versions"}
+    assert {table for table in known if not empty.has_table(table)} == set()
+    made = {word.split()[2] for _, sql in steps() for word in sql.splitlines() if word.startswith("CREATE TABLE ")}
+    assert made - known == set()
+
+
+def test_a_step_that_fails_leaves_nothing_behind(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = [*steps(), (newest_version() + 1, "CREATE TABLE half (id INT); CREATE TABLE half (id INT);")]
+    monkeypatch.setattr(migrating, "steps", lambda: broken)
+    with pytest.raises(Exception, match="half"):
+        migrate(empty)
+    assert [empty.has_table(name) for name in ("half", "clock", "schema_versions")] == [False] * 3
+    assert schema_version(empty) == 0
