@@ -57,6 +57,7 @@ class Watching:
         """What one more process would run."""
         estimator = Estimator(self.options, monotonic=self.clock)
         self.estimators.append(estimator)
+        chance = given.pop("random", 0.0)
         options = MonitorOptions(interval=INTERVAL)._replace(**given)
         monitor = Monitor(
             self.store,
@@ -67,7 +68,7 @@ class Watching:
             options,
             now=self.clock,
             monotonic=self.clock,
-            random=lambda: 0.0,
+            random=lambda: chance,
         )
         self.monitors.append(monitor)
         return monitor

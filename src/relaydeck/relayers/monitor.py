@@ -122,6 +122,7 @@ class Monitor:
                 # Whatever it is, it must not be the end of all looks: a full disk has an end, too.
                 self._log.event("error", "relayers are not looked at", problem=f"{type(error).__name__}: {error}")
                 self._lease.lose()
+                self._forget()  # it may have been half loaded
                 pause = _TROUBLE_SECONDS
             await self._sleep(pause)
 
