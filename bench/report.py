@@ -44,7 +44,8 @@ machine than about a program, so none are shown; run it yourself to see those of
   of them belong to relayers, ten to a receiver, and wait for one another; half stand in no line. They
   are written in batches every hundredth of a second by a process beside the service. The highest rate
   is measured first, with always 400 on their way; both sides then get half of it. Latency counts from
-  the commit to the first arrival, at the same 35 receivers on both sides.
+  the commit to the first arrival, at the same 35 receivers on both sides. A ratio below one means that
+  the bad ones, which soon get one try at a time, left the others more room than healthy ones do.
 - **Memory** is the resident memory of the worker process after load, minus the bare application's.
 """
 
