@@ -243,6 +243,8 @@ def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
     resumed = receiver.next()
     assert (resumed["type"], resumed["sequence"], resumed["data"]) == ("relayer.resumed", 2, {"relayer": RELAYER})
     assert team.type("relayer", "pause", "local-1") == "paused relayer local-1\n"
+    asked, typed = team.ask("GET", "relayers/{id}/why", "local-1"), team.read("relayer", "why", "local-1")
+    assert [each["state"] for each in asked["states"]] == [each["state"] for each in typed["states"]] == ["paused"]
     assert team.type("relayer", "resume", "local-1") == "resumed relayer local-1\n"
     assert [receiver.next()["type"], receiver.next()["type"]] == ["relayer.paused", "relayer.resumed"]
     assert team.ask("GET", "events")[:2] == [paused, resumed] == team.read("event", "list", "--limit", "2")

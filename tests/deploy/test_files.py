@@ -98,7 +98,7 @@ def test_the_home_is_a_mount_that_can_be_written_to() -> None:
 
 
 def served_paths(tmp_path: Path) -> set[str]:
-    return set(OperationsRoutes(Metrics(tmp_path / "metrics"), str).routes())
+    return set(OperationsRoutes(Metrics(tmp_path / "metrics"), str, list).routes())
 
 
 def test_probes_and_scrapes_ask_for_paths_that_are_served(tmp_path: Path) -> None:

@@ -159,13 +159,15 @@ async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
     receiver = await scene.receiver("pager")
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
     await delivery.turn()
-    scene.store.database.writer.execute("PRAGMA query_only = ON")
+    with scene.store.database.migration() as execute:
+        execute("ALTER TABLE attempts RENAME COLUMN answer TO taken_away")
     await eventually(lambda: len(receiver.got) == 1)
     for _ in range(5):
         await delivery.turn()
         await asyncio.sleep(0.01)
     assert (len(receiver.got), scene.delivery(sequence).state) == (1, "pending")
-    scene.store.database.writer.execute("PRAGMA query_only = OFF")
+    with scene.store.database.migration() as execute:
+        execute("ALTER TABLE attempts RENAME COLUMN taken_away TO answer")
     await delivery.settled()
     assert (len(receiver.got), scene.delivery(sequence).state) == (1, "delivered")
 

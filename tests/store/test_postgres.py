@@ -83,12 +83,18 @@ def test_a_connection_lost_between_transactions_is_not_noticed(
     assert write(database) == 2
 
 
-def test_a_reader_connects_anew_after_one_failure(database: PostgresDatabase, postgres: PostgresServer) -> None:
+def test_a_reader_connects_anew_when_its_server_hung_up(database: PostgresDatabase, postgres: PostgresServer) -> None:
     database.read("SELECT 1")
     hang_up(database.reader, postgres)
-    with pytest.raises(StoreTrouble):
-        database.read("SELECT 1")
     assert database.read("SELECT 1") == [(1,)]
+
+
+def test_a_snapshot_is_not_gone_on_with_on_another_connection(
+    database: PostgresDatabase, postgres: PostgresServer
+) -> None:
+    with pytest.raises(StoreTrouble), database.snapshot():
+        hang_up(database.reader, postgres)
+        database.read("SELECT 1")
 
 
 def test_a_statement_that_failed_unnoticed_is_not_committed_as_if_it_had_not(database: PostgresDatabase) -> None:

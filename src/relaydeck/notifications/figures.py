@@ -6,7 +6,7 @@ from relaydeck.notifications.outbox import ReadRows
 
 COUNTED_UP_TO = 100_000  # a look stays cheap however much has gone wrong
 
-_COUNTED = "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE state = :state LIMIT :most) AS some"
+_COUNTED = "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE state = :state LIMIT :most) AS counted"
 
 
 class Figures(NamedTuple):

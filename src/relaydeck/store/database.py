@@ -14,11 +14,11 @@ from relaydeck.store.bell import Bell
 Row = tuple[Any, ...]
 Values = Mapping[str, Any]
 
-# The next revision, and with it what almost every write asks next: each statement hands the interpreter to
+# The next revision; and with it, what almost every write asks next: each statement hands the interpreter to
 # another thread and back, which costs more than the answer.
-BEGINNING = (
-    "UPDATE clock SET revision = revision + 1 WHERE only_row = 1 RETURNING revision,"
-    " (SELECT max(id) FROM data_keys),"
+NEXT_REVISION = "UPDATE clock SET revision = revision + 1 WHERE only_row = 1"
+ASKED_FIRST = (
+    "revision, (SELECT max(id) FROM data_keys),"
     " (SELECT max(seq) FROM audit), (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1)"
 )
 CHAIN_BEGINNING = (0, bytes(32))  # what stands for the row before the first
@@ -44,7 +44,7 @@ class Transaction:
     """One write transaction. Whatever happens in it happens whole, or not at all."""
 
     def __init__(self, begun: Row) -> None:
-        """With what the statement BEGINNING gave."""
+        """With what ASKED_FIRST gave, after NEXT_REVISION."""
         self.changes_tokens = False  # set by who changes one, so that every process hears of it at once
         self.revision: int
         self.revision, newest_key, last, link = begun

@@ -11,7 +11,7 @@ import msgspec
 
 from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble
 from relaydeck.store.bell import Bell
-from relaydeck.store.database import BEGINNING, Execute, Row, Transaction, Values, insertion
+from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Row, Transaction, Values, insertion
 
 # Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
 _PRAGMAS = (
@@ -24,6 +24,7 @@ _PRAGMAS = (
     "PRAGMA cache_size = -16000",
 )
 _WORDS = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
+_BEGIN = f"{NEXT_REVISION} RETURNING {ASKED_FIRST}"
 _STATEMENTS_KEPT = 512  # compiled once each: an insertion has one for every number of rows
 _NO_VALUES: Values = {}
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
@@ -35,7 +36,7 @@ def _told(error: sqlite3.Error) -> StoreError:
 
 class SqliteTransaction(Transaction):
     def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection.execute(BEGINNING).fetchone())
+        super().__init__(connection.execute(_BEGIN).fetchone())
         self._connection = connection
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
