@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from relaydeck.http.clients import ClientAddress
 from relaydeck.http.front import Front, Route, Send, failure_encoder, innermost
 from relaydeck.http.limit_server import LimitServer
 from relaydeck.http.metrics import Metrics, Reading
-from relaydeck.http.operations import OperationsRoutes
+from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.records import RequestRecords
 from relaydeck.http.shared_limits import SharedLimiter
@@ -47,11 +48,13 @@ from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:
     from relaydeck.admin.desk import AdminDesk
+    from relaydeck.store.remote_follower import RemoteFollower
 
 _LOOK_SECONDS = 1.0
 _DEAF_SECONDS = 0.05
 _WARM_ITEMS = 200
 _ADMIN_DESK = "relaydeck.admin.desk"
+_REMOTE_FOLLOWER = "relaydeck.store.remote_follower"
 
 
 class Worker:
@@ -63,7 +66,7 @@ class Worker:
         self._records = _records(settings, log, metrics)
         self._store = open_home(settings)
         database, vault = self._store
-        self._writer = Writer(database)
+        self._writer = Writer(database, self._away) if database.remote else Writer(database)
         self._settings = settings
         self._audit = AuditLog(vault)
         self._admin: AdminDesk | None = None
@@ -72,19 +75,24 @@ class Worker:
             signer_records.LIST_COLUMNS,
             signer_encoder(widened=settings.signer_config == "non_secret"),
             database,
+            whole=database.remote,
         )
         self._relayers = Listing(
-            "relayers", relayer_records.COLUMNS, relayer_encoder(vault, self._report_damage), database
+            "relayers",
+            relayer_records.COLUMNS,
+            relayer_encoder(vault, self._report_damage),
+            database,
+            whole=database.remote,
         )
-        tokens = TokenBook(database)
+        tokens = TokenBook()
         self._directory = RelayerDirectory(database, vault)
         self._post_office = PostOffice(settings, self._store, self._writer, log, metrics.count_try)
         self._estimator = Estimator(fee_options(settings))
         self._watch = Watch(settings, self._store, self._writer, self._audit, log, self._estimator.pool)
         followers: list[Follows] = [tokens, self._signers, self._relayers, self._post_office, self._watch]
-        self._follower = Follower(database, followers, self._forget)
-        self._signer_pages = Pages(self._signers, self._follower, settings.max_per_page)
-        self._relayer_pages = Pages(self._relayers, self._follower, settings.max_per_page)
+        self._follower = self._follow(followers)
+        self._signer_pages = Pages(self._signers, self._follower.fill, settings.max_per_page)
+        self._relayer_pages = Pages(self._relayers, self._follower.fill, settings.max_per_page)
         operations = Operations(
             signers=self._signer_pages,
             relayers=self._relayer_pages,
@@ -101,6 +109,7 @@ class Worker:
             find_route=router.find,
             catch_up=self._follower.catch_up,
             catch_up_with_tokens=self._follower.catch_up_with_tokens,
+            reach=self._follower.reach,
             tokens=tokens,
             limiter=limiter,
             shared_limiter=self._shared_limiter,
@@ -116,7 +125,40 @@ class Worker:
     def _open_routes(self, settings: Settings) -> dict[str, dict[str, Route]]:
         if settings.operations_address is not None:
             return {}
-        return open_routes(self._metrics, self._store)
+        return open_routes(self._metrics, self._readiness, self._store)
+
+    def _follow(self, followers: list[Follows]) -> "Follower | RemoteFollower":
+        database = self._store.database
+        if not database.remote:
+            return Follower(database, followers, self._forget)
+        remote: type[RemoteFollower] = import_module(_REMOTE_FOLLOWER).RemoteFollower
+        return remote(
+            database,  # type: ignore[arg-type]
+            followers,
+            self._forget,
+            stale_seconds=self._settings.stale_seconds,
+            announce=self._announce_away,
+        )
+
+    def _announce_away(self, problem: str) -> None:
+        self._metrics.set("store_away", bool(problem))
+        if problem:
+            self._log.event("error", "the database is away: lists are answered from memory", problem=problem)
+        else:
+            self._log.event("info", "the database is back")
+
+    def _away(self) -> str:
+        return "" if isinstance(self._follower, Follower) else self._follower.problem
+
+    def _readiness(self) -> Readiness:
+        if isinstance(self._follower, Follower):
+            return store_readiness(self._store)
+        if not self._follower.problem:
+            return Readiness(True)
+        away = f"the database has been away for {self._follower.age:.0f} seconds"
+        if self._follower.age > self._settings.stale_seconds:
+            return Readiness(False, away)
+        return Readiness(True, f"ready, from memory: {away}")
 
     def _find_admin(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
         """Made when first asked for: the start does not wait for it."""
@@ -147,20 +189,22 @@ class Worker:
                 self._log.event("error", "the process that started this worker is gone: stopping")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
-            try:
-                self._follower.look()
-            except StoreError as error:
-                self._log.event("error", "the store cannot be read", problem=str(error))
+            if isinstance(self._follower, Follower):
+                self._look_by_ourselves(self._follower)
+
+    def _look_by_ourselves(self, follower: Follower) -> None:
+        try:
+            follower.look()
+        except StoreError as error:
+            self._log.event("error", "the store cannot be read", problem=str(error))
 
     async def _warm(self) -> None:
         """Encode every item in the background, a few at a time, so that no page has a first reader."""
-        for listing in (self._signers, self._relayers):
-            start = 0
-            while start < listing.total:
-                with self._follower.snapshot():
-                    self._follower.look()
-                    listing.fill(start, start + _WARM_ITEMS)
-                start += _WARM_ITEMS
+        for listing in () if self._store.database.remote else (self._signers, self._relayers):
+            for start in count(0, _WARM_ITEMS):
+                if start >= listing.total:
+                    break
+                self._follower.fill(listing, partial(_from, start))
                 await asyncio.sleep(0.001)
         await asyncio.to_thread(import_module, _ADMIN_DESK)
         _calm_garbage_collection()
@@ -173,6 +217,8 @@ class Worker:
             await self._shared_limiter.close()
         await self._estimator.close()
         await self._post_office.close()
+        if not isinstance(self._follower, Follower):
+            await self._follower.close()
         await self._writer.stop()
         if self._admin is not None:
             self._admin.close()
@@ -187,13 +233,14 @@ class OperationsWorker:
         self._service = service_pid
         self._store = open_home(settings)
         self._records = _records(settings, log, metrics)
-        router = Router(open_routes(metrics, self._store))
+        router = Router(open_routes(metrics, partial(store_readiness, self._store), self._store))
         self.front = Front(
             exact_routes=router.exact,
             find_route=router.find,
             catch_up=lambda: None,
             catch_up_with_tokens=lambda: None,
-            tokens=TokenBook(self._store.database),
+            reach=_at_once,
+            tokens=TokenBook(),
             limiter=None,
             limit_policy=(b"", b""),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
@@ -271,12 +318,20 @@ class Application:
         return worker
 
 
-def store_problem(store: Store) -> str:
+def store_readiness(store: Store) -> Readiness:
     try:
-        store.database.read("SELECT revision FROM clock")
+        store.database.read("SELECT revision FROM clock", {})
     except StoreError:
-        return "the store cannot be read"
-    return ""
+        return Readiness(False, "the store cannot be read")
+    return Readiness(True)
+
+
+async def _at_once(_revision: int) -> None:
+    return None
+
+
+def _from(start: int, total: int) -> tuple[int, int]:
+    return start, min(start + _WARM_ITEMS, total)
 
 
 def _is_alive(pid: int) -> bool:
@@ -289,9 +344,9 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def open_routes(metrics: Metrics, store: Store) -> dict[str, dict[str, Route]]:
+def open_routes(metrics: Metrics, readiness: Callable[[], Readiness], store: Store) -> dict[str, dict[str, Route]]:
     """What needs no credential."""
-    operations = OperationsRoutes(metrics, partial(store_problem, store), partial(event_readings, store))
+    operations = OperationsRoutes(metrics, readiness, partial(event_readings, store))
     return operations.routes() | DescriptionRoutes().routes()
 
 

@@ -148,6 +148,11 @@ class Settings:
         "api",
         "What the bootstrap token may do: `api`, `readonly` or `admin`.",
     )
+    stale_seconds: float = _setting(
+        _seconds,
+        300.0,
+        "How long lists are answered from memory, with their age, while a PostgreSQL database is away.",
+    )
     rate_limit_per_second: int = _setting(
         _count_or_zero,
         100,

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from relaydeck.http.metrics import ROUTES, STATUSES, Metrics
-from relaydeck.http.operations import OperationsRoutes
+from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.settings import Settings, read_settings, unknown_names
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,7 +98,7 @@ def test_the_home_is_a_mount_that_can_be_written_to() -> None:
 
 
 def served_paths(tmp_path: Path) -> set[str]:
-    return set(OperationsRoutes(Metrics(tmp_path / "metrics"), str, list).routes())
+    return set(OperationsRoutes(Metrics(tmp_path / "metrics"), lambda: Readiness(True), list).routes())
 
 
 def test_probes_and_scrapes_ask_for_paths_that_are_served(tmp_path: Path) -> None:

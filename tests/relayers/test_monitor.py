@@ -9,6 +9,7 @@ from relaydeck.networks import records as network_records
 from relaydeck.networks.model import Network
 from relaydeck.notifications import events
 from relaydeck.relayers import changes, records
+from relaydeck.relayers.arrivals import read_arrivals
 from relaydeck.relayers.model import DisabledReason
 from relaydeck.relayers.troubles import Remark, Trouble
 from relaydeck.store.acting import Acting
@@ -366,12 +367,12 @@ async def test_relayers_that_come_and_go_are_followed(scene: Watching) -> None:
     monitor = scene.process()
     await scene.rounds(monitor, 1)
     scene.add("r2", node)
-    monitor.follow(0, removed=False)
+    monitor.follow(read_arrivals(scene.store.database.read, 0, removed=False))
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 3
     with scene.store.database.transaction() as transaction:
         changes.delete(Acting(transaction, scene.audit, "test", 0), "r1")
-    monitor.follow(0, removed=True)
+    monitor.follow(read_arrivals(scene.store.database.read, 0, removed=True))
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 4
 
@@ -382,7 +383,7 @@ async def test_with_no_relayer_left_the_lease_is_given_back(scene: Watching) -> 
     await scene.rounds(monitor, 1)
     with scene.store.database.transaction() as transaction:
         changes.delete(Acting(transaction, scene.audit, "test", 0), "r1")
-    monitor.follow(0, removed=True)
+    monitor.follow(read_arrivals(scene.store.database.read, 0, removed=True))
     assert await monitor.turn() == 60
     assert scene.store.database.read("SELECT expires_at FROM leases WHERE name = 'monitor'") == [(0,)]
 

@@ -12,7 +12,7 @@ from relaydeck.admin.shelves import Listed
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import Pagination, success
-from relaydeck.http.front import Call, Reply, actor_of
+from relaydeck.http.front import Call, Reply, actor_of, written_at
 from relaydeck.http.paging import Page
 from relaydeck.http.path_identifiers import path_identifier
 from relaydeck.provisioning.single import Document
@@ -35,7 +35,7 @@ class Writing:
         self._now = now
 
     async def run(self, call: Call, work: Work) -> Reply:
-        return await self._writer.write(lambda transaction: answer(work(self._acting(transaction, call))))
+        return await self._writer.write(lambda transaction: answer(work(self._acting(transaction, call)), transaction))
 
     async def run_once(self, call: Call, operation: str, work: Work) -> Reply:
         """The same for a POST: with an Idempotency-Key it is done once."""
@@ -45,7 +45,7 @@ class Writing:
 
         def store(transaction: Transaction) -> Reply:
             acting = self._acting(transaction, call)
-            return once(acting, call, operation, key, lambda change: answer(work(change)))
+            return once(acting, call, operation, key, lambda change: answer(work(change), transaction))
 
         return await self._writer.write(store)
 
@@ -53,8 +53,11 @@ class Writing:
         return Acting(transaction, self._audit, actor_of(call), int(self._now()))
 
 
-def answer(outcome: Outcome) -> Reply:
-    headers = ((b"etag", outcome.etag.encode()),) if outcome.etag else ()
+def answer(outcome: Outcome, transaction: Transaction | None = None) -> Reply:
+    """`transaction`: the one that the outcome was written in."""
+    headers: tuple[tuple[bytes, bytes], ...] = ((b"etag", outcome.etag.encode()),) if outcome.etag else ()
+    if transaction is not None:
+        headers += written_at(transaction.revision)
     body = success(msgspec.json.encode(outcome.view), list(outcome.notes))
     return Reply(outcome.status, body, headers=headers)
 

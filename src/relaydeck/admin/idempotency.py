@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from relaydeck.errors import BadRequest, KeyUsedOtherwise, ServerFailure
-from relaydeck.http.front import Call, Reply
+from relaydeck.http.front import Call, Reply, written_at
 from relaydeck.store.acting import Acting
 from relaydeck.store.sealing import Damaged, Place
 
@@ -49,7 +49,7 @@ def once(acting: Acting, call: Call, operation: str, key: bytes, work: Callable[
     if kept.request != request:
         raise KeyUsedOtherwise("the same Idempotency-Key came with another path or body")
     etag = ((b"etag", kept.etag),) if kept.etag else ()
-    return Reply(kept.status, kept.body, headers=(*etag, _REPLAYED))
+    return Reply(kept.status, kept.body, headers=(*etag, *written_at(acting.transaction.revision), _REPLAYED))
 
 
 def _place(scope: str) -> Place:

@@ -22,7 +22,7 @@ from relaydeck.contract.wire import (
 )
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
-from relaydeck.http.front import Call, Reply, Route, actor_of
+from relaydeck.http.front import Call, Reply, Route, actor_of, written_at
 from relaydeck.http.paging import read_page
 from relaydeck.http.path_identifiers import path_identifier
 from relaydeck.identifiers import identifier_problem, new_identifier
@@ -36,7 +36,6 @@ from relaydeck.signers.shapes import nested_object_problem
 from relaydeck.store.acting import Acting
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
-from relaydeck.store.follower import Follower
 from relaydeck.store.listing import Listing
 from relaydeck.store.writer import Writer
 from relaydeck.web_addresses import web_address_problem
@@ -52,12 +51,16 @@ _NO_NOTES = Metadata()
 _encode = msgspec.json.Encoder().encode
 
 
+# Reads what a page of a listing still misses; the function tells from the total where the page lies.
+Fill = Callable[[Listing, Callable[[int], tuple[int, int]]], None]
+
+
 class Pages:
     """A list operation: from a query to a whole body."""
 
-    def __init__(self, listing: Listing, follower: Follower, max_per_page: int) -> None:
+    def __init__(self, listing: Listing, fill: Fill, max_per_page: int) -> None:
         self._listing = listing
-        self._follower = follower
+        self._fill = fill
         self._max_per_page = max_per_page
         self._rendered: dict[bytes, bytes] = {}
 
@@ -70,9 +73,7 @@ class Pages:
     def _render(self, query: bytes) -> bytes:
         page = read_page(query, self._max_per_page)
         if not self._listing.has(*page.bounds(self._listing.total)):
-            with self._follower.snapshot():
-                self._follower.look()
-                self._listing.fill(*page.bounds(self._listing.total))
+            self._fill(self._listing, page.bounds)
         body = encode_page(self._listing, page)
         if len(self._rendered) < _MOST_RENDERED and len(body) <= _LARGEST_RENDERED:
             self._rendered[query] = body
@@ -123,26 +124,25 @@ class Operations:
         new = NewSigner(_signer_id(request.id), request.__struct_config__.tag, request.config)
         named = request.id is not UNSET
         prepared = signer_changes.prepare(self._audit.vault, actor_of(call), new, named=named)
-        shown = await self._writer.write_jointly(self._store_signers, prepared)
-        view = signer_view(new.id, new.type, shown, widened=self._widened)
-        return Reply(201, _success(view, hints(new.config)))
+        revision = await self._writer.write_jointly(self._store_signers, prepared)
+        view = signer_view(new.id, new.type, prepared.signer.shown, widened=self._widened)
+        return Reply(201, _success(view, hints(new.config)), headers=written_at(revision))
 
-    def _store_signers(
-        self, transaction: Transaction, many: Sequence[AskedSigner]
-    ) -> Sequence[dict[str, str] | Exception]:
-        return signer_changes.create_all(transaction, self._audit, many, origin="api", now=int(self._now()))
+    def _store_signers(self, transaction: Transaction, many: Sequence[AskedSigner]) -> Sequence[int | Exception]:
+        outcomes = signer_changes.create_all(transaction, self._audit, many, origin="api", now=int(self._now()))
+        return [each if isinstance(each, Exception) else transaction.revision for each in outcomes]
 
     async def update_notification(self, call: Call) -> Reply:
         notification_id = path_identifier(call.argument)
         change = _notification_change(_decode_update(call.headers, call.body))
         now = int(self._now())
 
-        def store(transaction: Transaction) -> Notification:
-            return notification_changes.update(
-                Acting(transaction, self._audit, actor_of(call), now), notification_id, change
-            )
+        def store(transaction: Transaction) -> tuple[Notification, int]:
+            acting = Acting(transaction, self._audit, actor_of(call), now)
+            return notification_changes.update(acting, notification_id, change), transaction.revision
 
-        return Reply(200, _success(notification_view(await self._writer.write(store)), []))
+        changed, revision = await self._writer.write(store)
+        return Reply(200, _success(notification_view(changed), []), headers=written_at(revision))
 
     async def relayer_rpc(self, call: Call) -> Reply:
         relayer_id = path_identifier(call.argument)

@@ -10,6 +10,7 @@ from relaydeck.fees.errors import InvalidParams, RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import FeeEstimateParams
 from relaydeck.http.decoding import reason_of
+from relaydeck.http.front import CatchUp
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.sealing import Damaged
 
@@ -21,7 +22,7 @@ class RelayerRpc:
     def __init__(
         self,
         directory: RelayerDirectory,
-        catch_up: Callable[[], None],
+        catch_up: CatchUp,
         estimator: Estimator,
         report: Callable[[BaseException], None],
     ) -> None:
@@ -32,7 +33,9 @@ class RelayerRpc:
         self._report = report
 
     async def __call__(self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None) -> RpcResponse:
-        self._catch_up()
+        behind = self._catch_up()
+        if behind is not None:
+            await behind
         try:
             relayer, network = self._directory.find(relayer_id)
         except Damaged as damage:

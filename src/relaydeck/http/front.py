@@ -8,7 +8,7 @@ resources say (404, 409).
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -59,6 +59,8 @@ class Route(NamedTuple):
     wrong_kind: type[RequestError] = Unauthorized  # what a credential of another kind is told
 
 
+# Makes what is remembered fresh enough: at once, or by and by, with headers that say how old it is.
+CatchUp = Callable[[], Awaitable[Sequence[tuple[bytes, bytes]]] | None]
 Find = Callable[[str, str, bytes], tuple[Route, str]]
 UNMATCHED = Route("unmatched", None)
 
@@ -75,8 +77,9 @@ class Front:
         *,
         exact_routes: dict[bytes, dict[str, tuple[Route, str]]],
         find_route: Find,
-        catch_up: Callable[[], None],
-        catch_up_with_tokens: Callable[[], None],
+        catch_up: CatchUp,
+        catch_up_with_tokens: CatchUp,
+        reach: Callable[[int], Awaitable[None]],
         tokens: TokenBook,
         limiter: RateLimiter | None,
         shared_limiter: SharedLimiter | None = None,
@@ -92,6 +95,7 @@ class Front:
         self._find_route = find_route
         self._catch_up = catch_up
         self._catch_up_with_tokens = catch_up_with_tokens
+        self._reach = reach
         self._tokens = tokens
         self._limiter = limiter
         self._shared_limiter = shared_limiter
@@ -123,10 +127,11 @@ class Front:
             if b"transfer-encoding" in headers:
                 _require_plain_chunks(headers)
             if route.kinds is not None:
-                if route.page is None:
-                    self._catch_up_with_tokens()
-                else:
-                    self._catch_up()
+                behind = self._catch_up() if route.page is not None else self._catch_up_with_tokens()
+                if behind is not None:
+                    extra += await behind
+                if b"relaydeck-min-revision" in headers:
+                    await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 credential = self._tokens.find(given(b"authorization"), self._now())
                 token = credential.logged_name
                 if credential.kind not in route.kinds:
@@ -191,6 +196,17 @@ def _merged(headers: Headers) -> dict[bytes, bytes]:
     for name, value in headers:
         merged[name] = merged[name] + b", " + value if name in merged else value
     return merged
+
+
+def _revision(given: bytes) -> int:
+    if not given.isdigit() or len(given) > 18:
+        raise BadRequest("Relaydeck-Min-Revision is not a revision")
+    return int(given)
+
+
+def written_at(revision: int) -> tuple[tuple[bytes, bytes], ...]:
+    """The header that tells the revision of a write: what a reader may ask for at least."""
+    return ((b"relaydeck-revision", b"%d" % revision),)
 
 
 def _require_plain_chunks(headers: dict[bytes, bytes]) -> None:

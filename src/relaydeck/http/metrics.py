@@ -54,6 +54,7 @@ COUNTERS = {
 }
 GAUGES = {
     "limits_alone": "Workers that limit by their machine alone because the shared limits do not answer.",
+    "store_away": "Workers whose database is away: they answer lists from memory, and no writes.",
 }
 TRY_OUTCOMES = ("delivered", "failed", "dead")  # failed: to be tried again
 

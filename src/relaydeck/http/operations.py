@@ -1,6 +1,7 @@
 """For machines, without a credential: is it alive, is it ready, what has it counted."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from relaydeck.http.front import Call, Reply, Route
 from relaydeck.http.metrics import Metrics, Reading
@@ -9,11 +10,20 @@ _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _EXPOSITION = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
+class Readiness(NamedTuple):
+    """Whether requests can be served, and what there is to say of it."""
+
+    ready: bool
+    said: str = "ready"
+
+
 class OperationsRoutes:
-    def __init__(self, metrics: Metrics, problem: Callable[[], str], readings: Callable[[], Sequence[Reading]]) -> None:
+    def __init__(
+        self, metrics: Metrics, readiness: Callable[[], Readiness], readings: Callable[[], Sequence[Reading]]
+    ) -> None:
         """`readings` gives what is looked up for a scrape; nothing when that cannot be done."""
         self._metrics = metrics
-        self._problem = problem
+        self._readiness = readiness
         self._readings = readings
 
     def routes(self) -> dict[str, dict[str, Route]]:
@@ -25,9 +35,9 @@ class OperationsRoutes:
         return Reply(200, b"ok\n", _TEXT)
 
     async def readyz(self, _call: Call) -> Reply:
-        """The store answers too."""
-        problem = self._problem()
-        return Reply(503, f"{problem}\n".encode(), _TEXT) if problem else Reply(200, b"ready\n", _TEXT)
+        """Requests can be served too."""
+        ready, said = self._readiness()
+        return Reply(200 if ready else 503, f"{said}\n".encode(), _TEXT)
 
     async def metrics(self, _call: Call) -> Reply:
         return Reply(200, self._metrics.exposition(self._readings()).encode(), _EXPOSITION)

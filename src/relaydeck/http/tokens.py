@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple, get_args
 
 from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.secret import Secret
-from relaydeck.store.database import Database, Transaction
+from relaydeck.store.database import Database, Reading, Transaction
+from relaydeck.store.follower import ReadRows
 
 PREFIX = "rdk_"
 Kind = Literal["api", "readonly", "admin"]
@@ -126,8 +127,7 @@ class TokenBook:
 
     table = "tokens"
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self) -> None:
         self._by_digest: dict[bytes, Credential] = {}
         self._accepted: dict[bytes, Credential] = {}
 
@@ -147,13 +147,16 @@ class TokenBook:
         self._accepted[authorization] = credential
         return credential
 
-    def load(self) -> None:
+    def load(self, reading: Reading) -> None:
         self._by_digest.clear()
-        self.follow(-1)
+        self.take_up(self.gather(reading.read, -1, removed=False))
 
-    def follow(self, seen: int, *, removed: bool = False) -> None:
-        rows = self._database.read(f"SELECT {_COLUMNS} FROM tokens WHERE revision > :seen", {"seen": seen})
-        for token in (Token(*row) for row in rows):
+    def gather(self, read: ReadRows, seen: int, *, removed: bool) -> list[Token]:
+        rows = read(f"SELECT {_COLUMNS} FROM tokens WHERE revision > :seen", {"seen": seen})
+        return [Token(*row) for row in rows]
+
+    def take_up(self, tokens: list[Token]) -> None:
+        for token in tokens:
             if token.revoked_at is not None:
                 self._by_digest.pop(token.digest, None)
             else:

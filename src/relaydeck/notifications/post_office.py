@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from relaydeck.log import Log
 from relaydeck.settings import Settings
+from relaydeck.store.database import Reading
+from relaydeck.store.follower import ReadRows
 from relaydeck.store.home import Store
 from relaydeck.store.writer import Writer
 
@@ -30,11 +32,14 @@ class PostOffice:
         self._delivery: Delivery | None = None
         self._running: asyncio.Task[None] | None = None
 
-    def load(self) -> None:
-        if self._store.database.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1"):
-            self.follow(-1, removed=False)
+    def load(self, reading: Reading) -> None:
+        if reading.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1", {}):
+            self.take_up(None)
 
-    def follow(self, _seen: int, *, removed: bool) -> None:
+    def gather(self, _read: ReadRows, _seen: int, *, removed: bool) -> None:
+        return None  # delivery itself reads what is due
+
+    def take_up(self, _gathered: None) -> None:
         if self._delivery is not None:
             self._delivery.wake()
         elif self._running is None:

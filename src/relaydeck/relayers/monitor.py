@@ -21,6 +21,7 @@ from relaydeck.errors import ServerFailure
 from relaydeck.log import Log
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import health
+from relaydeck.relayers.arrivals import Arrivals
 from relaydeck.relayers.health import Watched
 from relaydeck.relayers.schedule import Schedule, Walk
 from relaydeck.relayers.troubles import Outcome
@@ -79,19 +80,12 @@ class Monitor:
 
     # -- following the table ----------------------------------------------------------------------
 
-    def follow(self, seen: int, *, removed: bool) -> None:
-        """Relayers came or went after revision `seen`. To be called in the event loop."""
+    def follow(self, arrivals: Arrivals) -> None:
+        """Relayers came or went. To be called in the event loop."""
         self._woken.set()
-        if self._walk is None:
-            return
-        if removed:
-            rows = self._read(
-                "SELECT seq FROM removals WHERE revision > :seen AND resource = 'relayers'", {"seen": seen}
-            )
-            self._schedule.remove(row[0] for row in rows)
-        # The plus keeps SQLite on the revision's index.
-        rows = self._read("SELECT seq FROM relayers WHERE revision > :seen ORDER BY +seq", {"seen": seen})
-        self._schedule.add(row[0] for row in rows)
+        if self._walk is not None:
+            self._schedule.remove(arrivals.went)
+            self._schedule.add(arrivals.came)
 
     async def _load(self) -> None:
         """A part at a time: the event loop has requests to serve."""

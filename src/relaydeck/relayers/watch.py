@@ -5,8 +5,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from relaydeck.log import Log
+from relaydeck.relayers.arrivals import Arrivals, read_arrivals
 from relaydeck.settings import Settings
 from relaydeck.store.audit import AuditLog
+from relaydeck.store.database import Reading
+from relaydeck.store.follower import ReadRows
 from relaydeck.store.home import Store
 from relaydeck.store.writer import Writer
 
@@ -31,15 +34,18 @@ class Watch:
         self._monitor: Monitor | None = None
         self._running: asyncio.Task[None] | None = None
 
-    def load(self) -> None:
-        if self._store.database.read("SELECT 1 FROM relayers LIMIT 1"):
+    def load(self, reading: Reading) -> None:
+        if reading.read("SELECT 1 FROM relayers LIMIT 1", {}):
             self._start()
 
-    def follow(self, seen: int, *, removed: bool) -> None:
+    def gather(self, read: ReadRows, seen: int, *, removed: bool) -> Arrivals:
+        return read_arrivals(read, seen, removed=removed)
+
+    def take_up(self, arrivals: Arrivals) -> None:
         if self._monitor is not None:
-            self._monitor.follow(seen, removed=removed)
-        else:
-            self.load()
+            self._monitor.follow(arrivals)
+        elif arrivals.came:
+            self._start()
 
     def _start(self) -> None:
         if self._running is None and self._settings.monitor_interval_seconds > 0:

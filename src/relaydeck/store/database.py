@@ -118,6 +118,7 @@ class Reading(Protocol):
 class Database(Reading, Protocol):
     """A database that is also written. One thread at a time does that."""
 
+    remote: bool  # shared with other machines, and each question to it is a round trip
     bell: Bell
     words: Mapping[str, str]  # what it spells in its own way: the placeholders of the migrations
 

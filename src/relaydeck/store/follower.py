@@ -1,9 +1,17 @@
-"""Keeps what this process remembers no older than any write acknowledged on this machine."""
+"""Keeps what this process remembers no older than any write acknowledged on this machine.
 
-from collections.abc import Callable
-from typing import Protocol
+For a database that other machines write to as well, `remote_follower.py` does the same.
+"""
 
-from relaydeck.store.database import Database, Row
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from relaydeck.errors import ServerFailure
+from relaydeck.store.database import Database, Reading, Row, Values
+from relaydeck.store.listing import Listing
+
+ReadRows = Callable[[str, Values], list[Row]]
+Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Follows(Protocol):
@@ -11,10 +19,33 @@ class Follows(Protocol):
 
     table: str
 
-    def load(self) -> None: ...
+    def load(self, reading: Reading) -> None: ...
 
-    def follow(self, seen: int, *, removed: bool) -> None:
-        """Take up what was written after revision `seen`; `removed`: records of some table were removed too."""
+    def gather(self, read: ReadRows, seen: int, *, removed: bool) -> Any:
+        """Read what was written after revision `seen`; `removed`: records of some table were removed too.
+
+        In any thread: it changes nothing that is remembered.
+        """
+
+    def take_up(self, gathered: Any) -> None:
+        """Remember what was gathered. In the event loop, without asking the database."""
+
+
+def newest_of_each(followers: Sequence[Follows]) -> str:
+    """A question for the revision of the database, of the latest removal, and of the latest write to each table."""
+    tables = ("removals", *(follower.table for follower in followers))
+    return f"SELECT revision, {', '.join(f'(SELECT max(revision) FROM {table})' for table in tables)} FROM clock"
+
+
+def gather_news(newest: Row, followers: Sequence[Follows], read: ReadRows, seen: int) -> list[tuple[Follows, Any]]:
+    """What each follower has to take up, from the answer to `newest_of_each`."""
+    _, removal, *of_tables = newest
+    removed = (removal or 0) > seen
+    return [
+        (follower, follower.gather(read, seen, removed=removed))
+        for follower, of_table in zip(followers, of_tables, strict=True)
+        if removed or (of_table or 0) > seen
+    ]
 
 
 class Follower:
@@ -29,47 +60,56 @@ class Follower:
         self._changed = changed
         self._bell = database.bell.heard
         self._token_bell = database.bell.heard_of_tokens
-        self.snapshot = database.snapshot  # every read inside sees the database at one moment
         self._heard = -1
         self._heard_of_tokens = -1
         self.revision = -1
-        newest = (f"(SELECT max(revision) FROM {table})" for table in ("removals", *(f.table for f in followers)))
-        self._newest_of_each = f"SELECT revision, {', '.join(newest)} FROM clock"
+        self._newest_of_each = newest_of_each(followers)
 
     def load(self) -> None:
         self._heard, self._heard_of_tokens = self._bell(), self._token_bell()
         self.revision = self._newest()[0]
         for follower in self._followers:
-            follower.load()
+            follower.load(self._database)
 
-    def catch_up(self) -> None:
+    def catch_up(self) -> Awaitable[Headers] | None:
         heard = self._bell()
         if heard != self._heard:
             self.look()
             # Remembered from before the look: a write that came during it is heard again.
             self._heard = heard
+        return None
 
-    def catch_up_with_tokens(self) -> None:
+    def catch_up_with_tokens(self) -> Awaitable[Headers] | None:
         heard = self._token_bell()
         if heard != self._heard_of_tokens:
             self.look()
             self._heard_of_tokens = heard
+        return None
+
+    async def reach(self, revision: int) -> None:
+        """Nothing older than `revision` is shown from now on. Raises ServerFailure when there is no such revision."""
+        self.look()
+        if self.revision < revision:
+            raise ServerFailure("the database has not reached the revision that was asked for")
 
     def look(self) -> None:
         """Ask the database itself. Also done at an interval, for a writer killed before it rang.
 
         A write that comes between the questions below is taken up, and taken up again the next time.
         """
-        stored, removal, *newest = self._newest()
-        if stored == self.revision:
+        newest = self._newest()
+        if newest[0] == self.revision:
             return
-        seen, removed = self.revision, (removal or 0) > self.revision
-        for follower, its_newest in zip(self._followers, newest, strict=True):
-            if removed or (its_newest or 0) > seen:
-                follower.follow(seen, removed=removed)
-        self.revision = stored
+        for follower, gathered in gather_news(newest, self._followers, self._database.read, self.revision):
+            follower.take_up(gathered)
+        self.revision = newest[0]
         self._changed()
 
     def _newest(self) -> Row:
-        """The revision of the database, and of the latest write to each table."""
-        return self._database.read(self._newest_of_each)[0]
+        return self._database.read(self._newest_of_each, {})[0]
+
+    def fill(self, listing: Listing, bounds: Callable[[int], tuple[int, int]]) -> None:
+        """Read what a page still misses; `bounds` tells from the total where it lies."""
+        with self._database.snapshot():
+            self.look()
+            listing.fill(*bounds(listing.total))

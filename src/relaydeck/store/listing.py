@@ -1,9 +1,9 @@
 """The read model: the items of one resource in creation order, each encoded once.
 
 Only sequence numbers are loaded at the start (eight bytes an item). An item is read and encoded when a
-page first shows it, or by `warm` in the background, and kept until a write changes it. So a page costs
-the same wherever it lies and however many items there are. `encode` is handed in: the store knows no
-wire type.
+page first shows it, or by `warm` in the background, and kept until a write changes it; from a database that
+is a round trip away, all are loaded at the start. So a page costs the same wherever it lies and however many
+items there are. `encode` is handed in: the store knows no wire type.
 """
 
 from array import array
@@ -11,7 +11,9 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from relaydeck.store.database import Database, Row
+from relaydeck.store.database import Reading, Row, Values
+
+ReadRows = Callable[[str, Values], list[Row]]
 
 
 class Encoded(NamedTuple):
@@ -19,12 +21,24 @@ class Encoded(NamedTuple):
     note: str = ""  # told to the reader beside the item: a sealed part that does not open, say
 
 
+class News(NamedTuple):
+    """What a listing has to take up: sequence numbers that went, and came or changed, with their items if whole."""
+
+    removed: list[int]
+    changed: list[tuple[int, Encoded | None]]
+
+
 class Listing:
-    def __init__(self, table: str, columns: str, encode: Callable[[Row], Encoded], database: Database) -> None:
+    """`whole`: every item is in memory from the start, so that none is ever read for an answer."""
+
+    def __init__(
+        self, table: str, columns: str, encode: Callable[[Row], Encoded], reading: Reading, *, whole: bool = False
+    ) -> None:
         self.table = table
         self._columns = columns
         self._encode = encode
-        self._database = database
+        self._reading = reading
+        self._whole = whole
         self._seqs = array("q")
         self._items: list[bytes | None] = []
         self._notes: dict[int, str] = {}
@@ -33,27 +47,42 @@ class Listing:
     def total(self) -> int:
         return len(self._seqs)
 
-    def load(self) -> None:
-        rows = self._database.read(f"SELECT seq FROM {self.table} ORDER BY seq")
+    def load(self, reading: Reading) -> None:
+        self._seqs, self._items = array("q"), []
+        self._notes.clear()
+        if self._whole:
+            for seq, *columns in reading.stream(f"SELECT seq, {self._columns} FROM {self.table} ORDER BY seq"):
+                self._keep(self._forget(seq), seq, self._encode(tuple(columns)))
+            return
+        rows = reading.read(f"SELECT seq FROM {self.table} ORDER BY seq", {})
         self._seqs = array("q", (row[0] for row in rows))
         self._items = [None] * len(self._seqs)
-        self._notes.clear()
 
-    def follow(self, seen: int, *, removed: bool) -> None:
-        """Take up what was created, changed or removed after revision `seen`."""
+    def gather(self, read: ReadRows, seen: int, *, removed: bool) -> News:
+        """What was created, changed or removed after revision `seen`."""
+        gone: list[Row] = []
         if removed:
-            for (seq,) in self._database.read(
+            gone = read(
                 "SELECT seq FROM removals WHERE revision > :seen AND resource = :table",
                 {"seen": seen, "table": self.table},
-            ):
-                self._remove(seq)
-        changed = self._database.read(
+            )
+        columns = f"seq, {self._columns}" if self._whole else "seq"
+        changed = read(
             # The plus: or the database would walk the whole table in seq order instead of using the revision's index.
-            f"SELECT seq FROM {self.table} WHERE revision > :seen ORDER BY +seq",
+            f"SELECT {columns} FROM {self.table} WHERE revision > :seen ORDER BY +seq",
             {"seen": seen},
         )
-        for (seq,) in changed:
-            self._forget(seq)
+        encode = self._encode
+        items = [(seq, encode(tuple(rest)) if rest else None) for seq, *rest in changed]
+        return News([row[0] for row in gone], items)
+
+    def take_up(self, news: News) -> None:
+        for seq in news.removed:
+            self._remove(seq)
+        for seq, encoded in news.changed:
+            position = self._forget(seq)
+            if encoded is not None:
+                self._keep(position, seq, encoded)
 
     def _remove(self, seq: int) -> None:
         position = bisect_left(self._seqs, seq)
@@ -61,14 +90,16 @@ class Listing:
             del self._seqs[position], self._items[position]
             self._notes.pop(seq, None)
 
-    def _forget(self, seq: int) -> None:
+    def _forget(self, seq: int) -> int:
+        """The place of an item that came or changed, empty now."""
         position = bisect_left(self._seqs, seq)
-        if position == len(self._seqs):
-            self._seqs.append(seq)
-            self._items.append(None)
-        elif self._seqs[position] == seq:
+        if position == len(self._seqs) or self._seqs[position] != seq:
+            self._seqs.insert(position, seq)
+            self._items.insert(position, None)
+        else:
             self._items[position] = None
             self._notes.pop(seq, None)
+        return position
 
     def has(self, start: int, stop: int) -> bool:
         """Whether every item from `start` up to `stop` is already encoded."""
@@ -79,7 +110,7 @@ class Listing:
         stop = min(stop, len(self._seqs))
         if start >= stop or self.has(start, stop):
             return
-        rows = self._database.read(
+        rows = self._reading.read(
             f"SELECT seq, {self._columns} FROM {self.table} WHERE seq BETWEEN :first AND :last",
             {"first": self._seqs[start], "last": self._seqs[stop - 1]},
         )

@@ -136,7 +136,31 @@ class PostgresReading:
         self._reader = None
 
 
+class PostgresNews:
+    """A connection that is told of each commit."""
+
+    def __init__(self, url: DatabaseUrl) -> None:
+        self._connection = connect(url)
+        with _told():
+            self._connection.execute(f"LISTEN {CHANNEL}")
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def heard(self) -> None:
+        """Take in what came; which revisions they were, a look will tell."""
+        with _told():
+            self._connection.pgconn.consume_input()
+            while self._connection.pgconn.notifies() is not None:
+                pass
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 class PostgresDatabase(PostgresReading):
+    remote = True
+
     def __init__(self, url: DatabaseUrl, bell: Bell) -> None:
         super().__init__(url)
         self.bell = bell
@@ -167,6 +191,12 @@ class PostgresDatabase(PostgresReading):
                 raise
         # The server went away since the last time. Nothing was done yet: that much may be tried again.
         return _begin(self.writer)
+
+    def another_reading(self) -> PostgresReading:
+        return PostgresReading(self._url)
+
+    def listen(self) -> PostgresNews:
+        return PostgresNews(self._url)
 
     @contextmanager
     def migration(self) -> Iterator[Execute]:

@@ -120,6 +120,8 @@ class SqliteReading:
 
 
 class SqliteDatabase(SqliteReading):
+    remote = False
+
     def __init__(self, path: Path, bell: Bell) -> None:
         super().__init__(path)
         self.bell = bell

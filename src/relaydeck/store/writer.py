@@ -33,8 +33,10 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 
 class Writer:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, away: Callable[[], str] = str) -> None:
+        """`away` tells why the database is known not to answer: then a write is refused at once. Empty: it may."""
         self._database = database
+        self._away = away
         self._waiting: queue.SimpleQueue[list[_Waiting] | None] = queue.SimpleQueue()
         self._gathered: list[_Waiting] = []
         self._loop = asyncio.get_running_loop()
@@ -52,6 +54,9 @@ class Writer:
     def write_jointly(self, work: JointWork[Item, Result], item: Item) -> "asyncio.Future[Result]":
         """Like `write`, for an item that may be written in one go with others that wait for the same work."""
         answer: asyncio.Future[Result] = self._loop.create_future()
+        if problem := self._away():
+            answer.set_exception(ServerFailure(f"the database is away: {problem}"))
+            return answer
         if not self._gathered:
             # Handed over when this turn of the loop ends: waking the thread for each write would cost more than it.
             self._loop.call_soon(self._hand_over)

@@ -1,0 +1,248 @@
+"""Keeps what this process remembers close behind a database that other machines write to as well.
+
+    a commit anywhere notifies       every process that listens is told the new revision
+      -> look                        in a thread, at one snapshot: what each table has that is newer
+      -> take up                     in the event loop, all of it at once
+
+A notification only says when to look. One that is lost, or a connection that breaks, delays that until the
+next regular look and hides nothing, because every look compares revisions. Writes of this machine ring the
+bell as well: a request that hears it waits for a look that began after the ring.
+
+While the database is away, what is remembered goes on being shown, with its age, until it is too old.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from relaydeck.errors import ServerFailure, StoreError
+from relaydeck.store.bell import Bell
+from relaydeck.store.database import Reading, Row
+from relaydeck.store.follower import Follows, Headers, gather_news, newest_of_each
+from relaydeck.store.listing import Listing
+
+LOOK_SECONDS = 1.0  # between looks that nobody asked for
+_AWAY_SECONDS = 3.0  # without a look that succeeded
+_LONGEST_WAIT = 2.0  # of a request for a look
+_REACH_SECONDS = 5.0  # of a request for a revision
+
+Announce = Callable[[str], None]  # why the database is away; empty when it is back
+
+
+class News(Protocol):
+    """A connection that is told of each commit."""
+
+    def fileno(self) -> int: ...
+
+    def heard(self) -> None:
+        """Take in what came. Raises StoreTrouble when the connection broke."""
+
+    def close(self) -> None: ...
+
+
+class RemoteDatabase(Protocol):
+    bell: Bell
+
+    def another_reading(self) -> Reading: ...
+
+    def listen(self) -> News:
+        """Raises StoreTrouble."""
+
+
+class RemoteFollower:
+    def __init__(
+        self,
+        database: RemoteDatabase,
+        followers: list[Follows],
+        changed: Callable[[], None],
+        *,
+        stale_seconds: float,
+        announce: Announce,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._reading = database.another_reading()
+        self._followers = followers
+        self._changed = changed
+        self._stale_seconds = stale_seconds
+        self._announce = announce
+        self._monotonic = monotonic
+        self._bell = database.bell.heard
+        self._token_bell = database.bell.heard_of_tokens
+        self._heard = -1
+        self._heard_of_tokens = -1
+        self.revision = -1
+        self._newest_of_each = newest_of_each(followers)
+        self._thread = ThreadPoolExecutor(1, "follower")
+        self._listening: News | None = None
+        self._news = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._fresh_at = monotonic()
+        self._problem = ""
+        self._running: asyncio.Task[None] | None = None
+
+    def load(self) -> None:
+        """Everything, before the first answer: from then on no answer waits for the database."""
+        self._heard, self._heard_of_tokens = self._bell(), self._token_bell()
+        with self._reading.snapshot():
+            self.revision = self._newest()[0]
+            for follower in self._followers:
+                follower.load(self._reading)
+        self._fresh_at = self._monotonic()
+        self._running = asyncio.create_task(self._run())
+
+    # -- what requests ask ------------------------------------------------------------------------
+
+    @property
+    def age(self) -> float:
+        """How many seconds ago the last look that succeeded began."""
+        return self._monotonic() - self._fresh_at
+
+    @property
+    def problem(self) -> str:
+        """Why the database is away; empty when it is there."""
+        return self._problem or ("" if self.age < _AWAY_SECONDS else "the database does not answer")
+
+    def catch_up(self) -> Awaitable[Headers] | None:
+        if self._bell() == self._heard and self._monotonic() - self._fresh_at < _AWAY_SECONDS:
+            return None
+        return self._caught_up()
+
+    def catch_up_with_tokens(self) -> Awaitable[Headers] | None:
+        if self._token_bell() == self._heard_of_tokens and self._monotonic() - self._fresh_at < _AWAY_SECONDS:
+            return None
+        return self._caught_up()
+
+    async def _caught_up(self) -> Headers:
+        heard, of_tokens = self._bell(), self._token_bell()
+        if (heard, of_tokens) != (self._heard, self._heard_of_tokens) and not self.problem and await self._looked():
+            self._heard, self._heard_of_tokens = heard, of_tokens
+        return self._told_age()
+
+    def _told_age(self) -> Headers:
+        age = self.age
+        if age < _AWAY_SECONDS:
+            return ()
+        if age > self._stale_seconds:
+            raise ServerFailure(f"the database has been away for {age:.0f} seconds, longer than is shown from memory")
+        return ((b"relaydeck-stale", b"%d" % age),)
+
+    async def reach(self, revision: int) -> None:
+        """Nothing older than `revision` is shown from now on. Raises ServerFailure when that takes too long."""
+        until = self._monotonic() + _REACH_SECONDS
+        while self.revision < revision:
+            if self._monotonic() > until or self.problem:
+                raise ServerFailure("this replica has not reached the revision that was asked for")
+            await self._looked()
+            if self.revision < revision:
+                await asyncio.sleep(0.01)
+
+    async def _looked(self) -> bool:
+        """After a look that begins from now on; False when there was none in time, or it failed."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(answer)
+        self._news.set()
+        try:
+            async with asyncio.timeout(_LONGEST_WAIT):
+                await answer
+        except (TimeoutError, StoreError):
+            return False
+        return True
+
+    def fill(self, listing: Listing, bounds: Callable[[int], tuple[int, int]]) -> None:
+        raise AssertionError("everything was loaded before the first answer, and is taken up whole")
+
+    # -- following --------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._news.clear()
+            waiting, self._waiting = self._waiting, []
+            problem = await self._look()
+            for answer in waiting:
+                if not answer.done():
+                    answer.set_exception(problem) if problem else answer.set_result(None)
+            if not problem and self._listening is None:
+                await self._listen()
+            else:
+                await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    async def _look(self) -> StoreError | None:
+        began = self._monotonic()
+        try:
+            found = await self._in_thread(self._gather)
+        except StoreError as error:
+            self._note(str(error))
+            return error
+        if found is not None:
+            self._take_up(*found)
+        self._fresh_at = began
+        self._note("")
+        return None
+
+    def _gather(self) -> tuple[int, list[tuple[Follows, Any]]] | None:
+        # Asked outside a snapshot first: most looks find nothing.
+        if self._newest()[0] == self.revision:
+            return None
+        with self._reading.snapshot():
+            newest = self._newest()
+            return newest[0], gather_news(newest, self._followers, self._reading.read, self.revision)
+
+    def _newest(self) -> Row:
+        return self._reading.read(self._newest_of_each, {})[0]
+
+    def _take_up(self, revision: int, news: list[tuple[Follows, Any]]) -> None:
+        for follower, gathered in news:
+            follower.take_up(gathered)
+        self.revision = revision
+        self._changed()
+
+    def _note(self, problem: str) -> None:
+        if bool(problem) != bool(self._problem):
+            self._announce(problem)
+        self._problem = problem
+
+    # -- listening --------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """And look again: what was committed before is not told."""
+        try:
+            self._listening = await self._in_thread(self._database.listen)
+        except StoreError:
+            await self._pause()  # the regular looks go on, and tell what is wrong
+            return
+        asyncio.get_running_loop().add_reader(self._listening.fileno(), self._on_news)
+
+    def _on_news(self) -> None:
+        assert self._listening is not None
+        try:
+            self._listening.heard()
+        except StoreError:
+            self._stop_listening()
+        self._news.set()
+
+    def _stop_listening(self) -> None:
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening.fileno())
+            self._listening.close()
+            self._listening = None
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def close(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        self._stop_listening()
+        self._thread.shutdown()
+        self._reading.close()
