@@ -57,6 +57,7 @@ WRONG = {
     "body_timeout_seconds": ["0", "-1", "nan", "inf", "x", "86401"],
     "header_timeout_seconds": ["0", "soon"],
     "stop_timeout_seconds": ["0", ""],
+    "stale_seconds": ["0", "forever"],
     "signer_config": ["", "all"],
     "rpc_deadline_seconds": ["0"],
     "rpc_try_timeout_seconds": ["-1"],

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -205,6 +206,13 @@ def test_a_home_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None:
     assert done.stdout == "[]\n"
 
 
+def await_readiness(running: Running) -> None:
+    until = time.monotonic() + 30
+    while running.ask("GET", "/readyz").body != b"ready\n":
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def test_a_service_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
     server = PostgresServer()
     try:
@@ -218,6 +226,7 @@ def test_a_service_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
             server.stop()
             assert running.ask("POST", "/api/v1/signers", {"id": "two", **signer}).status == 500
             server.start()
+            await_readiness(running)
             assert running.ask("POST", "/api/v1/signers", {"id": "three", **signer}).status == 201
             listed = running.ask("GET", "/api/v1/signers").json["data"]
     finally:

@@ -215,7 +215,10 @@ def _answered(operation: Operation) -> Json:
         metadata: Json = {"logs": [], "traces": []}
         content["example"] = {"data": EXAMPLES[operation.answer], "error": "", "metadata": metadata, "success": True}
     single = operation.answer in ("Network", "Signer", "Notification", "Relayer") and not operation.listed
-    return _response("Done.", content, {"ETag": "Changes whenever the record does."} if single else {})
+    headers = {"ETag": "Changes whenever the record does."} if single else {}
+    if operation.method != "get":
+        headers["Relaydeck-Revision"] = "The revision of this write, for `Relaydeck-Min-Revision` on `/api/v1`."
+    return _response("Done.", content, headers)
 
 
 def _refusals(operation: Operation) -> Json:

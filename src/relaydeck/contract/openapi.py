@@ -22,6 +22,7 @@ from relaydeck.http.paging import DEFAULT_PER_PAGE
 
 _BASIS = "x-relaydeck-basis"
 _LIMIT_HEADERS = ("RateLimit", "RateLimit-Policy")
+_NUMBERS = ("Retry-After", "Relaydeck-Revision", "Relaydeck-Stale")
 
 
 def document() -> Json:
@@ -79,11 +80,13 @@ def _list_signers() -> Json:
         "summary": "List signers",
         "description": "Signers in the order they were created, oldest first.",
         **_asks(ANY_KIND),
-        "parameters": _paging(),
-        "responses": {
-            "200": _success("SignerListEnvelope", examples.SIGNERS_LISTED),
-            **_refusals(BadRequest, Unauthorized, ServerFailure),
-        },
+        "parameters": [*_paging(), _min_revision()],
+        "responses": _aged(
+            {
+                "200": _success("SignerListEnvelope", examples.SIGNERS_LISTED),
+                **_refusals(BadRequest, Unauthorized, ServerFailure),
+            }
+        ),
     }
 
 
@@ -96,10 +99,12 @@ def _create_signer() -> Json:
         "value that has the right type but is plainly unusable is stored too, and `metadata.logs` says so.",
         **_asks(WRITING_KINDS),
         "requestBody": _body("SignerRequest", examples.signer_requests()),
-        "responses": {
-            "201": _success("SignerEnvelope", examples.SIGNER_CREATED),
-            **_refusals(BadRequest, Unauthorized, SignerExists, BodyTooLarge, ServerFailure),
-        },
+        "responses": _aged(
+            {
+                "201": _written(_success("SignerEnvelope", examples.SIGNER_CREATED)),
+                **_refusals(BadRequest, Unauthorized, SignerExists, BodyTooLarge, ServerFailure),
+            }
+        ),
     }
 
 
@@ -112,10 +117,12 @@ def _update_notification() -> Json:
         **_asks(WRITING_KINDS),
         "parameters": [_identifier("notification_id", "Which notification.")],
         "requestBody": _body("NotificationUpdate", {"update": examples.NOTIFICATION_UPDATE}),
-        "responses": {
-            "200": _success("NotificationEnvelope", examples.NOTIFICATION_UPDATED),
-            **_refusals(BadRequest, Unauthorized, NotificationNotFound, BodyTooLarge, ServerFailure),
-        },
+        "responses": _aged(
+            {
+                "200": _written(_success("NotificationEnvelope", examples.NOTIFICATION_UPDATED)),
+                **_refusals(BadRequest, Unauthorized, NotificationNotFound, BodyTooLarge, ServerFailure),
+            }
+        ),
     }
 
 
@@ -126,7 +133,7 @@ def _list_relayers() -> Json:
         "summary": "List relayers",
         "description": "Relayers in the order they were created, oldest first. Rate-limited.",
         **_asks(ANY_KIND),
-        "parameters": _paging(),
+        "parameters": [*_paging(), _min_revision()],
         "responses": _limited(
             {
                 "200": _success("RelayerListEnvelope", examples.RELAYERS_LISTED),
@@ -148,7 +155,7 @@ def _relayer_rpc() -> Json:
         "Request; whatever goes wrong with a well-formed one is told in the `error` object of the response, "
         "with status 200. Rate-limited, from the same allowance as the list of relayers.",
         **_asks(WRITING_KINDS),
-        "parameters": [_identifier("relayer_id", "Which relayer.")],
+        "parameters": [_identifier("relayer_id", "Which relayer."), _min_revision()],
         "requestBody": _body("RpcRequest", {"feeEstimate": examples.FEE_REQUEST}),
         "responses": _limited(
             {
@@ -183,6 +190,12 @@ def _identifier(name: str, text: str) -> Json:
         "required": True,
         "example": examples.PATH_IDS[name],
     }
+
+
+def _min_revision() -> Json:
+    whole: Json = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+    text = "The `Relaydeck-Revision` of a write: the answer is no older than that, whichever replica gives it."
+    return _parameter("header", "Relaydeck-Min-Revision", text, whole) | {_BASIS: "ruling"}
 
 
 def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
@@ -254,7 +267,7 @@ def _headers(*names: str) -> Json:
 
 
 def _header(name: str, *, required: bool) -> Json:
-    kind = "integer" if name == "Retry-After" else "string"
+    kind = "integer" if name in _NUMBERS else "string"
     return {**basis(wording.HEADERS[name]), "required": required, "schema": {"type": kind}}
 
 
@@ -263,7 +276,18 @@ def _limited(responses: Json) -> Json:
     for status, response in responses.items():
         if status != "401":
             response["headers"] |= {name: _header(name, required=False) for name in _LIMIT_HEADERS}
+    return _aged(responses)
+
+
+def _aged(responses: Json) -> Json:
+    for response in responses.values():
+        response["headers"]["Relaydeck-Stale"] = _header("Relaydeck-Stale", required=False)
     return responses
+
+
+def _written(response: Json) -> Json:
+    response["headers"] |= _headers("Relaydeck-Revision")
+    return response
 
 
 def _service_paths() -> Json:

@@ -238,6 +238,13 @@ HEADERS: dict[str, Words] = {
     "RateLimit-Policy": ruling(
         "Requests that may come at once (`q`) and the seconds to refill them (`w`). Absent when no limit is set."
     ),
+    "Relaydeck-Revision": ruling(
+        "The revision of this write. Sent as `Relaydeck-Min-Revision` with a later request to any replica, it makes "
+        "sure that the write is seen."
+    ),
+    "Relaydeck-Stale": ruling(
+        "Seconds since the database last answered; only while it is away and the answer comes from memory."
+    ),
     "Retry-After": ruling("Seconds until the next request is admitted."),
     "WWW-Authenticate": ruling("The scheme that is asked for."),
     "Allow": ruling("The methods that the path takes."),

@@ -6,12 +6,13 @@ For a database that other machines write to as well, `remote_follower.py` does t
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from relaydeck.errors import ServerFailure
+from relaydeck.errors import BadRequest
 from relaydeck.store.database import Database, Reading, Row, Values
 from relaydeck.store.listing import Listing
 
 ReadRows = Callable[[str, Values], list[Row]]
 Headers = Sequence[tuple[bytes, bytes]]
+NO_SUCH_REVISION = "Relaydeck-Min-Revision is higher than any revision yet"
 
 
 class Follows(Protocol):
@@ -87,10 +88,11 @@ class Follower:
         return None
 
     async def reach(self, revision: int) -> None:
-        """Nothing older than `revision` is shown from now on. Raises ServerFailure when there is no such revision."""
-        self.look()
+        """Nothing older than `revision` is shown from now on. Raises BadRequest when nothing was written at it yet."""
         if self.revision < revision:
-            raise ServerFailure("the database has not reached the revision that was asked for")
+            self.look()
+        if self.revision < revision:
+            raise BadRequest(NO_SUCH_REVISION)
 
     def look(self) -> None:
         """Ask the database itself. Also done at an interval, for a writer killed before it rang.

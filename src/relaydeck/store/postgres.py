@@ -5,6 +5,7 @@ StoreTrouble; the next use connects anew. Of what the server says of an error on
 told: the lines after it quote rows.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -143,9 +144,11 @@ class PostgresNews:
         self._connection = connect(url)
         with _told():
             self._connection.execute(f"LISTEN {CHANNEL}")
+        # Our own: the driver closes its socket as soon as the connection breaks, and the event loop still watches it.
+        self._descriptor = os.dup(self._connection.fileno())
 
     def fileno(self) -> int:
-        return self._connection.fileno()
+        return self._descriptor
 
     def heard(self) -> None:
         """Take in what came; which revisions they were, a look will tell."""
@@ -155,6 +158,7 @@ class PostgresNews:
                 pass
 
     def close(self) -> None:
+        os.close(self._descriptor)
         self._connection.close()
 
 

@@ -17,16 +17,15 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from relaydeck.errors import ServerFailure, StoreError
+from relaydeck.errors import BadRequest, ServerFailure, StoreError
 from relaydeck.store.bell import Bell
 from relaydeck.store.database import Reading, Row
-from relaydeck.store.follower import Follows, Headers, gather_news, newest_of_each
+from relaydeck.store.follower import NO_SUCH_REVISION, Follows, Headers, gather_news, newest_of_each
 from relaydeck.store.listing import Listing
 
 LOOK_SECONDS = 1.0  # between looks that nobody asked for
 _AWAY_SECONDS = 3.0  # without a look that succeeded
 _LONGEST_WAIT = 2.0  # of a request for a look
-_REACH_SECONDS = 5.0  # of a request for a revision
 
 Announce = Callable[[str], None]  # why the database is away; empty when it is back
 
@@ -130,14 +129,11 @@ class RemoteFollower:
         return ((b"relaydeck-stale", b"%d" % age),)
 
     async def reach(self, revision: int) -> None:
-        """Nothing older than `revision` is shown from now on. Raises ServerFailure when that takes too long."""
-        until = self._monotonic() + _REACH_SECONDS
-        while self.revision < revision:
-            if self._monotonic() > until or self.problem:
-                raise ServerFailure("this replica has not reached the revision that was asked for")
-            await self._looked()
-            if self.revision < revision:
-                await asyncio.sleep(0.01)
+        """Nothing older than `revision` is shown from now on. Raises BadRequest when nothing was written at it yet."""
+        if self.revision < revision and not await self._looked() and self.revision < revision:
+            raise ServerFailure("the revision that was asked for cannot be waited for: the database is away")
+        if self.revision < revision:
+            raise BadRequest(NO_SUCH_REVISION)
 
     async def _looked(self) -> bool:
         """After a look that begins from now on; False when there was none in time, or it failed."""

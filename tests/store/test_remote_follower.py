@@ -1,0 +1,160 @@
+"""Two machines on one PostgreSQL server: what one writes, the other takes up; and what happens while it is away."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from relaydeck.errors import BadRequest, ServerFailure
+from relaydeck.store.bell import Bell
+from relaydeck.store.database import Row
+from relaydeck.store.listing import Encoded, Listing
+from relaydeck.store.migrate import migrate
+from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.remote_follower import RemoteFollower
+from tests.postgres import PostgresServer
+
+
+def encode(row: Row) -> Encoded:
+    return Encoded(json.dumps({"id": row[0]}).encode())
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Machine(NamedTuple):
+    """One process of its own machine: no bell of another one is heard here."""
+
+    database: PostgresDatabase
+    listing: Listing
+    follower: RemoteFollower
+    clock: Clock
+    announced: list[str]
+
+    def create(self, name: str) -> int:
+        with self.database.transaction() as transaction:
+            transaction.execute(
+                "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
+                " VALUES (:id, 'plain', '{}', :sealed, 'api', 0, :revision)",
+                {"id": name, "sealed": b"", "revision": transaction.revision},
+            )
+            return transaction.revision
+
+    def remove(self, name: str) -> None:
+        with self.database.transaction() as transaction:
+            transaction.execute(
+                "INSERT INTO removals (revision, resource, seq)"
+                " SELECT :revision, 'signers', seq FROM signers WHERE id = :id",
+                {"id": name, "revision": transaction.revision},
+            )
+            transaction.execute("DELETE FROM signers WHERE id = :id", {"id": name})
+
+    def names(self) -> list[str]:
+        return [json.loads(item)["id"] for item in self.listing.items(0, self.listing.total)]
+
+    async def headers(self) -> list[tuple[bytes, bytes]]:
+        """What an answer would say of its age."""
+        behind = self.follower.catch_up()
+        return [] if behind is None else list(await behind)
+
+
+async def eventually(seen: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not seen():
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def machines(postgres: PostgresServer, migrated: str, tmp_path: Path) -> AsyncIterator[list[Machine]]:
+    url, made = postgres.url(postgres.fresh(migrated)), []
+    for number in (1, 2):
+        made.append(machine(PostgresDatabase(url, Bell(tmp_path / f"bell-{number}"))))
+    yield made
+    for each in made:
+        await each.follower.close()
+        each.database.close()
+
+
+def machine(database: PostgresDatabase) -> Machine:
+    clock, announced = Clock(), list[str]()
+    listing = Listing("signers", "id", encode, database, whole=True)
+    follower = RemoteFollower(
+        database, [listing], lambda: None, stale_seconds=60, announce=announced.append, monotonic=clock
+    )
+    follower.load()
+    return Machine(database, listing, follower, clock, announced)
+
+
+async def test_what_another_machine_writes_is_taken_up_without_being_asked(machines: list[Machine]) -> None:
+    here, there = machines
+    there.create("one")
+    await eventually(lambda: here.names() == ["one"])
+    there.create("two")
+    there.remove("one")
+    await eventually(lambda: here.names() == ["two"])
+
+
+async def test_a_revision_that_is_waited_for_is_there(machines: list[Machine]) -> None:
+    here, there = machines
+    for number in range(20):
+        await here.follower.reach(there.create(f"s{number}"))
+        assert here.names()[-1] == f"s{number}"
+
+
+async def test_a_revision_that_nobody_wrote_yet_is_refused(machines: list[Machine]) -> None:
+    here, there = machines
+    with pytest.raises(BadRequest):
+        await here.follower.reach(there.create("one") + 1)
+    assert here.names() == ["one"]
+
+
+async def test_a_write_of_the_same_machine_is_in_the_next_answer(machines: list[Machine]) -> None:
+    here, _ = machines
+    for number in range(20):
+        here.create(f"s{number}")
+        assert await here.headers() == []
+        assert here.names()[-1] == f"s{number}"
+
+
+async def test_a_connection_that_no_longer_listens_delays_and_hides_nothing(
+    machines: list[Machine], postgres: PostgresServer
+) -> None:
+    here, there = machines
+    await eventually(lambda: here.follower._listening is not None)
+    postgres.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    there.create("one")
+    await eventually(lambda: here.names() == ["one"])
+    await eventually(lambda: here.follower._listening is not None)
+
+
+async def test_while_the_database_is_away_answers_tell_their_age_until_they_are_too_old(tmp_path: Path) -> None:
+    server = PostgresServer()
+    try:
+        with closing(PostgresDatabase(server.url(server.fresh()), Bell(tmp_path / "bell"))) as database:
+            migrate(database)
+            here = machine(database)
+            here.create("one")
+            assert await here.headers() == []
+            server.stop()
+            await eventually(lambda: here.follower.problem != "")
+            here.clock.now += 20
+            assert (await here.headers(), here.names()) == ([(b"relaydeck-stale", b"20")], ["one"])
+            here.clock.now += 41
+            with pytest.raises(ServerFailure):
+                await here.headers()
+            server.start()
+            await eventually(lambda: here.follower.problem == "")
+            assert (await here.headers(), here.names()) == ([], ["one"])
+            assert [bool(each) for each in here.announced] == [True, False]
+            await here.follower.close()
+    finally:
+        server.remove()

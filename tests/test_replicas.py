@@ -1,0 +1,141 @@
+"""Two replicas on one PostgreSQL database: what is written through one is shown by the other."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.places import choose
+from tests.postgres import PostgresServer
+from tests.running import Answer, Running, run_command
+
+SIGNER = {"type": "plain", "config": {"key": "11" * 32}}
+
+
+class Replicas(NamedTuple):
+    one: Running
+    other: Running
+    server: PostgresServer
+
+    @property
+    def both(self) -> tuple[Running, Running]:
+        return self.one, self.other
+
+
+@pytest.fixture(scope="module")
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    server = PostgresServer()
+    folder = tmp_path_factory.mktemp("replicas")
+    url, key = server.url(server.fresh()), str(folder / "master.key")
+    homes = [folder / name for name in ("one", "other")]
+    for home in homes:
+        choose(home, url)
+    started: list[Running] = []
+    try:
+        assert run_command(homes[0], "token", "create", "me", master_key_file=key).returncode == 0
+        token = make_token_of(homes[0], "admin", key)
+        for home in homes:
+            home.mkdir(exist_ok=True)
+            started.append(Running(home, token=token, master_key_file=key, rate_limit_per_second="0"))
+        yield Replicas(started[0], started[1], server)
+    finally:
+        for each in started:
+            each.stop()
+        server.remove()
+
+
+def make_token_of(home: Path, kind: str, key: str) -> str:
+    done = run_command(home, "token", "create", f"a-{kind}", "--kind", kind, master_key_file=key)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def eventually(seen: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not seen():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def names(running: Running, **headers: str) -> list[str]:
+    answer = running.ask("GET", "/api/v1/signers?per_page=1000", headers=headers)
+    assert answer.status == 200, answer
+    return [each["id"] for each in answer.json["data"]]
+
+
+def create(running: Running, name: str) -> Answer:
+    return running.ask("POST", "/api/v1/signers", {"id": name, **SIGNER})
+
+
+def test_with_the_revision_of_a_write_every_replica_shows_it(replicas: Replicas) -> None:
+    for number in range(50):
+        writer, reader = replicas.both[number % 2], replicas.both[1 - number % 2]
+        created = create(writer, f"asked-{number}")
+        revision = created.headers["relaydeck-revision"]
+        assert (created.status, revision.isdigit()) == (201, True)
+        assert f"asked-{number}" in names(reader, **{"Relaydeck-Min-Revision": revision})
+
+
+def test_the_replica_that_wrote_shows_it_without_being_asked(replicas: Replicas) -> None:
+    for number in range(20):
+        assert create(replicas.one, f"own-{number}").status == 201
+        assert f"own-{number}" in names(replicas.one)
+
+
+def test_the_other_one_shows_it_soon(replicas: Replicas) -> None:
+    create(replicas.one, "soon")
+    eventually(lambda: "soon" in names(replicas.other))
+
+
+def test_no_id_is_accepted_twice(replicas: Replicas) -> None:
+    assert create(replicas.one, "only-one").status == 201
+    assert create(replicas.other, "only-one").status == 409
+
+
+@pytest.mark.parametrize("given", ["-1", "x", "1, 2", "9" * 19])
+def test_what_is_no_revision_is_refused(replicas: Replicas, given: str) -> None:
+    answer = replicas.one.ask("GET", "/api/v1/signers", headers={"Relaydeck-Min-Revision": given})
+    assert (answer.status, answer.headers["relaydeck-reason"]) == (400, "Relaydeck-Min-Revision is not a revision")
+
+
+def test_a_token_revoked_through_one_is_refused_by_the_other(replicas: Replicas) -> None:
+    issued = replicas.one.ask("POST", "/admin/v1/tokens", {"name": "passing", "kind": "readonly"})
+    token = issued.json["data"]["token"]
+    eventually(lambda: replicas.other.ask("GET", "/api/v1/signers", token=token).status == 200)
+    assert replicas.one.ask("DELETE", "/admin/v1/tokens/passing").status == 200
+    eventually(lambda: replicas.other.ask("GET", "/api/v1/signers", token=token).status == 401)
+
+
+def away(running: Running) -> int:
+    page = running.ask("GET", "/metrics").body.decode()
+    found = re.search(r"^relaydeck_store_away (\d+)$", page, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+def is_stale(running: Running) -> bool:
+    return "relaydeck-stale" in running.ask("GET", "/api/v1/signers").headers
+
+
+def test_a_database_that_goes_away_and_comes_back(replicas: Replicas) -> None:
+    known = names(replicas.one)
+    replicas.server.stop()
+    try:
+        for each in replicas.both:
+            assert create(each, "lost").status == 500
+            eventually(partial(is_stale, each))
+            assert names(each) == known
+            ready = each.ask("GET", "/readyz")
+            said = r"ready, from memory: the database has been away for \d+ seconds\n"
+            assert (ready.status, bool(re.fullmatch(said, ready.body.decode()))) == (200, True)
+            assert away(each) == 1
+    finally:
+        replicas.server.start()
+    for each in replicas.both:
+        eventually(lambda: away(replicas.one) + away(replicas.other) == 0)
+        assert create(each, f"back-{each.port}").status == 201
+        assert (is_stale(each), each.ask("GET", "/readyz").body) == (False, b"ready\n")
