@@ -22,7 +22,7 @@ from relaydeck.contract.wire import (
 )
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
-from relaydeck.http.front import Call, Reply, Route, actor_of, written_at
+from relaydeck.http.front import Call, Reply, Route, Written, actor_of, written_at
 from relaydeck.http.paging import read_page
 from relaydeck.http.path_identifiers import path_identifier
 from relaydeck.identifiers import identifier_problem, new_identifier
@@ -124,13 +124,14 @@ class Operations:
         new = NewSigner(_signer_id(request.id), request.__struct_config__.tag, request.config)
         named = request.id is not UNSET
         prepared = signer_changes.prepare(self._audit.vault, actor_of(call), new, named=named)
-        revision = await self._writer.write_jointly(self._store_signers, prepared)
+        written = await self._writer.write_jointly(self._store_signers, prepared)
         view = signer_view(new.id, new.type, prepared.signer.shown, widened=self._widened)
-        return Reply(201, _success(view, hints(new.config)), headers=written_at(revision))
+        return Reply(201, _success(view, hints(new.config)), headers=written)
 
-    def _store_signers(self, transaction: Transaction, many: Sequence[AskedSigner]) -> Sequence[int | Exception]:
+    def _store_signers(self, transaction: Transaction, many: Sequence[AskedSigner]) -> Sequence[Written | Exception]:
         outcomes = signer_changes.create_all(transaction, self._audit, many, origin="api", now=int(self._now()))
-        return [each if isinstance(each, Exception) else transaction.revision for each in outcomes]
+        written = written_at(transaction.revision)
+        return [each if isinstance(each, Exception) else written for each in outcomes]
 
     async def update_notification(self, call: Call) -> Reply:
         notification_id = path_identifier(call.argument)

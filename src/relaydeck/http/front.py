@@ -59,6 +59,7 @@ class Route(NamedTuple):
     wrong_kind: type[RequestError] = Unauthorized  # what a credential of another kind is told
 
 
+Written = tuple[tuple[bytes, bytes], ...]
 # Makes what is remembered fresh enough: at once, or by and by, with headers that say how old it is.
 CatchUp = Callable[[], Awaitable[Sequence[tuple[bytes, bytes]]] | None]
 Find = Callable[[str, str, bytes], tuple[Route, str]]
@@ -204,7 +205,7 @@ def _revision(given: bytes) -> int:
     return int(given)
 
 
-def written_at(revision: int) -> tuple[tuple[bytes, bytes], ...]:
+def written_at(revision: int) -> Written:
     """The header that tells the revision of a write: what a reader may ask for at least."""
     return ((b"relaydeck-revision", b"%d" % revision),)
 
