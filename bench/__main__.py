@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from bench import creates, deliveries, fees, lists, memory, pages, starts, tools
+from bench import creates, deliveries, fees, lists, memory, pages, postgresql, replicas, starts, tools
 from bench.load import choose
 from bench.processes import ROOT
 from bench.report import print_table, write_page
@@ -41,6 +41,8 @@ STEPS = (
     Step("starts", starts.measure, lambda pace: 2 * pace.starts),
     Step("memory", memory.measure, lambda pace: 4),
     Step("pages", pages.measure, pages.expected_seconds),
+    Step("postgresql", postgresql.measure, postgresql.expected_seconds),
+    Step("replicas", replicas.measure, replicas.expected_seconds),
 )
 
 

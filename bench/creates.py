@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 
 from bench.comparing import Side
-from bench.homes import make_home
+from bench.homes import Home, make_home
 from bench.load import NUMBER, Request
 from bench.rows import CPU, THROUGHPUT, Row
 from bench.run import SIGNERS, Run, started_relaydeck
@@ -16,10 +16,14 @@ _AGAINST = "bare application: same body decoded, one plain row group-committed, 
 _BODY = '{"type": "plain", "config": {"key": "0x' + "5a" * 24 + NUMBER + '"}}'
 
 
+def create_request(home: Home) -> Request:
+    headers = {"Authorization": f"Bearer {home.token}", "Content-Type": "application/json"}
+    return Request("POST", SIGNERS, headers, _BODY)
+
+
 def measure(run: Run) -> list[Row]:
     home = make_home(run.folder / "creates", signers=10, relayers=10)
-    headers = {"Authorization": f"Bearer {home.token}", "Content-Type": "application/json"}
-    request = Request("POST", SIGNERS, headers, _BODY)
+    request = create_request(home)
     with ExitStack() as stack:
         ours = started_relaydeck(stack, home)
         answer = run.capture("create", ours, request)

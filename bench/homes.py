@@ -26,6 +26,7 @@ class Home(NamedTuple):
     folder: Path
     token: str
     relayers: int
+    database: str = ""  # of a server; none: a file in the folder
 
 
 def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = lambda share: None) -> Home:

@@ -34,13 +34,20 @@ def expected_seconds(pace: Pace) -> float:
     return 10 * pace.rounds * pace.seconds + 2 * _FILL_SECONDS * pace.large + 6 * pace.starts_of_the_large
 
 
+def large_home(run: Run) -> Home:
+    """Made once: filling it takes longer than most comparisons."""
+    if "large" not in run.kept:
+        run.kept["large"] = make_home(
+            run.folder / "large",
+            signers=10,
+            relayers=run.pace.large,
+            advance=lambda share: run.advance(share * run.pace.large * _FILL_SECONDS),
+        )
+    return run.kept["large"]
+
+
 def measure(run: Run) -> list[Row]:
-    large = make_home(
-        run.folder / "large",
-        signers=10,
-        relayers=run.pace.large,
-        advance=lambda share: run.advance(share * run.pace.large * _FILL_SECONDS),
-    )
+    large = large_home(run)
     middle = make_home(run.folder / "middle", signers=10, relayers=run.pace.middle)
     small = make_home(run.folder / "small", signers=10, relayers=10)
     with ExitStack() as stack:
@@ -53,8 +60,7 @@ def _pages(run: Run, stack: ExitStack, small: Home, middle: Home, large: Home) -
     for each in served:
         await_quiet(each.server)
         run.advance(each.home.relayers * _FILL_SECONDS)
-    rows = _rows(_compare(run, served, fresh=False), served, "")
-    rows += _rows(_compare(run, served, fresh=True), served, ", put together anew each time")
+    rows = compared_pages(run, served)
     bare = started_bare(stack, run.capture("large", served[-1].server, _last_page(large)))
     run.load.run(bare.port, _last_page(large), 1)
     await_quiet(served[-1].server)
@@ -64,13 +70,19 @@ def _pages(run: Run, stack: ExitStack, small: Home, middle: Home, large: Home) -
     ]
 
 
-def _compare(run: Run, served: list[Served], *, fresh: bool) -> Comparison:
+def compared_pages(run: Run, served: list[Served], where: str = "") -> list[Row]:
+    """`served` from the shortest list to the longest; `where` is said in each row."""
+    rows = _rows(_compare(run, served, where, fresh=False), served, where)
+    return rows + _rows(_compare(run, served, where, fresh=True), served, f"{where}, put together anew each time")
+
+
+def _compare(run: Run, served: list[Served], where: str, *, fresh: bool) -> Comparison:
     first, *others = served
     sides = [first.page("base", 1, fresh=fresh)]
     for each in others:
         sides.append(each.page(_name(each, "first"), 1, fresh=fresh))
         sides.append(each.page(_name(each, "last"), each.home.relayers // _PER_PAGE, fresh=fresh))
-    return run.compare("pages anew" if fresh else "pages", sides)
+    return run.compare(f"pages{where}{' anew' if fresh else ''}", sides)
 
 
 def _rows(found: Comparison, served: list[Served], how: str) -> list[Row]:

@@ -46,6 +46,10 @@ machine than about a program, so none are shown; run it yourself to see those of
   is measured first, with always 400 on their way; both sides then get half of it. Latency counts from
   the commit to the first arrival, at the same 35 receivers on both sides. A ratio below one means that
   the bad ones, which soon get one try at a time, left the others more room than healthy ones do.
+- **PostgreSQL** is a server on the same machine that syncs each commit, with the very records of the SQLite side,
+  copied. Lists are compared with two workers on each side. A start counts from the command to the first answer.
+- **Replicas** are two services with homes of their own on one PostgreSQL. A signer is created through one, and the
+  other is asked for it again and again, from the moment the create was answered; they change roles each time.
 - **Memory** is the resident memory of the worker process after load, minus the bare application's.
 """
 

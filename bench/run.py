@@ -26,6 +26,7 @@ class Pace:
     estimates: int
     delivery_rounds: int
     delivery_seconds: float  # of one slice
+    visible_writes: int  # between replicas
 
 
 FULL = Pace(
@@ -38,6 +39,7 @@ FULL = Pace(
     estimates=300,
     delivery_rounds=9,
     delivery_seconds=1.2,
+    visible_writes=400,
 )
 QUICK = Pace(
     rounds=3,
@@ -49,6 +51,7 @@ QUICK = Pace(
     estimates=50,
     delivery_rounds=2,
     delivery_seconds=0.5,
+    visible_writes=20,
 )
 
 
@@ -60,6 +63,7 @@ class Run:
     folder: Path
     advance: Callable[[float], None]  # told of seconds of planned work that are done
     small_print: list[str] = field(default_factory=list)
+    kept: dict[str, Home] = field(default_factory=dict)  # homes that several steps look at
 
     def compare(self, title: str, sides: Sequence[Side]) -> Comparison:
         rounds, seconds = self.pace.rounds, self.pace.seconds
@@ -84,8 +88,10 @@ def get(home: Home, path: str) -> Request:
     return Request("GET", path, {"Authorization": f"Bearer {home.token}"})
 
 
-def started_relaydeck(stack: ExitStack, home: Home, path: str = SIGNERS, **settings: str) -> Server:
-    server = stack.enter_context(serve_relaydeck(home, **settings))
+def started_relaydeck(
+    stack: ExitStack, home: Home, path: str = SIGNERS, *, workers: int = 1, **settings: str
+) -> Server:
+    server = stack.enter_context(serve_relaydeck(home, workers=workers, **settings))
     first_answer(server, get(home, path))
     return server
 

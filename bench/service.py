@@ -24,13 +24,15 @@ _QUIET_SECONDS = 0.5
 _QUIET_SHARE = 0.03
 
 
-def serve_relaydeck(home: Home, **settings: str) -> Server:
+def serve_relaydeck(home: Home, *, workers: int = 1, **settings: str) -> Server:
     """With these settings beside the usual ones (`webhook_allow="127.0.0.0/8"`)."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
     given = {f"RELAYDECK_{name.upper()}": value for name, value in settings.items()}
     environment = kept | _SETTINGS | given | {"RELAYDECK_HOME": str(home.folder)}
+    if home.database:
+        environment["RELAYDECK_DATABASE_URL"] = home.database
     port = free_port()
-    command = [sys.executable, "-m", "relaydeck", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "relaydeck", "serve", "--port", str(port), "--workers", str(workers)]
     return Server(port, command, home.folder.with_suffix(".log"), environment)
 
 

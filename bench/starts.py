@@ -30,8 +30,8 @@ def measure(run: Run) -> list[Row]:
 def compare_starts(run: Run, what: str, home: Home, request: Request, answer: Path, times: int) -> Row:
     pairs = []
     for _ in range(times):
-        ours = _seconds_to_answer(lambda: serve_relaydeck(home), request)
-        bare = _seconds_to_answer(lambda: serve_bare(answer), request)
+        ours = seconds_to_answer(lambda: serve_relaydeck(home), request)
+        bare = seconds_to_answer(lambda: serve_bare(answer), request)
         pairs.append((ours, bare))
         run.advance(ours + bare + 1)
     ours, bare = (median(each) for each in zip(*pairs, strict=True))
@@ -39,6 +39,6 @@ def compare_starts(run: Run, what: str, home: Home, request: Request, answer: Pa
     return Row(what, _AGAINST, _MEASURE, ratio_of(pairs))
 
 
-def _seconds_to_answer(start: Callable[[], Server], request: Request) -> float:
+def seconds_to_answer(start: Callable[[], Server], request: Request) -> float:
     with start() as server:
         return first_answer(server, request)

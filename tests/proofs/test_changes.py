@@ -200,10 +200,10 @@ def finished(home: Path, token: str, everyone: list[Client]) -> tuple[list[Any],
             assert time.monotonic() < deadline, "deliveries do not come to an end"
             time.sleep(0.05)
         assert admin.get("deliveries?state=dead") == []
-        return _everything(admin, "events"), _everything(admin, "audit")
+        return everything(admin, "events"), everything(admin, "audit")
 
 
-def _everything(admin: Admin, path: str) -> list[Any]:
+def everything(admin: Admin, path: str) -> list[Any]:
     found: list[Any] = []
     while page := admin.get(f"{path}?per_page=1000&after={found[-1]['sequence'] if found else 0}"):
         found += page

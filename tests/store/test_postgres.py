@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -111,6 +112,33 @@ def test_a_writer_that_is_kept_waiting_gives_up_with_trouble(url: DatabaseUrl, t
         with first.transaction(), pytest.raises(StoreTrouble, match="lock timeout"):
             write(second)
         assert write(second) == 2
+
+
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
+
+
+def test_a_writer_that_waited_begins_with_what_it_waited_for(
+    url: DatabaseUrl, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """The end of the audit log and the newest key: else it would write a link twice, or seal with a retired key."""
+    bell, began = Bell(tmp_path / "bell"), []
+
+    def begin_and_tell(database: PostgresDatabase) -> None:
+        with database.transaction() as transaction:
+            began.append((transaction.revision, transaction.chain_end, transaction.newest_key))
+
+    with closing(PostgresDatabase(url, bell)) as first, closing(PostgresDatabase(url, bell)) as second:
+        write(second)
+        waits = threading.Thread(target=begin_and_tell, args=(second,))
+        with first.transaction() as transaction:
+            waits.start()
+            while not postgres.ask(WAITING.format(name=second.writer.info.dbname)):
+                assert waits.is_alive()
+            transaction.execute("INSERT INTO data_keys (id, wrapped, created_at) VALUES (7, :key, 0)", {"key": b"k"})
+            columns = ("seq", "moment", "actor", "action", "record", "hash")
+            transaction.insert("audit", columns, [(1, 0, "cli:me", "token.created", "t", b"the first link")])
+        waits.join()
+    assert began == [(3, (1, b"the first link"), 7)]
 
 
 def test_a_write_is_durable_even_where_the_server_would_not_wait(
