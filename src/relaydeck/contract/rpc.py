@@ -34,7 +34,7 @@ class RelayerRpc:
     async def __call__(self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None) -> RpcResponse:
         self._catch_up()
         try:
-            relayer, network = self._directory.find(relayer_id)
+            relayer, network = await self._directory.find(relayer_id)
         except Damaged as damage:
             raise ServerFailure(str(damage)) from None
         if method != "feeEstimate":

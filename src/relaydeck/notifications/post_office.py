@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from relaydeck.errors import StoreError
 from relaydeck.log import Log
 from relaydeck.settings import Settings
 from relaydeck.store.home import Store
@@ -12,6 +13,8 @@ from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:
     from relaydeck.notifications.delivery import Delivery
+
+_PENDING = "SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1"
 
 
 class PostOffice:
@@ -29,9 +32,18 @@ class PostOffice:
         self._count_try = count_try
         self._delivery: Delivery | None = None
         self._running: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     def load(self) -> None:
-        if self._store.database.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1"):
+        self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        database = self._store.database
+        try:
+            found = await database.aside(lambda: database.read(_PENDING))
+        except StoreError:
+            found = [()]  # the delivery looks again until it can tell
+        if found:
             self.follow(-1, removed=False)
 
     def follow(self, _seen: int, *, removed: bool) -> None:
@@ -55,8 +67,9 @@ class PostOffice:
 
     async def close(self) -> None:
         """Let tries under way end, within bounds. Before the writer stops: they are written down."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+        for task in (self._looking, self._running):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         if self._delivery is not None:
             await self._delivery.close()

@@ -4,6 +4,7 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from relaydeck.errors import StoreError
 from relaydeck.log import Log
 from relaydeck.settings import Settings
 from relaydeck.store.audit import AuditLog
@@ -30,16 +31,25 @@ class Watch:
         self._pool = pool
         self._monitor: Monitor | None = None
         self._running: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     def load(self) -> None:
-        if self._store.database.read("SELECT 1 FROM relayers LIMIT 1"):
+        self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        database = self._store.database
+        try:
+            found = await database.aside(lambda: database.read("SELECT 1 FROM relayers LIMIT 1"))
+        except StoreError:
+            found = [()]  # the monitor looks again until it can tell
+        if found:
             self._start()
 
     def follow(self, seen: int, *, removed: bool) -> None:
         if self._monitor is not None:
             self._monitor.follow(seen, removed=removed)
         else:
-            self.load()
+            self._start()
 
     def _start(self) -> None:
         if self._running is None and self._settings.monitor_interval_seconds > 0:
@@ -59,8 +69,9 @@ class Watch:
 
     async def close(self) -> None:
         """Let another process take over at once. Before the writer stops: that is written down."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+        for task in (self._looking, self._running):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         if self._monitor is not None:
             await self._monitor.close()
