@@ -1,6 +1,6 @@
 """A home with relayers, nodes on loopback, a clock that only tests move, and processes that watch."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from relaydeck.store.home import Store, open_store
 from relaydeck.store.writer import Writer
 from tests.networks.fault_node import FaultNode
 from tests.notifications.conftest import Clock
+from tests.places import ENGINES, place_of
 from tests.seeding import fill, relayer
 
 INTERVAL = 60.0
@@ -82,7 +83,7 @@ class Watching:
             await monitor.settled()
 
     def relayer(self, name: str) -> Relayer:
-        (row,) = self.store.database.read(f"SELECT {records.COLUMNS} FROM relayers WHERE id = ?", (name,))
+        (row,) = self.store.database.read(f"SELECT {records.COLUMNS} FROM relayers WHERE id = :id", {"id": name})
         return records.from_row(row, self.store.vault)
 
     def trouble(self, name: str) -> Trouble:
@@ -108,10 +109,10 @@ class Watching:
             await node.stop()
 
 
-@pytest.fixture
-def store(home: Path) -> Iterator[Store]:
-    fill(home)
-    store = open_store(home, home / "relaydeck.db", home / "master.key")
+@pytest.fixture(params=ENGINES)
+def store(request: pytest.FixtureRequest, home: Path, lend: Callable[[Path, str], Path]) -> Iterator[Store]:
+    fill(lend(home, request.param))
+    store = open_store(home, place_of(home), home / "master.key")
     yield store
     store.close()
 

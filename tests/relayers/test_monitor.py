@@ -151,7 +151,8 @@ async def test_a_relayer_whose_urls_do_not_open_is_left_alone_and_holds_nobody_u
     scene.add("r1", node)
     scene.add("r2", node)
     with scene.store.database.transaction() as transaction:
-        transaction.execute("UPDATE relayers SET sealed_rpc_urls = x'0100000001' WHERE id = 'r1'")
+        broken = {"sealed": bytes.fromhex("0100000001")}
+        transaction.execute("UPDATE relayers SET sealed_rpc_urls = :sealed WHERE id = 'r1'", broken)
     await scene.rounds(scene.process(rounds=1), 1)
     assert scene.told() == [("relayer.disabled", "r2")]
 
@@ -255,7 +256,7 @@ async def test_a_store_that_fails_is_no_end(scene: Watching, capfd: pytest.Captu
     running = asyncio.create_task(monitor.run())
     await eventually(lambda: "relayers are not looked at" in capfd.readouterr().err)
     scene.store.database.writer.execute("ALTER TABLE elsewhere RENAME TO leases")
-    await eventually(lambda: monitor._walk is not None)
+    await eventually(lambda: len(monitor._schedule) == 1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await scene.rounds(monitor, 1)

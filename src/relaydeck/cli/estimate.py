@@ -40,7 +40,7 @@ def explain(relayer_id: str, transaction: str, token: str, as_json: bool) -> Non
 def _find(relayer_id: str) -> tuple[Relayer, Network]:
     with closing(open_home(read_settings())) as store:
         try:
-            return RelayerDirectory(store.database, store.vault).find(relayer_id)
+            return RelayerDirectory(store.database, store.vault).read(relayer_id)
         except RelayerNotFound as error:
             raise OperatorError(error.message, "See 'relaydeck export' for the relayers there are.") from None
         except Damaged as damage:

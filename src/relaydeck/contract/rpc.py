@@ -37,7 +37,7 @@ class RelayerRpc:
         if behind is not None:
             await behind
         try:
-            relayer, network = self._directory.find(relayer_id)
+            relayer, network = await self._directory.find(relayer_id)
         except Damaged as damage:
             raise ServerFailure(str(damage)) from None
         if method != "feeEstimate":

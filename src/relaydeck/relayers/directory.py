@@ -1,5 +1,7 @@
 """Finds a relayer and its network by the relayer's id, and remembers both until the next write."""
 
+from functools import partial
+
 from relaydeck.errors import RelayerNotFound
 from relaydeck.networks import records as network_records
 from relaydeck.networks.model import Network
@@ -16,20 +18,25 @@ class RelayerDirectory:
         self._database = database
         self._vault = vault
         self._remembered: dict[str, tuple[Relayer, Network]] = {}
+        self._forgotten = 0  # how often
 
-    def find(self, relayer_id: str) -> tuple[Relayer, Network]:
+    async def find(self, relayer_id: str) -> tuple[Relayer, Network]:
         """Raises RelayerNotFound, or Damaged when sealed URLs do not open."""
         found = self._remembered.get(relayer_id)
         if found is None:
-            found = self._read(relayer_id)
-            if len(self._remembered) < _MOST_REMEMBERED:
+            forgotten = self._forgotten
+            found = await self._database.aside(partial(self.read, relayer_id))
+            # What was read before the last write is right for who asked before it, and for nobody after.
+            if forgotten == self._forgotten and len(self._remembered) < _MOST_REMEMBERED:
                 self._remembered[relayer_id] = found
         return found
 
     def forget(self) -> None:
         self._remembered.clear()
+        self._forgotten += 1
 
-    def _read(self, relayer_id: str) -> tuple[Relayer, Network]:
+    def read(self, relayer_id: str) -> tuple[Relayer, Network]:
+        """As `find`, for who has no event loop, and nothing to remember."""
         rows = self._database.read(f"SELECT {records.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
         if not rows:
             raise RelayerNotFound(relayer_id)
@@ -38,4 +45,6 @@ class RelayerDirectory:
             f"SELECT {network_records.COLUMNS} FROM networks WHERE name = :name",
             {"name": relayer.network},
         )
+        if not networks:
+            raise RelayerNotFound(relayer_id)  # both were removed between the two reads
         return relayer, network_records.from_row(networks[0], self._vault)

@@ -15,6 +15,7 @@ import heapq
 import random
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.errors import ServerFailure
@@ -43,6 +44,9 @@ _TROUBLE_SECONDS = 1.0  # between looks while the store fails
 _LOAD_ROWS = 2_000
 _MOST_WAITING = 4_096
 
+_ANY = "SELECT 1 FROM relayers LIMIT 1"
+_PART = "SELECT seq FROM relayers WHERE seq > :last ORDER BY seq LIMIT :rows"
+
 
 class MonitorOptions(NamedTuple):
     interval: float = 60.0
@@ -66,7 +70,7 @@ class Monitor:
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random.random,
     ) -> None:
-        self._read, self._vault = store.database.read, store.vault
+        self._read, self._aside, self._vault = store.database.read, store.database.aside, store.vault
         self._writer, self._audit, self._log, self._pool = writer, audit, log, pool
         self._options = options
         self._now, self._monotonic, self._random = now, monotonic, random
@@ -93,9 +97,7 @@ class Monitor:
         self._walk = Walk(self._schedule, self._options.interval, self._now())
         self._walked_under = self._lease.fence
         last = 0
-        while rows := self._read(
-            "SELECT seq FROM relayers WHERE seq > :last ORDER BY seq LIMIT :rows", {"last": last, "rows": _LOAD_ROWS}
-        ):
+        while rows := await self._aside(partial(self._read, _PART, {"last": last, "rows": _LOAD_ROWS})):
             self._schedule.add(row[0] for row in rows)
             last = rows[-1][0]
             await asyncio.sleep(0)
@@ -145,24 +147,27 @@ class Monitor:
 
     async def turn(self) -> float:
         """Start the looks that are due; how many seconds until there may be more. Raises ServerFailure."""
-        if not self._schedule and not self._read("SELECT 1 FROM relayers LIMIT 1"):
+        if not self._schedule and not await self._aside(partial(self._read, _ANY)):
             await self._lease.release(self._writer)
             return _LONGEST_SLEEP
         if not await self._holds_lease():
             self._forget()
-            return max(self._lease.taken_for(self._read), 0.01) + 0.1 * self._random()
+            return max(await self._taken_for(), 0.01) + 0.1 * self._random()
         if self._walk is None or self._walked_under != self._lease.fence:
             await self._load()
         self._note_due()
-        self._start_due()
+        await self._start_due()
         return self._until_next()
 
     async def _holds_lease(self) -> bool:
         if self._lease.remaining() > self._options.lease_seconds * 2 / 3:
             return True
-        if not self._lease.held and self._lease.taken_for(self._read) > 0:
+        if not self._lease.held and await self._taken_for() > 0:
             return False
         return await self._lease.hold(self._writer)
+
+    async def _taken_for(self) -> float:
+        return await self._aside(partial(self._lease.taken_for, self._read))
 
     def _note_due(self) -> None:
         assert self._walk is not None
@@ -171,7 +176,7 @@ class Monitor:
         for sequence in self._walk.due(now, _MOST_WAITING - len(self._waiting)):
             heapq.heappush(self._waiting, (now + spread * self._random(), sequence))
 
-    def _start_due(self) -> None:
+    async def _start_due(self) -> None:
         now = self._now()
         sequences: list[int] = []
         while self._waiting and self._waiting[0][0] <= now and self._room > len(sequences):
@@ -179,7 +184,7 @@ class Monitor:
             if sequence not in self._looks:  # else its last look takes longer than the interval
                 sequences.append(sequence)
         if sequences:
-            for watched in health.read_due(self._read, self._vault, sequences):
+            for watched in await self._aside(partial(health.read_due, self._read, self._vault, sequences)):
                 self._looks[watched.sequence] = asyncio.create_task(self._look(watched))
 
     @property

@@ -5,14 +5,15 @@ transaction takes the next revision as its first step; that serialises writers, 
 reader in the order of their revisions. What a driver raises leaves here as a StoreError of ours.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from relaydeck.store.bell import Bell
 
 Row = tuple[Any, ...]
 Values = Mapping[str, Any]
+Result = TypeVar("Result")
 
 # The next revision; and with it, what almost every write asks next: each statement hands the interpreter to
 # another thread and back, which costs more than the answer.
@@ -121,6 +122,9 @@ class Database(Reading, Protocol):
     remote: bool  # shared with other machines, and each question to it is a round trip
     bell: Bell
     words: Mapping[str, str]  # what it spells in its own way: the placeholders of the migrations
+
+    async def aside(self, work: Callable[[], Result]) -> Result:
+        """Do what reads the database without keeping the event loop waiting for it. Raises what `work` raises."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Commit is the last line; leaving in any other way changes nothing."""

@@ -6,7 +6,7 @@ told: the lines after it quote rows.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
@@ -18,7 +18,8 @@ from psycopg.pq import TransactionStatus
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import StoreError, StoreRefusal, StoreTrouble
 from relaydeck.store.bell import Bell
-from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Row, Transaction, Values, insertion
+from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
+from relaydeck.store.postgres_aside import Aside
 from relaydeck.store.postgres_connection import PostgresConnection, connect
 from relaydeck.store.spelling import spelled, spelled_schema
 
@@ -170,6 +171,14 @@ class PostgresDatabase(PostgresReading):
         self.bell = bell
         self.words: Mapping[str, str] = _WORDS
         self._writer: PostgresConnection | None = None
+        self._aside = Aside(url)
+
+    @property
+    def reader(self) -> PostgresConnection:
+        return self._aside.connection or super().reader
+
+    async def aside(self, work: Callable[[], Result]) -> Result:
+        return await self._aside.run(work)
 
     @property
     def writer(self) -> PostgresConnection:
@@ -226,6 +235,7 @@ class PostgresDatabase(PostgresReading):
                     connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK + 1])
 
     def close(self) -> None:
+        self._aside.close()
         if self._writer is not None:
             self._writer.close()
         self._writer = None

@@ -1,7 +1,7 @@
 """SQLite: one file, shared by every process of the machine."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ import msgspec
 
 from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble
 from relaydeck.store.bell import Bell
-from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Row, Transaction, Values, insertion
+from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
 
 # Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
 _PRAGMAS = (
@@ -148,6 +148,9 @@ class SqliteDatabase(SqliteReading):
         if self._writer is None:
             self._writer = self._connect()
         return self._writer
+
+    async def aside(self, work: Callable[[], Result]) -> Result:
+        return work()  # it reads a file that is in memory: another thread would take longer to ask
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
