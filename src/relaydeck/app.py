@@ -350,10 +350,10 @@ def open_routes(metrics: Metrics, readiness: Callable[[], Readiness], store: Sto
     return operations.routes() | DescriptionRoutes().routes()
 
 
-def event_readings(store: Store) -> list[Reading]:
+async def event_readings(store: Store) -> list[Reading]:
     """None while the store cannot be read: the scrape goes on without them."""
     try:
-        found = read_figures(store.database.read)
+        found = await store.database.aside(lambda: read_figures(store.database.read))
     except StoreError:
         return []
     waited = 0 if found.oldest_pending is None else max(0, int(time.time()) - found.oldest_pending)

@@ -1,6 +1,6 @@
 """For machines, without a credential: is it alive, is it ready, what has it counted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from relaydeck.http.front import Call, Reply, Route
@@ -19,7 +19,10 @@ class Readiness(NamedTuple):
 
 class OperationsRoutes:
     def __init__(
-        self, metrics: Metrics, readiness: Callable[[], Readiness], readings: Callable[[], Sequence[Reading]]
+        self,
+        metrics: Metrics,
+        readiness: Callable[[], Readiness],
+        readings: Callable[[], Awaitable[Sequence[Reading]]],
     ) -> None:
         """`readings` gives what is looked up for a scrape; nothing when that cannot be done."""
         self._metrics = metrics
@@ -40,4 +43,4 @@ class OperationsRoutes:
         return Reply(200 if ready else 503, f"{said}\n".encode(), _TEXT)
 
     async def metrics(self, _call: Call) -> Reply:
-        return Reply(200, self._metrics.exposition(self._readings()).encode(), _EXPOSITION)
+        return Reply(200, self._metrics.exposition(await self._readings()).encode(), _EXPOSITION)

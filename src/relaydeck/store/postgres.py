@@ -77,6 +77,13 @@ def _insertion(table: str, columns: tuple[str, ...], count: int) -> bytes:
     return insertion(table, columns, count, "%s").encode()
 
 
+def _read(connection: PostgresConnection, sql: str, values: Values) -> list[Row]:
+    try:
+        return connection.execute(spelled(sql), values).fetchall()
+    except psycopg.Error as error:
+        raise _in_our_words(error) from None
+
+
 class PostgresReading:
     """A database that is looked at, over a connection of its own."""
 
@@ -95,20 +102,14 @@ class PostgresReading:
         return self._reader
 
     def read(self, sql: str, values: Values = _NO_VALUES, /) -> list[Row]:
-        used_before = self._reader
+        connection = self.reader
         try:
-            return self._read(sql, values)
+            return _read(connection, sql, values)
         except StoreTrouble:
-            if used_before is None or not used_before.closed or used_before is not self._reader:
+            if not connection.closed:
                 raise
-        # The server went away since the last time: ask again, once.
-        return self._read(sql, values)
-
-    def _read(self, sql: str, values: Values) -> list[Row]:
-        try:
-            return self.reader.execute(spelled(sql), values).fetchall()
-        except psycopg.Error as error:
-            raise _in_our_words(error) from None
+        # The server went away since the last time: ask again, once. (The end of a snapshot would notice.)
+        return _read(self.reader, sql, values)
 
     def stream(self, sql: str) -> Iterator[Row]:
         with _told(), self.reader.cursor(name=f"stream_{next(self._stream_numbers)}") as cursor:
