@@ -120,6 +120,7 @@ class Database(Reading, Protocol):
     """A database that is also written. One thread at a time does that."""
 
     bell: Bell
+    locks_rows: bool  # one by one, so that processes can share work row by row
     words: Mapping[str, str]  # what it spells in its own way: the placeholders of the migrations
 
     async def aside(self, work: Callable[[], Result]) -> Result:

@@ -123,6 +123,8 @@ class PostgresReading:
 
 
 class PostgresDatabase(PostgresReading):
+    locks_rows = True
+
     def __init__(self, url: DatabaseUrl, bell: Bell) -> None:
         super().__init__(url)
         self.bell = bell

@@ -119,6 +119,8 @@ class SqliteReading:
 
 
 class SqliteDatabase(SqliteReading):
+    locks_rows = False
+
     def __init__(self, path: Path, bell: Bell) -> None:
         super().__init__(path)
         self.bell = bell
