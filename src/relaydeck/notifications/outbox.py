@@ -2,6 +2,9 @@
 
 A line is one relayer's events to one receiver. Its first delivery is due; the others have no due time and
 get one when they come first. So what is due is one look in an index, however long the lines are.
+
+Where processes share the work, each claims what it tries (`claims.py`). What is claimed is free again when its
+claim runs out; everything else is free when it is due. What is asked for below is what is free.
 """
 
 from collections.abc import Callable, Sequence
@@ -71,32 +74,38 @@ def add(transaction: Transaction, sequence: int, notification_id: str, relayer_i
 _LINE = "FROM deliveries WHERE notification_id = :notification AND relayer_id = :relayer AND in_line"
 
 
-def next_due(read: ReadRows) -> int | None:
-    """When the next delivery of all is due."""
-    due: int | None = read("SELECT min(due_at) FROM deliveries WHERE due_at IS NOT NULL", {})[0][0]
-    return due
+COLUMNS = "seq, due_at, tries, in_line, notification_id, relayer_id"
+FREE = "coalesce(claimed_until, due_at)"
 
 
-def receivers_due(read: ReadRows) -> list[tuple[str, int]]:
-    """Every receiver that something is on its way to, and when the first of it is due."""
+def next_free(read: ReadRows) -> int | None:
+    """When the next delivery of all may be tried."""
+    rows = read(f"SELECT {FREE} FROM deliveries WHERE due_at IS NOT NULL ORDER BY 1 LIMIT 1", {})
+    return rows[0][0] if rows else None
+
+
+def receivers_free(read: ReadRows) -> list[tuple[str, int]]:
+    """Every receiver that something is on its way to, and when the first of it may be tried."""
     rows = read(
-        "SELECT notification_id, min(due_at) FROM deliveries WHERE due_at IS NOT NULL GROUP BY notification_id", {}
+        f"SELECT notification_id, min({FREE}) FROM deliveries WHERE due_at IS NOT NULL GROUP BY notification_id", {}
     )
     return [(row[0], row[1]) for row in rows]
 
 
-def receivers_due_since(read: ReadRows, revision: int) -> list[tuple[str, int]]:
-    """The same, of what became due after `revision`; a receiver may appear more than once."""
+def receivers_free_since(read: ReadRows, revision: int) -> list[tuple[str, int]]:
+    """The same, of what was written after `revision`; a receiver may appear more than once."""
     # Without a condition on due_at: it would lead past the index by revision, through all that is pending.
-    rows = read("SELECT notification_id, due_at FROM deliveries WHERE revision > :revision", {"revision": revision})
-    return [(row[0], row[1]) for row in rows if row[1] is not None]
+    rows = read(
+        f"SELECT notification_id, due_at, {FREE} FROM deliveries WHERE revision > :revision", {"revision": revision}
+    )
+    return [(row[0], row[2]) for row in rows if row[1] is not None]
 
 
 def upcoming(read: ReadRows, notification_id: str, limit: int) -> list[Due]:
-    """The next deliveries to one receiver, those due first first."""
+    """The next deliveries to one receiver, those free first first."""
     rows = read(
-        "SELECT seq, due_at, tries, in_line, notification_id, relayer_id FROM deliveries"
-        " WHERE notification_id = :notification AND due_at IS NOT NULL ORDER BY due_at, seq LIMIT :limit",
+        f"SELECT {COLUMNS} FROM deliveries WHERE notification_id = :notification AND due_at IS NOT NULL"
+        f" ORDER BY {FREE}, seq LIMIT :limit",
         {"notification": notification_id, "limit": limit},
     )
     return [Due(*row) for row in rows]
@@ -113,7 +122,7 @@ def settle(transaction: Transaction, tries: Sequence[Tried]) -> None:
         finished = None if outcome.state == "pending" else attempt.started_at + attempt.duration
         transaction.execute(
             "UPDATE deliveries SET state = :state, in_line = :in_line, tries = tries + 1, due_at = :due_at,"
-            " finished_at = :finished, revision = :revision WHERE seq = :seq",
+            " finished_at = :finished, claimed_by = NULL, claimed_until = NULL, revision = :revision WHERE seq = :seq",
             {**outcome._asdict(), "finished": finished, "revision": transaction.revision, "seq": due.sequence},
         )
         if due.in_line and not outcome.in_line:

@@ -1,11 +1,21 @@
 """Whose turn it is: which receivers have something due, and how much each may have under way.
 
-Held in memory by the process that delivers. A receiver gets one try at a time until one has succeeded. One
+Held in memory by each process that delivers. A receiver gets one try at a time until one has succeeded. One
 whose last try failed is troubled: it gets one at a time again, and all the troubled ones together at most
 half of the places. So however many receivers hang, those that answer find room.
 """
 
 import heapq
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Room(NamedTuple):
+    """How many more tries a receiver may have, beside those that are under way."""
+
+    receiver: str
+    places: int
+    busy: frozenset[int]  # by their sequence numbers
 
 
 class Receivers:
@@ -48,23 +58,38 @@ class Receivers:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def busy(self, receiver: str) -> set[int]:
-        """The sequence numbers of what is under way to a receiver."""
-        return self._busy.get(receiver, set())
-
     @property
     def under_way(self) -> int:
         return self._under_way
 
-    def room(self, receiver: str) -> int:
-        """How many more tries a receiver may have under way. Without any, it is called when there is."""
+    def rooms(self, receivers: Iterable[str]) -> list[Room]:
+        """How many more tries each may have under way. Who finds no place is called when there is one."""
         places = self._most_at_once - self._under_way
-        each = self._most_each if receiver in self._proven else 1
-        if receiver in self._troubled:
-            places = min(places, self._most_at_once // 2 - self._troubled_under_way)
-        if places <= 0:
-            self._crowded.add(receiver)
-        return max(0, min(places, each - len(self.busy(receiver))))
+        troubled_places = self._most_at_once // 2 - self._troubled_under_way
+        found: list[Room] = []
+        for receiver in receivers:
+            troubled = receiver in self._troubled
+            left = min(places, troubled_places) if troubled else places
+            if left <= 0:
+                self._crowded.add(receiver)
+                continue
+            room = self._room(receiver, left)
+            if room.places > 0:
+                found.append(room)
+                places -= room.places
+                troubled_places -= room.places if troubled else 0
+        return found
+
+    def _room(self, receiver: str, places: int) -> Room:
+        busy = self._busy.get(receiver, set())
+        most = self._most_each if receiver in self._proven else 1
+        return Room(receiver, min(places, most - len(busy)), frozenset(busy))
+
+    def call_crowded(self) -> None:
+        """Places came free, or were not needed after all."""
+        called, self._crowded = self._crowded, set()
+        for each in called:
+            self.note(each, 0)
 
     def started(self, receiver: str, sequence: int) -> bool:
         """Whether it was started as a troubled one, which `finished` wants to know."""
@@ -82,9 +107,8 @@ class Receivers:
         if not busy:
             del self._busy[receiver]
         self._judge(receiver, delivered=delivered)
-        called, self._crowded = self._crowded | {receiver}, set()
-        for each in called:
-            self.note(each, 0)
+        self.note(receiver, 0)
+        self.call_crowded()
 
     def _judge(self, receiver: str, *, delivered: bool) -> None:
         better, worse = (self._proven, self._troubled) if delivered else (self._troubled, self._proven)

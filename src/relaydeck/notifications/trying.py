@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
 from relaydeck.notifications import outbox
+from relaydeck.notifications.claims import ClaimLost, Claims
 from relaydeck.notifications.messages import Messages
 from relaydeck.notifications.outbox import Attempt, Due, Outcome, Tried
 from relaydeck.notifications.retries import Answer, judge
 from relaydeck.store.database import Transaction
 from relaydeck.store.home import Store
-from relaydeck.store.leases import Lease
 from relaydeck.store.writer import Writer
 
 _TROUBLE_SECONDS = 1.0  # between tries to write while the store fails
@@ -31,23 +32,23 @@ class Trial:
         writer: Writer,
         log: Log,
         sender: Posts,
-        lease: Lease,
+        claims: Claims,
         *,
         count_try: Callable[[str], None],
         now: Callable[[], float],
         monotonic: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
-        self._messages = Messages(store)
+        self._messages, self._aside = Messages(store), store.database.aside
         self._writer = writer
         self._log = log
         self._sender = sender
-        self._lease = lease
+        self._claims = claims
         self._count_try = count_try
         self._now, self._monotonic, self._random = now, monotonic, random
 
     async def __call__(self, due: Due) -> bool:
-        """Whether it was delivered. Raises LeaseLost when another process delivers now."""
+        """Whether it was delivered. Raises ClaimLost when it is another process's by now."""
         started, began = self._now(), self._monotonic()
         answer = await self._send(due, int(started))
         duration = round((self._monotonic() - began) * 1000)
@@ -60,7 +61,7 @@ class Trial:
 
     async def _send(self, due: Due, now: int) -> Answer:
         try:
-            message = self._messages.read(due, now)
+            message = await self._aside(partial(self._messages.read, due, now))
             if isinstance(message, Answer):
                 return message
             return await self._sender.post(message.url, message.headers, message.body)
@@ -81,11 +82,11 @@ class Trial:
                 self._log.event("error", "a try cannot be written down", sequence=sequence, problem=failure.reason)
                 await asyncio.sleep(_TROUBLE_SECONDS)
 
-    def _write_down(self, transaction: Transaction, tries: Sequence[Tried]) -> list[None]:
+    def _write_down(self, transaction: Transaction, tries: Sequence[Tried]) -> list[Exception | None]:
         """Tries that end together are written together: under load that is most of what a try costs."""
-        self._lease.require(transaction)
-        outbox.settle(transaction, tries)
-        return [None] * len(tries)
+        ours = self._claims.ours(transaction, [tried.due.sequence for tried in tries])
+        outbox.settle(transaction, [tried for tried in tries if tried.due.sequence in ours])
+        return [None if tried.due.sequence in ours else ClaimLost() for tried in tries]
 
     def _tell(self, due: Due, attempt: Attempt, outcome: Outcome) -> None:
         self._log.event(
