@@ -113,7 +113,7 @@ class Front:
 
     # The way of every request: in line where a call would cost as much as what it does.
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        started = self._nanoseconds()
+        started, now = self._nanoseconds(), self._now()
         headers = dict(scope["headers"])
         if len(headers) != len(scope["headers"]):
             headers = _merged(scope["headers"])
@@ -133,7 +133,7 @@ class Front:
                     extra += await behind
                 if b"relaydeck-min-revision" in headers:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
-                credential = self._tokens.find(given(b"authorization"), self._now())
+                credential = self._tokens.find(given(b"authorization"), now)
                 token = credential.logged_name
                 if credential.kind not in route.kinds:
                     raise route.wrong_kind("this kind of credential may not use this operation")
@@ -162,13 +162,13 @@ class Front:
         except Exception as error:
             status, body, content_type = 500, self._fail(error, request_id), JSON
             reason = "unexpected"
-        if unread and (given(b"content-length", b"0") != b"0" or given(b"transfer-encoding")) and not given(b"expect"):
+        if unread and (b"content-length" in headers or b"transfer-encoding" in headers) and b"expect" not in headers:
             await discard(receive)
         extra.append(content_type)
         await send({"type": "http.response.start", "status": status, "headers": extra})
         await send({"type": "http.response.body", "body": body})
         taken, peer, forwarded = self._nanoseconds() - started, scope["client"], given(b"x-forwarded-for")
-        self._add_record((self._now(), route.name, status, taken, request_id, token, peer, forwarded, reason))
+        self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason))
 
     def _request_id(self, given: bytes | None) -> bytes:
         if given is not None and _REQUEST_ID.fullmatch(given):
