@@ -10,12 +10,12 @@ from aiohttp import web
 
 from relaydeck.notifications import delivery as delivering
 from relaydeck.notifications.delivery import Delivery
-from relaydeck.notifications.row_claims import RowClaims
 from relaydeck.store.home import open_store
 from relaydeck.store.writer import Writer
 from tests.notifications.conftest import LOOPBACK, Clock, Scene, eventually
-from tests.notifications.receiver import Received, accept, hang
+from tests.notifications.receiver import Received, Receiver, accept, hang
 from tests.places import ENGINES, place_of
+from tests.postgres import PostgresServer
 from tests.running import Running
 from tests.seeding import fill
 
@@ -91,22 +91,34 @@ async def test_a_claim_is_seen_by_who_delivers_and_by_nobody_else(scene: Scene, 
     assert receiver.sequences == [sequence]
 
 
+async def passed_over(scene: Scene, elsewhere: Scene) -> tuple[Receiver, Delivery, Delivery]:
+    """`pager` hangs in the first try of one process; another, at work, has found nothing left to do there."""
+    pager = await scene.receiver("pager", hang)
+    await scene.receiver("other")
+    one, other = scene.process(), elsewhere.process()
+    scene.paused("r1", "pager")
+    await one.turn()
+    await eventually(lambda: len(pager.got) == 1)
+    pager.answering = accept
+    scene.paused("r2", "pager")
+    await scene.deliver(other)  # so it looks again when that one is delivered
+    scene.paused("r1", "other")
+    await scene.deliver(other)
+    assert scene.states() == ["pending", "delivered", "delivered"]
+    return pager, one, other
+
+
 @on_postgresql
 async def test_a_claim_that_ran_out_is_taken_by_who_was_waiting_for_it(scene: Scene, elsewhere: Scene) -> None:
-    receiver = await scene.receiver("pager", hang)
-    numbers = [scene.paused("r1", "pager") for _ in range(3)]
-    dies, heir = scene.process(), elsewhere.process()
-    await dies.turn()
-    await eventually(lambda: len(receiver.got) == 1)
+    pager, dies, heir = await passed_over(scene, elsewhere)
     for task in dies._tries:
         task.cancel()  # as kill -9 does: the request left, its outcome was never written
-    receiver.answering = accept
     scene.clock.pass_(CLAIM_SECONDS - 1)
     assert await heir.turn() == 1
-    assert receiver.sequences == numbers[:1]
+    assert pager.sequences == [1, 2]
     scene.clock.pass_(1)
     await scene.deliver(heir)
-    assert receiver.sequences == [numbers[0], *numbers]
+    assert pager.sequences == [1, 2, 1]
 
 
 @on_postgresql
@@ -138,30 +150,28 @@ async def test_who_stops_gives_back_what_it_cannot_finish(
     scene: Scene, elsewhere: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivering, "_FAREWELL_SECONDS", 0.01)
-    receiver = await scene.receiver("pager", hang)
-    sequence, stops, heir = scene.paused("r1", "pager"), scene.process(), elsewhere.process()
-    await stops.turn()
-    await eventually(lambda: len(receiver.got) == 1)
-    assert await heir.turn() == CLAIM_SECONDS
-    receiver.answering = accept
+    pager, stops, heir = await passed_over(scene, elsewhere)
     await stops.close()
     await scene.deliver(heir)  # at once: no time has passed
-    assert receiver.sequences == [sequence, sequence]
-    assert scene.states() == ["delivered"]
+    assert pager.sequences == [1, 2, 1]
+    assert scene.states() == ["delivered"] * 3
 
 
 @on_postgresql
-async def test_who_is_stopped_while_it_claims_gives_that_back_too(scene: Scene, elsewhere: Scene) -> None:
+async def test_who_is_stopped_while_it_claims_gives_that_back_too(
+    scene: Scene, elsewhere: Scene, postgres: PostgresServer
+) -> None:
     receiver = await scene.receiver("pager")
     sequence, stops = scene.paused("r1", "pager"), scene.process()
-    claims = stops._claims
-    assert isinstance(claims, RowClaims)
-    running = asyncio.create_task(stops.run())
-    while claims._taking is None:
-        await asyncio.sleep(0)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    await stops.close()
+    with elsewhere.store.database.transaction() as transaction:
+        transaction.execute("LOCK TABLE deliveries IN EXCLUSIVE MODE")  # to be read, not to be claimed
+        running = asyncio.create_task(stops.run())
+        await eventually(lambda: bool(postgres.ask("SELECT 1 FROM pg_locks WHERE NOT granted")))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        closing = asyncio.create_task(stops.close())
+        await asyncio.wait({closing}, timeout=0.2)
+    await closing
     assert receiver.got == []
     await scene.deliver(elsewhere.process())
     assert receiver.sequences == [sequence]

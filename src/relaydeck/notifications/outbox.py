@@ -80,7 +80,8 @@ FREE = "coalesce(claimed_until, due_at)"
 
 def next_free(read: ReadRows) -> int | None:
     """When the next delivery of all may be tried."""
-    rows = read(f"SELECT {FREE} FROM deliveries WHERE due_at IS NOT NULL ORDER BY 1 LIMIT 1", {})
+    indexed = "due_at IS NOT NULL AND state <> 'dead'"  # the second goes without saying, but for the index
+    rows = read(f"SELECT {FREE} FROM deliveries WHERE {indexed} ORDER BY 1 LIMIT 1", {})
     return rows[0][0] if rows else None
 
 
