@@ -47,7 +47,9 @@ def is_command(words: list[str]) -> bool:
 
 
 def test_what_the_test_of_commands_would_find() -> None:
-    assert [is_command(words.split()) for words in ("key rotate", "key", "key burn", "audit verify --hed", "serve")] == [
+    assert [
+        is_command(words.split()) for words in ("key rotate", "key", "key burn", "audit verify --hed", "serve")
+    ] == [
         True,
         False,
         False,
