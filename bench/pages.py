@@ -60,7 +60,7 @@ def _pages(run: Run, stack: ExitStack, small: Home, middle: Home, large: Home) -
     for each in served:
         await_quiet(each.server)
         run.advance(each.home.relayers * _FILL_SECONDS)
-    rows = compared_pages(run, served)
+    rows = _rows(_compare(run, served, "", fresh=False), served, "") + pages_anew(run, served)
     bare = started_bare(stack, run.capture("large", served[-1].server, _last_page(large)))
     run.load.run(bare.port, _last_page(large), 1)
     await_quiet(served[-1].server)
@@ -70,10 +70,9 @@ def _pages(run: Run, stack: ExitStack, small: Home, middle: Home, large: Home) -
     ]
 
 
-def compared_pages(run: Run, served: list[Served], where: str = "") -> list[Row]:
+def pages_anew(run: Run, served: list[Served], where: str = "") -> list[Row]:
     """`served` from the shortest list to the longest; `where` is said in each row."""
-    rows = _rows(_compare(run, served, where, fresh=False), served, where)
-    return rows + _rows(_compare(run, served, where, fresh=True), served, f"{where}, put together anew each time")
+    return _rows(_compare(run, served, where, fresh=True), served, f"{where}, put together anew each time")
 
 
 def _compare(run: Run, served: list[Served], where: str, *, fresh: bool) -> Comparison:

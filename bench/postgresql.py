@@ -8,7 +8,7 @@ from bench.comparing import Ratio, Side
 from bench.creates import create_request
 from bench.homes import Home, make_home
 from bench.load import Request
-from bench.pages import Served, compared_pages, large_home
+from bench.pages import Served, large_home, pages_anew
 from bench.processes import Server
 from bench.rows import CPU, THROUGHPUT, Row
 from bench.run import RELAYERS, SIGNERS, Pace, Run, get, started_relaydeck
@@ -26,7 +26,7 @@ _WHERE = ", PostgreSQL"
 
 
 def expected_seconds(pace: Pace) -> float:
-    return 10 * pace.rounds * pace.seconds + 9e-5 * pace.large
+    return 11 * pace.rounds * pace.seconds + 9e-5 * pace.large
 
 
 def measure(run: Run) -> list[Row]:
@@ -63,7 +63,7 @@ def _large(run: Run, server: "PostgresServer", small: Home) -> list[Row]:
         served = [Served(home, started_relaydeck(stack, home, RELAYERS)) for home in (small, large)]
         for each in served:
             await_quiet(each.server)
-        return [*compared_pages(run, served, _WHERE), start]
+        return [*pages_anew(run, served, _WHERE), start]
 
 
 def _start(run: Run, large: Home) -> Row:

@@ -39,7 +39,7 @@ FULL = Pace(
     estimates=300,
     delivery_rounds=9,
     delivery_seconds=1.2,
-    visible_writes=400,
+    visible_writes=200,
 )
 QUICK = Pace(
     rounds=3,
