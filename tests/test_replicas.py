@@ -11,7 +11,7 @@ import pytest
 
 from tests.places import choose
 from tests.postgres import PostgresServer
-from tests.running import Answer, Running, run_command
+from tests.running import Answer, Running, free_port, make_token, run_command
 
 SIGNER = {"type": "plain", "config": {"key": "11" * 32}}
 
@@ -139,3 +139,20 @@ def test_a_database_that_goes_away_and_comes_back(replicas: Replicas) -> None:
         eventually(lambda: away(replicas.one) + away(replicas.other) == 0)
         assert create(each, f"back-{each.port}").status == 201
         assert (is_stale(each), each.ask("GET", "/readyz").body) == (False, b"ready\n")
+
+
+def test_the_port_for_operations_stays_ready_too(tmp_path: Path) -> None:
+    server, operations = PostgresServer(), free_port()
+    try:
+        home = tmp_path / "home"
+        choose(home, server.url(server.fresh()))
+        token = make_token(home, "me")
+        with Running(home, token=token, operations_address=f"127.0.0.1:{operations}") as running:
+            running.port = operations
+            eventually(lambda: running.ask("GET", "/readyz").body == b"ready\n")
+            server.stop()
+            eventually(lambda: running.ask("GET", "/readyz").body != b"ready\n")
+            ready = running.ask("GET", "/readyz")
+            assert (ready.status, ready.body[:20]) == (200, b"ready, from memory: ")
+    finally:
+        server.remove()

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib import import_module
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,15 +149,12 @@ class Worker:
     def _away(self) -> str:
         return "" if isinstance(self._follower, Follower) else self._follower.problem
 
-    def _readiness(self) -> Readiness:
+    async def _readiness(self) -> Readiness:
         if isinstance(self._follower, Follower):
-            return store_readiness(self._store)
+            return await store_readiness(self._store)
         if not self._follower.problem:
             return Readiness(True)
-        away = f"the database has been away for {self._follower.age:.0f} seconds"
-        if self._follower.age > self._settings.stale_seconds:
-            return Readiness(False, away)
-        return Readiness(True, f"ready, from memory: {away}")
+        return readiness_from_memory(self._follower.age, self._settings.stale_seconds)
 
     def _find_admin(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
         """Made when first asked for: the start does not wait for it."""
@@ -200,14 +196,21 @@ class Worker:
 
     async def _warm(self) -> None:
         """Encode every item in the background, a few at a time, so that no page has a first reader."""
-        for listing in () if self._store.database.remote else (self._signers, self._relayers):
-            for start in count(0, _WARM_ITEMS):
-                if start >= listing.total:
-                    break
-                self._follower.fill(listing, partial(_from, start))
-                await asyncio.sleep(0.001)
+        if not self._store.database.remote:  # else they are encoded already
+            for listing in (self._signers, self._relayers):
+                await self._warm_listing(listing)
         await asyncio.to_thread(import_module, _ADMIN_DESK)
         _calm_garbage_collection()
+
+    async def _warm_listing(self, listing: Listing) -> None:
+        start = 0
+        while start < listing.total:
+            try:
+                self._follower.fill(listing, partial(_from, start))
+            except StoreError:
+                return  # told by those who look each second; the pages are filled when they are asked for
+            start += _WARM_ITEMS
+            await asyncio.sleep(0.001)
 
     async def stop(self) -> None:
         for task in self._background:
@@ -233,7 +236,9 @@ class OperationsWorker:
         self._service = service_pid
         self._store = open_home(settings)
         self._records = _records(settings, log, metrics)
-        router = Router(open_routes(metrics, partial(store_readiness, self._store), self._store))
+        self._stale_seconds = settings.stale_seconds
+        self._away_since: float | None = None
+        router = Router(open_routes(metrics, self._readiness, self._store))
         self.front = Front(
             exact_routes=router.exact,
             find_route=router.find,
@@ -250,6 +255,15 @@ class OperationsWorker:
         )
 
         self._watch = asyncio.create_task(self._end_with_the_service())
+
+    async def _readiness(self) -> Readiness:
+        """Of the workers, which go on from memory for a time: they have been without the database for as long as we."""
+        found = await store_readiness(self._store)
+        if found.ready or not self._store.database.remote:
+            self._away_since = None
+            return found
+        self._away_since = self._away_since or time.monotonic()
+        return readiness_from_memory(time.monotonic() - self._away_since, self._stale_seconds)
 
     async def _end_with_the_service(self) -> None:
         """This worker's parent is a server of its own; the service is that one's parent."""
@@ -318,12 +332,19 @@ class Application:
         return worker
 
 
-def store_readiness(store: Store) -> Readiness:
+async def store_readiness(store: Store) -> Readiness:
     try:
-        store.database.read("SELECT revision FROM clock", {})
+        await store.database.aside(lambda: store.database.read("SELECT revision FROM clock", {}))
     except StoreError:
         return Readiness(False, "the store cannot be read")
     return Readiness(True)
+
+
+def readiness_from_memory(away_seconds: float, stale_seconds: float) -> Readiness:
+    away = f"the database has been away for {away_seconds:.0f} seconds"
+    if away_seconds > stale_seconds:
+        return Readiness(False, away)
+    return Readiness(True, f"ready, from memory: {away}")
 
 
 async def _at_once(_revision: int) -> None:
@@ -344,7 +365,9 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def open_routes(metrics: Metrics, readiness: Callable[[], Readiness], store: Store) -> dict[str, dict[str, Route]]:
+def open_routes(
+    metrics: Metrics, readiness: Callable[[], Awaitable[Readiness]], store: Store
+) -> dict[str, dict[str, Route]]:
     """What needs no credential."""
     operations = OperationsRoutes(metrics, readiness, partial(event_readings, store))
     return operations.routes() | DescriptionRoutes().routes()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from relaydeck.http.metrics import ROUTES, STATUSES, Metrics
+from relaydeck.http.metrics import ROUTES, STATUSES, Metrics, Reading
 from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.settings import Settings, read_settings, unknown_names
 
@@ -97,8 +97,16 @@ def test_the_home_is_a_mount_that_can_be_written_to() -> None:
     assert REPLICA["tmpfs"][0].startswith(f"{home}:")
 
 
+async def ready() -> Readiness:
+    return Readiness(True)
+
+
+async def nothing_looked_up() -> list[Reading]:
+    return []
+
+
 def served_paths(tmp_path: Path) -> set[str]:
-    return set(OperationsRoutes(Metrics(tmp_path / "metrics"), lambda: Readiness(True), list).routes())
+    return set(OperationsRoutes(Metrics(tmp_path / "metrics"), ready, nothing_looked_up).routes())
 
 
 def test_probes_and_scrapes_ask_for_paths_that_are_served(tmp_path: Path) -> None:

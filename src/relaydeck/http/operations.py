@@ -17,11 +17,14 @@ class Readiness(NamedTuple):
     said: str = "ready"
 
 
+IsReady = Callable[[], Awaitable[Readiness]]
+
+
 class OperationsRoutes:
     def __init__(
         self,
         metrics: Metrics,
-        readiness: Callable[[], Readiness],
+        readiness: IsReady,
         readings: Callable[[], Awaitable[Sequence[Reading]]],
     ) -> None:
         """`readings` gives what is looked up for a scrape; nothing when that cannot be done."""
@@ -39,7 +42,7 @@ class OperationsRoutes:
 
     async def readyz(self, _call: Call) -> Reply:
         """Requests can be served too."""
-        ready, said = self._readiness()
+        ready, said = await self._readiness()
         return Reply(200 if ready else 503, f"{said}\n".encode(), _TEXT)
 
     async def metrics(self, _call: Call) -> Reply:
