@@ -212,7 +212,8 @@ class Settings:
     lease_seconds: float = _setting(
         _seconds,
         30.0,
-        "How long work that one process does for all (delivering events, watching relayers) stays with one that died.",
+        "How long work that others could do (delivering events, watching relayers) stays with a process that died. On "
+        "PostgreSQL `RELAYDECK_WEBHOOK_TIMEOUT_SECONDS` is added for events.",
     )
     rpc_guard: str = _setting(
         _one_of("off", "on"),
