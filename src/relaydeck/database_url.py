@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
@@ -32,6 +32,12 @@ class DatabaseUrl:
     def sqlite_path(self) -> Path | None:
         """The file of an SQLite database; None of any other."""
         return Path(self._value.removeprefix(_SQLITE)) if self._value.startswith(_SQLITE) else None
+
+    def beside(self, name: str) -> "DatabaseUrl":
+        """Another database of the same server."""
+        parts = urlsplit(self._value)
+        query = urlencode([each for each in parse_qsl(parts.query) if each[0] != "dbname"], quote_via=quote)
+        return DatabaseUrl(urlunsplit(parts._replace(path=f"/{name}", query=query)))
 
     def __str__(self) -> str:
         if self.sqlite_path is not None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from relaydeck import __version__
+from relaydeck.cli.copying_commands import COPYING
 from relaydeck.cli.options import PATH, at_home
 from relaydeck.cli.resource_commands import GROUPS
 
@@ -145,5 +146,5 @@ def doctor() -> None:
     examine()
 
 
-for group in GROUPS:
-    cli.add_command(group)
+for command in (*GROUPS, *COPYING):
+    cli.add_command(command)

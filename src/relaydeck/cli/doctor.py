@@ -21,6 +21,7 @@ from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import records as relayer_records
 from relaydeck.settings import Settings, read_settings, unknown_names
 from relaydeck.store.audit import BrokenLink
+from relaydeck.store.copying.mark import marked
 from relaydeck.store.database import Reading
 from relaydeck.store.home import looking_at
 from relaydeck.store.migrate import newest_version, schema_version
@@ -168,6 +169,9 @@ def _inside(database: Reading, settings: Settings, surroundings: Surroundings) -
         yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
     else:
         yield Finding("ok", "database", f"{settings.database} {database.soundness}")
+    if origin := marked(database):
+        yield Finding("FAIL", "database", f"it is an unfinished copy of {origin}; run the command that began it again")
+        return
     schema = _schema(schema_version(database))
     yield schema
     if schema.verdict == "FAIL":

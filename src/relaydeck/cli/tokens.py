@@ -19,11 +19,10 @@ def create(name: str, kind: str, expires: str) -> None:
         raise OperatorError(f"the token's name {problem}")
     if kind not in KINDS:
         raise OperatorError(f"--kind must be one of {', '.join(KINDS)}")
-    now = int(time.time())
-    expires_at = now + _span(expires) if expires else None
+    lasts = _span(expires) if expires else None
     token = new_token()
     with acting() as change:
-        issue(change, name, kind, token, expires_at=expires_at)
+        issue(change, name, kind, token, expires_at=None if lasts is None else change.now + lasts)
     sys.stdout.write(token.reveal() + "\n")
 
 

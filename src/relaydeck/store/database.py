@@ -5,11 +5,12 @@ transaction takes the next revision as its first step; that serialises writers, 
 reader in the order of their revisions. What a driver raises leaves here as a StoreError of ours.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from relaydeck.store.bell import Bell
+from relaydeck.store.catalogue import Table
 
 Row = tuple[Any, ...]
 Values = Mapping[str, Any]
@@ -110,6 +111,12 @@ class Reading(Protocol):
 
     def has_table(self, name: str) -> bool: ...
 
+    def tables(self) -> list[Table]:
+        """Every table of the schema, by name."""
+
+    def counter(self, table: Table) -> int:
+        """The greatest number that a table's serial column has given by itself."""
+
     def damage(self) -> list[str]:
         """What is broken inside."""
 
@@ -134,3 +141,9 @@ class Database(Reading, Protocol):
 
     def opening(self) -> AbstractContextManager[None]:
         """Held by one process at a time, of all that open this database."""
+
+    def load(self, table: Table, rows: Iterable[Row]) -> None:
+        """Insert however many rows. Inside a `migration`."""
+
+    def set_counter(self, table: Table, greatest: int) -> None:
+        """Have a table's serial column go on after a number. Inside a `migration`."""

@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +13,7 @@ from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings
 from relaydeck.store.bell import Bell
+from relaydeck.store.copying.mark import refuse_unfinished
 from relaydeck.store.database import Database, Reading
 from relaydeck.store.migrate import migrate
 from relaydeck.store.sealing import MasterKey, create_master_key, read_master_key
@@ -67,8 +68,22 @@ def looking_at(where: Path | DatabaseUrl) -> Reading:
     return postgres(where)
 
 
+@contextmanager
+def filling(home: Path, where: Path | DatabaseUrl) -> Iterator[Database]:
+    """A database as it is, to be filled; whoever would open it here waits until that is done."""
+    run = home / "run"
+    _make_folders(home, run)
+    with (
+        _one_at_a_time(run / "opening"),
+        closing(_database(where, Bell(run / "bell"))) as database,
+        database.opening(),
+    ):
+        yield database
+
+
 def _open(database: Database, master_key_path: Path) -> Store:
     with database.opening():
+        refuse_unfinished(database)
         _require_master_key(database, master_key_path)
         migrate(database)
         return Store(database, _open_vault(database, master_key_path))

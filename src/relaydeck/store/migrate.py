@@ -28,20 +28,23 @@ def schema_version(database: Reading) -> int:
     return version
 
 
-def migrate(database: Database, now: Callable[[], float] = time.time) -> int:
-    """Apply what is missing, in one transaction; gives the version the database was at before."""
+def migrate(database: Database, now: Callable[[], float] = time.time, *, to: int | None = None) -> int:
+    """Apply what is missing, in one transaction; gives the version the database was at before.
+
+    With `to` no further than that version: for who fills it with what was written then.
+    """
     if (found := schema_version(database)) == newest_version():
         return found
     with database.migration() as execute:
         found = schema_version(database)  # again, now that nobody else can migrate
-        _refuse_newer(found)
+        refuse_newer(found)
         for version, sql in steps():
-            if version > found:
+            if found < version <= (to or version):
                 _apply(execute, version, Template(sql).substitute(database.words), now())
     return found
 
 
-def _refuse_newer(found: int) -> None:
+def refuse_newer(found: int) -> None:
     if found > newest_version():
         raise OperatorError(
             f"the database has schema version {found}, this program knows {newest_version()}",

@@ -6,7 +6,7 @@ told: the lines after it quote rows.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
@@ -17,7 +17,9 @@ from psycopg.pq import TransactionStatus
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import StoreError, StoreRefusal, StoreTrouble
+from relaydeck.store import postgres_catalogue as catalogue
 from relaydeck.store.bell import Bell
+from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
 from relaydeck.store.postgres_aside import Aside
 from relaydeck.store.postgres_connection import PostgresConnection, connect
@@ -130,6 +132,12 @@ class PostgresReading:
         found: bool = self.read("SELECT to_regclass(:name) IS NOT NULL", {"name": name})[0][0]
         return found
 
+    def tables(self) -> list[Table]:
+        return catalogue.tables(self.read)
+
+    def counter(self, table: Table) -> int:
+        return catalogue.counter(self.read, table)
+
     def damage(self) -> list[str]:
         return []  # its server's own to watch over
 
@@ -221,6 +229,16 @@ class PostgresDatabase(PostgresReading):
             connection.execute("SET LOCAL lock_timeout = 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
             yield lambda sql, values=_NO_VALUES: connection.execute(spelled(spelled_schema(sql)), values)
+
+    def load(self, table: Table, rows: Iterable[Row]) -> None:
+        statement = f"COPY {table.name} ({', '.join(table.column_names)}) FROM STDIN"
+        with _told(), self.writer.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def set_counter(self, table: Table, greatest: int) -> None:
+        with _told():
+            self.writer.execute(catalogue.SET_COUNTER, [table.name, table.serial, greatest])
 
     @contextmanager
     def opening(self) -> Iterator[None]:

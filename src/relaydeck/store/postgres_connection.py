@@ -5,7 +5,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 
 from relaydeck.database_url import DatabaseUrl
-from relaydeck.errors import OperatorError, StoreUnreachable
+from relaydeck.errors import OperatorError, StoreTrouble, StoreUnreachable
 from relaydeck.store.database import Row
 
 PostgresConnection = psycopg.Connection[Row]
@@ -62,3 +62,21 @@ def _checked(connection: PostgresConnection, url: DatabaseUrl) -> PostgresConnec
     # Every integer in one type: a statement is planned once, however large its numbers grow.
     connection.adapters.register_dumper(int, Int8Dumper)
     return connection
+
+
+def create_database(url: DatabaseUrl, name: str) -> bool:
+    """Another database on the same server; False when this user may not, or the server will not."""
+    with connect(url) as connection:
+        try:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
+        except psycopg.Error:
+            return False
+    return True
+
+
+def drop_database(url: DatabaseUrl, name: str) -> None:
+    try:
+        with connect(url) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+    except psycopg.Error:
+        raise StoreTrouble(f"the database {name} could not be removed again: drop it by hand") from None

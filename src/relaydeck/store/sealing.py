@@ -125,9 +125,13 @@ def new_data_key(master: MasterKey) -> bytes:
 
 
 def read_master_key(path: Path) -> MasterKey:
+    return MasterKey(master_key_bytes(path))
+
+
+def master_key_bytes(path: Path) -> bytes:
+    """The key itself: for who wraps with it, or seals it for a backup."""
     try:
-        text = path.read_text("ascii").strip()
-        return MasterKey(_key_bytes(text))
+        return _key_bytes(path.read_text("ascii").strip())
     except FileNotFoundError:
         raise OperatorError(
             f"the master key file {path} is missing",
@@ -161,10 +165,10 @@ def create_master_key(path: Path, random_bytes: Callable[[int], bytes] = os.uran
         pass
     finally:
         draft.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

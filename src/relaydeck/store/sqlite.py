@@ -1,7 +1,7 @@
 """SQLite: one file, shared by every process of the machine."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble
+from relaydeck.store import sqlite_catalogue as catalogue
 from relaydeck.store.bell import Bell
+from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
 
 # Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
@@ -110,6 +112,12 @@ class SqliteReading:
     def has_table(self, name: str) -> bool:
         return bool(self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name", {"name": name}))
 
+    def tables(self) -> list[Table]:
+        return catalogue.tables(self.read)
+
+    def counter(self, table: Table) -> int:
+        return catalogue.counter(self.read, table)
+
     def damage(self) -> list[str]:
         return [row[0] for row in self.read("PRAGMA quick_check(5)") if row[0] != "ok"]
 
@@ -179,6 +187,14 @@ class SqliteDatabase(SqliteReading):
             if isinstance(error, sqlite3.Error):
                 raise _told(error) from error
             raise
+
+    def load(self, table: Table, rows: Iterable[Row]) -> None:
+        self.writer.executemany(_insertion(table.name, table.column_names, 1), rows)
+
+    def set_counter(self, table: Table, greatest: int) -> None:
+        given = (greatest, table.name)
+        if not self.writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", given).rowcount:
+            self.writer.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", given)
 
     def opening(self) -> AbstractContextManager[None]:
         return nullcontext()  # one machine's processes wait for each other in the home already

@@ -1,0 +1,100 @@
+"""Writes a backup: whole under its name, or not at all, and its owner's alone."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from relaydeck import __version__
+from relaydeck.errors import OperatorError
+from relaydeck.store.catalogue import Table
+from relaydeck.store.copying.contents import ROWS_AT_ONCE, Advance, Content, Tally
+from relaydeck.store.copying.copy import Source
+from relaydeck.store.copying.format import MAGIC, Block, Footer, Frame, Header, packed
+from relaydeck.store.database import Row
+from relaydeck.store.sealing import sync_folder
+
+
+class _Hashing:
+    """Hashes what it writes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self._digest.update(data)
+        self._file.write(data)
+
+    def frame(self, frame: Frame) -> None:
+        self.write(packed(frame))
+
+    def end(self) -> None:
+        self._file.write(self._digest.digest())
+
+
+def write_backup(
+    source: Source,
+    path: Path,
+    *,
+    now: int,
+    advance: Advance,
+    force: bool = False,
+    sealed_master_key: bytes | None = None,
+) -> dict[str, Content]:
+    """What the backup holds, by table. Raises OperatorError when there is a file of that name already."""
+    refuse_existing(path, force)
+    with _private_file(path, force) as file:
+        hashing = _Hashing(file)
+        hashing.write(MAGIC)
+        hashing.frame(Header(__version__, source.version, now, source.tables, sealed_master_key))
+        contents = {table.name: _write_table(hashing, source, table, advance) for table in source.tables}
+        hashing.frame(Footer(contents))
+        hashing.end()
+    return contents
+
+
+def _write_table(hashing: _Hashing, source: Source, table: Table, advance: Advance) -> Content:
+    tally = Tally(table, advance)
+    for rows in _in_blocks(tally.over(source.rows(table))):
+        hashing.frame(Block(table.name, rows))
+    return tally.content(source.counter(table))
+
+
+def _in_blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    going = iter(rows)
+    while block := list(islice(going, ROWS_AT_ONCE)):
+        yield block
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise OperatorError(f"{path} exists already", "Name another file, or replace it with --force.")
+
+
+@contextmanager
+def _private_file(path: Path, force: bool) -> Iterator[BinaryIO]:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _give_name(draft, path, force)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def _give_name(draft: Path, path: Path, force: bool) -> None:
+    if force:
+        draft.replace(path)
+        return
+    try:
+        os.link(draft, path)  # never replaces: somebody else may have been faster
+    except FileExistsError:
+        refuse_existing(path, force)

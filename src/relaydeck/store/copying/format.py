@@ -1,0 +1,71 @@
+"""How a backup lies in its file, whichever database it is of.
+
+    RELAYDECK BACKUP 1\\n
+    frames, each:   length (4)   zlib of a message in MessagePack
+        a Header, then the Blocks of each table in turn, then a Footer
+    SHA-256 (32) of everything before it
+
+The SHA-256 finds damage, not forgery: who can write the file can write that too.
+"""
+
+import struct
+import zlib
+from typing import Any, BinaryIO
+
+import msgspec
+
+from relaydeck.store.catalogue import Table
+from relaydeck.store.copying.contents import Content
+
+MAGIC = b"RELAYDECK BACKUP 1\n"
+ANY_MAGIC = b"RELAYDECK BACKUP "
+DIGEST_BYTES = 32
+_LENGTH = struct.Struct(">I")
+_LARGEST_FRAME = 256 * 1024 * 1024  # a block is about a megabyte, unless one row is larger
+
+
+class Header(msgspec.Struct, tag="header"):
+    program: str
+    schema: int
+    created_at: int
+    tables: list[Table]
+    sealed_master_key: bytes | None
+
+
+class Block(msgspec.Struct, tag="block"):
+    """Rows of the table whose turn it is."""
+
+    table: str
+    rows: list[tuple[Any, ...]]
+
+
+class Footer(msgspec.Struct, tag="footer"):
+    contents: dict[str, Content]
+
+
+Frame = Header | Block | Footer
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Frame).decode
+
+
+class BadFrame(Exception):
+    """What stands there is no frame."""
+
+
+def packed(frame: Frame) -> bytes:
+    body = zlib.compress(_encode(frame), 6)
+    return _LENGTH.pack(len(body)) + body
+
+
+def read_frame(file: BinaryIO) -> Frame:
+    """The frame that begins where the file stands. Raises BadFrame."""
+    try:
+        (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
+        unpacking = zlib.decompressobj()
+        message = unpacking.decompress(file.read(length), _LARGEST_FRAME)
+        if not unpacking.eof:
+            raise BadFrame
+        frame: Frame = _decode(message)
+    except (struct.error, zlib.error, msgspec.MsgspecError):
+        raise BadFrame from None
+    return frame
