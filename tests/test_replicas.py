@@ -149,6 +149,7 @@ def test_the_port_for_operations_stays_ready_too(tmp_path: Path) -> None:
         token = make_token(home, "me")
         with Running(home, token=token, operations_address=f"127.0.0.1:{operations}") as running:
             running.port = operations
+            running.await_answer()
             eventually(lambda: running.ask("GET", "/readyz").body == b"ready\n")
             server.stop()
             eventually(lambda: running.ask("GET", "/readyz").body != b"ready\n")
