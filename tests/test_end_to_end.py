@@ -155,7 +155,9 @@ def test_everything_there_is_in_one_story(home: Path) -> None:
             they_replace_keys(team, receiver)
             they_ask_what_it_costs_and_whether_all_is_well(team)
             they_look_back(team)
+            they_keep_a_copy(team)
             assert team.asked == every_operation(team)
+        they_move_out(team)
     assert team.typed == every_command()
 
 
@@ -307,3 +309,20 @@ def they_look_back(team: Team) -> None:
     assert head == f"{len(entries)}:{entries[-1]['hash']}"
     verified = f"{len(entries)} entries, every link holds; head {head}\n"
     assert team.type("audit", "verify", "--head", head) == verified
+
+
+def they_keep_a_copy(team: Team) -> None:
+    """While the service runs; brought back elsewhere, it is the same."""
+    path, other = team.home.parent / "backup", team.home.parent / "other"
+    assert team.type("backup", "create", str(path)).startswith("backed up ")
+    assert " DIFFERENT " not in team.type("backup", "drill", str(path))
+    assert team.type("restore", str(path), "--home", str(other)).startswith("restored ")
+    (other / "master.key").write_bytes((team.home / "master.key").read_bytes())
+    assert team.type("export", "--home", str(other)) == team.type("export")
+
+
+def they_move_out(team: Team) -> None:
+    moved = team.home.parent / "moved.db"
+    assert "all the same" in team.type("db", "move", "--to", f"sqlite:///{moved}")
+    there = run_command(team.home, "audit", "head", database_url=f"sqlite:///{moved}")
+    assert there.stdout == team.type("audit", "head")
