@@ -28,7 +28,7 @@ class BodyReader:
     async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """The whole body. Raises BodyTooLarge, BadRequest when it is too slow or breaks off."""
         # The server has refused a length that is no plain number; one given twice is the same twice.
-        announced = int(headers.get(b"content-length", b"-1").partition(b",")[0])  # -1: it comes in chunks, or not at all
+        announced = int(headers.get(b"content-length", b"-1").partition(b",")[0])  # -1: in chunks, or none
         if announced > self._max_bytes:
             if b"expect" not in headers:  # else the client waits for our word before it sends
                 await discard(receive)
