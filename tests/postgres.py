@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -128,6 +128,20 @@ class PostgresServer:
         self.ask(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY", name)
         self.ask("INSERT INTO clock (only_row, revision) VALUES (1, 0)", name)
         self._emptied.append(name)
+
+    def freeze(self) -> None:
+        """Let it hang: it accepts what comes and answers nothing."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, what: signal.Signals) -> None:
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        for each in (self.process.pid, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(each, what)
 
     def stop(self) -> None:
         """End it at once, connections and all, as a restart of its machine would."""

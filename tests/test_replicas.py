@@ -141,6 +141,34 @@ def test_a_database_that_goes_away_and_comes_back(replicas: Replicas) -> None:
         assert (is_stale(each), each.ask("GET", "/readyz").body) == (False, b"ready\n")
 
 
+def test_a_database_that_hangs_keeps_nobody_waiting(replicas: Replicas) -> None:
+    known = names(replicas.one)
+    replicas.server.freeze()
+    try:
+        for each in replicas.both:
+            assert create(each, "hung").status == 500
+            assert names(each) == known
+    finally:
+        replicas.server.thaw()
+    eventually(lambda: away(replicas.one) + away(replicas.other) == 0)
+    assert [create(each, f"thawed-{each.port}").status for each in replicas.both] == [201, 201]
+
+
+def test_a_service_whose_database_hangs_can_be_stopped(tmp_path: Path) -> None:
+    server = PostgresServer()
+    try:
+        home = tmp_path / "home"
+        choose(home, server.url(server.fresh()))
+        with Running(home, token=make_token(home, "me")) as running:
+            server.freeze()
+            eventually(partial(is_stale, running))
+            running.stop()
+            assert "refused to gracefully stop" not in running.log
+    finally:
+        server.thaw()
+        server.remove()
+
+
 def test_the_port_for_operations_stays_ready_too(tmp_path: Path) -> None:
     server, operations = PostgresServer(), free_port()
     try:

@@ -143,6 +143,7 @@ class Worker:
         self._metrics.set("store_away", bool(problem))
         if problem:
             self._log.event("error", "the database is away: lists are answered from memory", problem=problem)
+            self._writer.give_up(problem)
         else:
             self._log.event("info", "the database is back")
 
@@ -215,6 +216,8 @@ class Worker:
     async def stop(self) -> None:
         for task in self._background:
             task.cancel()
+        if self._away():
+            self._store.database.abandon()  # nothing must wait for a server that hangs
         await self._watch.close()
         if self._shared_limiter is not None:
             await self._shared_limiter.close()

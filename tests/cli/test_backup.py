@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import os
 import secrets
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -263,3 +266,24 @@ def test_the_tables_of_a_restored_home_are_those_of_the_source(small: Path, tmp_
     typed(tmp_path / "new", "restore", str(small))
     listed = [json.loads(typed(tmp_path / name, "signer", "list", "--json")) for name in ("new", "small")]
     assert listed[0] == listed[1] and listed[0][0]["id"] == "ops"
+
+
+def test_only_a_regular_file_is_replaced(home: Path, tmp_path: Path) -> None:
+    assert run_command(home, "token", "create", "me").returncode == 0
+    kept, link, pipe = tmp_path / "kept", tmp_path / "latest", tmp_path / "pipe"
+    kept.write_text("an older one")
+    link.symlink_to(kept)
+    os.mkfifo(pipe)
+    assert run_command(home, "backup", str(link), "--force").returncode == 0
+    assert (link.is_symlink(), kept.read_bytes()[:4] != b"an o") == (True, True)
+    refused = run_command(home, "backup", str(pipe), "--force")
+    assert (refused.returncode, pipe.is_fifo(), "is not a regular file" in refused.stderr) == (1, True, True)
+
+
+def test_what_a_killed_backup_left_is_cleared_by_the_next(home: Path, tmp_path: Path) -> None:
+    assert run_command(home, "token", "create", "me").returncode == 0
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    left = tmp_path / f".copy.{int(ended.stdout)}"
+    left.write_text("half")
+    assert run_command(home, "backup", str(tmp_path / "copy")).returncode == 0
+    assert (left.exists(), (tmp_path / "copy").exists()) == (False, True)

@@ -20,6 +20,8 @@ from tests.postgres import PostgresServer
 
 
 def encode(row: Row) -> Encoded:
+    if row[0] == "broken":
+        raise ValueError("no such row should be")
     return Encoded(json.dumps({"id": row[0]}).encode())
 
 
@@ -134,6 +136,24 @@ async def test_a_connection_that_no_longer_listens_delays_and_hides_nothing(
     there.create("one")
     await eventually(lambda: here.names() == ["one"])
     await eventually(lambda: here.follower._listening is not None)
+
+
+async def test_a_row_that_cannot_be_read_is_told_and_followed_again_when_it_is_mended(machines: list[Machine]) -> None:
+    here, there = machines
+    there.create("broken")
+    await eventually(lambda: here.follower.problem == "an unexpected ValueError")
+    with there.database.transaction() as transaction:
+        transaction.execute(
+            "UPDATE signers SET id = 'mended', revision = :revision", {"revision": transaction.revision}
+        )
+    await eventually(lambda: here.names() == ["mended"])
+    assert (here.follower.problem, here.announced) == ("", ["an unexpected ValueError", ""])
+
+
+async def test_a_write_of_this_machine_that_could_not_be_looked_at_is_told(machines: list[Machine]) -> None:
+    here, _ = machines
+    here.create("broken")
+    assert await here.headers() == [(b"relaydeck-stale", b"1")]
 
 
 async def test_while_the_database_is_away_answers_tell_their_age_until_they_are_too_old(tmp_path: Path) -> None:

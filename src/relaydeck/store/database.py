@@ -139,6 +139,9 @@ class Database(Reading, Protocol):
     def migration(self) -> AbstractContextManager[Execute]:
         """The same, for changes of the schema: no revision, one process at a time."""
 
+    def abandon(self) -> None:
+        """Break off whatever waits for a server that hangs. Nothing to do where there is no server."""
+
     def opening(self) -> AbstractContextManager[None]:
         """Held by one process at a time, of all that open this database."""
 

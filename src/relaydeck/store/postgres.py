@@ -22,7 +22,7 @@ from relaydeck.store.bell import Bell
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
 from relaydeck.store.postgres_aside import Aside
-from relaydeck.store.postgres_connection import PostgresConnection, connect
+from relaydeck.store.postgres_connection import PostgresConnection, break_off, connect
 from relaydeck.store.spelling import spelled, spelled_schema
 
 CHANNEL = "relaydeck"  # each commit notifies it of its revision
@@ -141,6 +141,14 @@ class PostgresReading:
     def damage(self) -> list[str]:
         return []  # its server's own to watch over
 
+    def abandon(self) -> None:
+        """Break every connection off, whoever waits for it: the server may hang."""
+        for connection in self._connections():
+            break_off(connection)
+
+    def _connections(self) -> list[PostgresConnection | None]:
+        return [self._reader]
+
     def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
@@ -152,10 +160,14 @@ class PostgresNews:
 
     def __init__(self, url: DatabaseUrl) -> None:
         self._connection = connect(url)
-        with _told():
-            self._connection.execute(f"LISTEN {CHANNEL}")
-        # Our own: the driver closes its socket as soon as the connection breaks, and the event loop still watches it.
-        self._descriptor = os.dup(self._connection.fileno())
+        try:
+            with _told():
+                self._connection.execute(f"LISTEN {CHANNEL}")
+                # Our own: the driver closes its socket as soon as the connection breaks, and the loop still watches it.
+                self._descriptor = os.dup(self._connection.fileno())
+        except BaseException:
+            self._connection.close()
+            raise
 
     def fileno(self) -> int:
         return self._descriptor
@@ -252,6 +264,9 @@ class PostgresDatabase(PostgresReading):
             if not connection.closed:
                 with _told():
                     connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK + 1])
+
+    def _connections(self) -> list[PostgresConnection | None]:
+        return [self._reader, self._writer, *self._aside.connections]
 
     def close(self) -> None:
         self._aside.close()

@@ -38,6 +38,10 @@ class Aside:
             found = self._connections[thread] = connect(self._url)
         return found
 
+    @property
+    def connections(self) -> list[PostgresConnection | None]:
+        return list(self._connections.values())
+
     def close(self) -> None:
         """When what is under way has ended."""
         self._threads.shutdown()

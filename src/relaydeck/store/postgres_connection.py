@@ -1,5 +1,9 @@
 """How a connection to PostgreSQL is made: with bounds on every wait, and without a word of the password."""
 
+import os
+import socket
+from contextlib import suppress
+
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
@@ -39,6 +43,14 @@ def connect(url: DatabaseUrl, *, writes: bool = False) -> PostgresConnection:
         told = str(error).partition("\n")[0]
         raise StoreUnreachable(f"the database {url} cannot be reached: {told}") from None
     return _checked(connection, url)
+
+
+def break_off(connection: PostgresConnection | None) -> None:
+    """Let a thread that waits for the server's word find the connection broken. For when no word may ever come."""
+    if connection is None or connection.closed:
+        return
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def _given(url: DatabaseUrl) -> dict[str, str]:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from relaydeck.errors import BadRequest, ServerFailure, StoreError
+from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
 from relaydeck.store.bell import Bell
 from relaydeck.store.database import Reading, Row
 from relaydeck.store.follower import NO_SUCH_REVISION, Follows, Headers, gather_news, newest_of_each
@@ -41,10 +41,15 @@ class News(Protocol):
     def close(self) -> None: ...
 
 
+class RemoteReading(Reading, Protocol):
+    def abandon(self) -> None:
+        """Break the connection off, whoever waits for it."""
+
+
 class RemoteDatabase(Protocol):
     bell: Bell
 
-    def another_reading(self) -> Reading: ...
+    def another_reading(self) -> RemoteReading: ...
 
     def listen(self) -> News:
         """Raises StoreTrouble."""
@@ -80,7 +85,7 @@ class RemoteFollower:
         self._waiting: list[asyncio.Future[None]] = []
         self._fresh_at = monotonic()
         self._problem = ""
-        self._running: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def load(self) -> None:
         """Everything, before the first answer: from then on no answer waits for the database."""
@@ -90,7 +95,7 @@ class RemoteFollower:
             for follower in self._followers:
                 follower.load(self._reading)
         self._fresh_at = self._monotonic()
-        self._running = asyncio.create_task(self._run())
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._notice_silence())]
 
     # -- what requests ask ------------------------------------------------------------------------
 
@@ -118,15 +123,17 @@ class RemoteFollower:
         heard, of_tokens = self._bell(), self._token_bell()
         if (heard, of_tokens) != (self._heard, self._heard_of_tokens) and not self.problem and await self._looked():
             self._heard, self._heard_of_tokens = heard, of_tokens
-        return self._told_age()
+        behind = (heard, of_tokens) != (self._heard, self._heard_of_tokens)
+        return self._told_age(behind=behind)
 
-    def _told_age(self) -> Headers:
+    def _told_age(self, *, behind: bool) -> Headers:
+        """`behind`: a write of this machine was heard of and not seen."""
         age = self.age
-        if age < _AWAY_SECONDS:
+        if age < _AWAY_SECONDS and not behind:
             return ()
         if age > self._stale_seconds:
             raise ServerFailure(f"the database has been away for {age:.0f} seconds, longer than is shown from memory")
-        return ((b"relaydeck-stale", b"%d" % age),)
+        return ((b"relaydeck-stale", b"%d" % max(age, 1)),)
 
     async def reach(self, revision: int) -> None:
         """Nothing older than `revision` is shown from now on. Raises BadRequest when nothing was written at it yet."""
@@ -176,14 +183,25 @@ class RemoteFollower:
         began = self._monotonic()
         try:
             found = await self._in_thread(self._gather)
+            if found is not None:
+                self._take_up(*found)
         except StoreError as error:
             self._note(str(error))
             return error
-        if found is not None:
-            self._take_up(*found)
+        except Exception as error:
+            # Whatever it is, it must not be the end of all looks: a row that cannot be read may be mended.
+            self._note(f"an unexpected {type(error).__name__}")
+            return StoreTrouble(f"an unexpected {type(error).__name__}")
         self._fresh_at = began
         self._note("")
         return None
+
+    async def _notice_silence(self) -> None:
+        """A server that hangs fails no look: it only gives none back."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self._problem:
+                self._note(self.problem)
 
     def _gather(self) -> tuple[int, list[tuple[Follows, Any]]] | None:
         # Asked outside a snapshot first: most looks find nothing.
@@ -213,7 +231,7 @@ class RemoteFollower:
         """And look again: what was committed before is not told."""
         try:
             self._listening = await self._in_thread(self._database.listen)
-        except StoreError:
+        except Exception:
             await self._pause()  # the regular looks go on, and tell what is wrong
             return
         asyncio.get_running_loop().add_reader(self._listening.fileno(), self._on_news)
@@ -236,9 +254,11 @@ class RemoteFollower:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._stop_listening()
+        if self.problem:
+            self._reading.abandon()  # a look may be waiting for a server that hangs
         self._thread.shutdown()
         self._reading.close()

@@ -196,6 +196,9 @@ class SqliteDatabase(SqliteReading):
         if not self.writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", given).rowcount:
             self.writer.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", given)
 
+    def abandon(self) -> None:
+        return None
+
     def opening(self) -> AbstractContextManager[None]:
         return nullcontext()  # one machine's processes wait for each other in the home already
 

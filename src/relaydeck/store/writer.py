@@ -37,9 +37,12 @@ class Writer:
         """`away` tells why the database is known not to answer: then a write is refused at once. Empty: it may."""
         self._database = database
         self._away = away
+        self._bounded = away is not str  # a server may hang: then nobody waits for its word
         self._waiting: queue.SimpleQueue[list[_Waiting] | None] = queue.SimpleQueue()
         self._gathered: list[_Waiting] = []
         self._loop = asyncio.get_running_loop()
+        self._unanswered: set[asyncio.Future[Any]] = set()
+        self._stopped = False
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
@@ -54,9 +57,12 @@ class Writer:
     def write_jointly(self, work: JointWork[Item, Result], item: Item) -> "asyncio.Future[Result]":
         """Like `write`, for an item that may be written in one go with others that wait for the same work."""
         answer: asyncio.Future[Result] = self._loop.create_future()
-        if problem := self._away():
-            answer.set_exception(ServerFailure(f"the database is away: {problem}"))
+        if problem := "the service is stopping" if self._stopped else self._away():
+            answer.set_exception(ServerFailure(f"nothing is written now: {problem}"))
             return answer
+        if self._bounded:
+            self._unanswered.add(answer)
+            answer.add_done_callback(self._unanswered.discard)
         if not self._gathered:
             # Handed over when this turn of the loop ends: waking the thread for each write would cost more than it.
             self._loop.call_soon(self._hand_over)
@@ -67,8 +73,15 @@ class Writer:
         gathered, self._gathered = self._gathered, []
         self._waiting.put(gathered)
 
+    def give_up(self, problem: str) -> None:
+        """Answer those who wait for a database that went away. Whether their writes stand is not known."""
+        for answer in list(self._unanswered):
+            if not answer.done():
+                answer.set_exception(ServerFailure(f"the database went away: {problem}"))
+
     async def stop(self) -> None:
         """Finish what is waiting, then end."""
+        self._stopped = True
         self._hand_over()
         self._waiting.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -94,13 +107,18 @@ class Writer:
         return [each for its_work in by_work.values() for each in its_work]
 
     def _commit(self, group: list[_Waiting]) -> list[Any]:
+        outcomes = self._commit_group(group)
+        # A work that miscounts must not leave anyone without an answer.
+        return outcomes if len(outcomes) == len(group) else [ServerFailure("a write was miscounted")] * len(group)
+
+    def _commit_group(self, group: list[_Waiting]) -> list[Any]:
         try:
             if all(each.work == group[0].work for each in group):
                 return self._commit_alike(group)
             with self._database.transaction() as transaction:
                 return _outcomes(group, transaction)
         except Exception as error:
-            # Whatever it was, nothing of this group was committed, and the next group gets its own try.
+            # Nothing of this group was acknowledged, and the next one gets its own try.
             failure = ServerFailure(f"the store did not take the write: {type(error).__name__}: {error}")
             return [failure] * len(group)
 

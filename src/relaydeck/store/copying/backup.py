@@ -1,5 +1,6 @@
 """Writes a backup: whole under its name, or not at all, and its owner's alone."""
 
+import glob
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
@@ -77,6 +78,12 @@ def refuse_existing(path: Path, force: bool) -> None:
 
 @contextmanager
 def _private_file(path: Path, force: bool) -> Iterator[BinaryIO]:
+    path = path.resolve()  # what a link points to, not the link
+    if not path.parent.is_dir():
+        raise OperatorError(f"there is no folder {path.parent}", "Make it, or name a file elsewhere.")
+    if path.exists() and not path.is_file():
+        raise OperatorError(f"{path} is not a regular file", "Name a file that does not exist yet.")
+    _remove_drafts_of_the_dead(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
@@ -88,6 +95,24 @@ def _private_file(path: Path, force: bool) -> Iterator[BinaryIO]:
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def _remove_drafts_of_the_dead(path: Path) -> None:
+    """What a backup of the same name left that was killed."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        process = draft.name.rpartition(".")[2]
+        if process.isdigit() and len(process) < 8 and not _is_alive(int(process)):
+            draft.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _give_name(draft: Path, path: Path, force: bool) -> None:
