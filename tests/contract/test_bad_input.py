@@ -1,7 +1,8 @@
 """Input of any kind that is not described: the described error body, never a 500, and nothing changed."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.contract import shapes
 from tests.contract.conftest import served
 from tests.http.raw import Wire, chunked
+from tests.places import ENGINES
 from tests.running import Answer, Running
 
 SIGNERS = "/api/v1/signers"
@@ -55,10 +57,12 @@ class Onlooker:
         return [(answer.status, answer.json) for answer in wire.answers(4)]
 
 
-@pytest.fixture(scope="module")
-def contract(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+@pytest.fixture(scope="module", params=ENGINES)
+def contract(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
+) -> Iterator[Running]:
     """A service that nobody else asks, so that nothing may ever change in it."""
-    with served(tmp_path_factory.mktemp("untouched") / "home") as running:
+    with served(put(tmp_path_factory.mktemp("untouched") / "home", request.param)) as running:
         yield running
 
 

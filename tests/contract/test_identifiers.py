@@ -1,12 +1,14 @@
 """Identifiers of any characters work everywhere: in bodies and, percent-encoded, in paths."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.contract import shapes
+from tests.places import ENGINES
 from tests.running import Running, in_path
 from tests.seeding import WEBHOOK, fill, issue, relayer, relayer_shown
 
@@ -58,10 +60,12 @@ IDENTIFIERS = [
 each_identifier = pytest.mark.parametrize("identifier", IDENTIFIERS, ids=lambda text: ascii(text)[:24])
 
 
-@pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+@pytest.fixture(scope="module", params=ENGINES)
+def named(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
+) -> Iterator[Running]:
     """A notification and a relayer of every identifier."""
-    home = tmp_path_factory.mktemp("named") / "home"
+    home = put(tmp_path_factory.mktemp("named") / "home", request.param)
     fill(home, notifications=dict.fromkeys(IDENTIFIERS), relayers=[relayer(name) for name in IDENTIFIERS])
     with Running(home, token=issue(home), rate_limit_per_second="0") as running:
         yield running

@@ -1,6 +1,7 @@
 """Section 4 of the contract: the five operations."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,6 +12,7 @@ from relaydeck.notifications.records import Notification, create, place
 from relaydeck.secret import Secret
 from tests.contract import shapes
 from tests.contract.conftest import RELAYERS_SHOWN
+from tests.places import ENGINES
 from tests.running import Answer, Running, in_path
 from tests.seeding import WEBHOOK, fill, issue, opened
 
@@ -131,10 +133,12 @@ def test_4_1_ids_are_told_apart_by_case(contract: Running) -> None:
 # 4.2 List signers
 
 
-@pytest.fixture(scope="module")
-def listed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+@pytest.fixture(scope="module", params=ENGINES)
+def listed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
+) -> Iterator[Running]:
     """Twenty-five signers that nobody adds to; the largest page holds twenty."""
-    home = tmp_path_factory.mktemp("listed") / "home"
+    home = put(tmp_path_factory.mktemp("listed") / "home", request.param)
     fill(home, signers=[f"s{number:02}" for number in range(25)])
     with Running(home, token=issue(home), max_per_page="20") as running:
         yield running

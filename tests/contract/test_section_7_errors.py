@@ -2,7 +2,7 @@
 
 import resource
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 
 from relaydeck.store.bell import Bell
 from tests.contract import shapes
+from tests.places import ENGINES
 from tests.running import Answer, Running
 from tests.seeding import fill, issue, relayer
 
@@ -21,10 +22,21 @@ RPC = "/api/v1/relayers/one/rpc"
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "none", "params": {}}
 
 
+@pytest.fixture(scope="module", params=ENGINES)
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
+) -> Iterator[Running]:
+    """A service of this module's own, on each database."""
+    home = put(tmp_path_factory.mktemp("errors") / "home", request.param)
+    fill(home, notifications={"pager": None}, relayers=[relayer("one")])
+    with Running(home, token=issue(home), rate_limit_per_second="0") as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service of this module's own: some of these tests break its store for a moment."""
-    home = tmp_path_factory.mktemp("errors") / "home"
+def breakable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One whose store is broken for a moment. (How a database server breaks is shown in tests/test_replicas.py.)"""
+    home = tmp_path_factory.mktemp("breakable") / "home"
     fill(home, notifications={"pager": None}, relayers=[relayer("one")])
     with Running(home, token=issue(home), rate_limit_per_second="0") as running:
         yield running
@@ -86,10 +98,12 @@ def test_7_relayer_with_id_not_found_for_an_unknown_relayer_id(served: Running) 
     )
 
 
-@pytest.fixture(scope="module")
-def used_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+@pytest.fixture(scope="module", params=ENGINES)
+def used_up(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
+) -> Iterator[Running]:
     """One request now, and the next one in a day."""
-    home = tmp_path_factory.mktemp("used-up") / "home"
+    home = put(tmp_path_factory.mktemp("used-up") / "home", request.param)
     fill(home, relayers=[relayer("one")])
     with Running(home, token=issue(home), rate_limit_per_second="1", rate_limit_burst="1") as running:
         yield running
@@ -138,19 +152,19 @@ def store_that_cannot_be_read(home: Path) -> Iterator[None]:
     ],
 )
 def test_7_internal_server_error_for_a_server_failure_on_all(
-    served: Running, method: str, path: str, body: Any
+    breakable: Running, method: str, path: str, body: Any
 ) -> None:
-    with store_that_cannot_be_read(served.home):
-        assert told(served.ask(method, path, body)) == (
+    with store_that_cannot_be_read(breakable.home):
+        assert told(breakable.ask(method, path, body)) == (
             500,
             {"data": None, "message": "Internal Server Error", "success": False},
         )
 
 
-def test_7_a_service_recovers_from_a_server_failure_by_itself(served: Running) -> None:
-    with store_that_cannot_be_read(served.home):
-        served.ask("GET", SIGNERS)
-    assert served.ask("GET", SIGNERS).status == 200
+def test_7_a_service_recovers_from_a_server_failure_by_itself(breakable: Running) -> None:
+    with store_that_cannot_be_read(breakable.home):
+        breakable.ask("GET", SIGNERS)
+    assert breakable.ask("GET", SIGNERS).status == 200
 
 
 @contextmanager
@@ -177,28 +191,28 @@ def children(pid: int) -> list[int]:
     [("POST", SIGNERS, shapes.request("plain")), ("PATCH", NOTIFICATION, {"signing_key": "k"})],
 )
 def test_7_internal_server_error_when_a_write_cannot_reach_the_disk(
-    served: Running, method: str, path: str, body: Any
+    breakable: Running, method: str, path: str, body: Any
 ) -> None:
-    with disk_that_takes_nothing(served):
-        assert told(served.ask(method, path, body)) == (500, shapes.SERVER_FAILURE)
+    with disk_that_takes_nothing(breakable):
+        assert told(breakable.ask(method, path, body)) == (500, shapes.SERVER_FAILURE)
 
 
-def test_7_a_failed_create_leaves_no_signer(served: Running) -> None:
-    before = served.ask("GET", f"{SIGNERS}?per_page=1000").json
-    with disk_that_takes_nothing(served):
-        served.ask("POST", SIGNERS, shapes.request("plain", id="never"))
-    assert served.ask("GET", f"{SIGNERS}?per_page=1000").json == before
+def test_7_a_failed_create_leaves_no_signer(breakable: Running) -> None:
+    before = breakable.ask("GET", f"{SIGNERS}?per_page=1000").json
+    with disk_that_takes_nothing(breakable):
+        breakable.ask("POST", SIGNERS, shapes.request("plain", id="never"))
+    assert breakable.ask("GET", f"{SIGNERS}?per_page=1000").json == before
 
 
-def test_7_lists_are_served_while_writes_fail(served: Running) -> None:
-    with disk_that_takes_nothing(served):
-        assert (served.ask("GET", SIGNERS).status, served.ask("GET", RELAYERS).status) == (200, 200)
+def test_7_lists_are_served_while_writes_fail(breakable: Running) -> None:
+    with disk_that_takes_nothing(breakable):
+        assert (breakable.ask("GET", SIGNERS).status, breakable.ask("GET", RELAYERS).status) == (200, 200)
 
 
-def test_7_writes_work_again_once_the_disk_does(served: Running) -> None:
-    with disk_that_takes_nothing(served):
-        served.ask("POST", SIGNERS, shapes.request("plain"))
-    assert served.ask("POST", SIGNERS, shapes.request("plain")).status == 201
+def test_7_writes_work_again_once_the_disk_does(breakable: Running) -> None:
+    with disk_that_takes_nothing(breakable):
+        breakable.ask("POST", SIGNERS, shapes.request("plain"))
+    assert breakable.ask("POST", SIGNERS, shapes.request("plain")).status == 201
 
 
 def test_7_method_level_failures_are_in_the_error_object(served: Running) -> None:

@@ -1,13 +1,15 @@
 """Section 8 of the contract: limits."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract import shapes
 from tests.contract.conftest import RELAYERS_SHOWN
+from tests.places import ENGINES
 from tests.running import Answer, Running
 from tests.seeding import fill, issue, relayer
 
@@ -24,10 +26,12 @@ UNLIMITED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+@pytest.fixture(scope="module", params=ENGINES)
+def limited(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
+) -> Iterator[Running]:
     """Three requests at once, then one a second; the largest page holds five, the largest body a kilobyte."""
-    home = tmp_path_factory.mktemp("limits") / "home"
+    home = put(tmp_path_factory.mktemp("limits") / "home", request.param)
     fill(home, notifications={"pager": None}, relayers=[relayer("one")])
     with Running(
         home,
