@@ -23,12 +23,13 @@ from granian.log import LogLevels
 from granian.server.common import AbstractServer
 
 from relaydeck import __version__
-from relaydeck.app import Application, OperationsWorker
+from relaydeck.app import Application
 from relaydeck.cli.acting import acting_on
 from relaydeck.errors import OperatorError
 from relaydeck.http.issuing import issue, withdraw
 from relaydeck.http.tokens import Kind, all_tokens, digest_of, new_token
 from relaydeck.log import Log
+from relaydeck.operations_worker import OperationsWorker
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings, read_settings, unknown_names
 from relaydeck.store.home import Store, open_home

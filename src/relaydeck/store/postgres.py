@@ -93,6 +93,7 @@ class PostgresReading:
 
     def __init__(self, url: DatabaseUrl) -> None:
         self._url = url
+        self._abandoned = False
         self._reader: PostgresConnection | None = None
         self._stream_numbers = count(1)
 
@@ -100,8 +101,13 @@ class PostgresReading:
     def reader(self) -> PostgresConnection:
         """The connection that reads; it never waits for a writer."""
         if self._reader is None or self._reader.closed:
-            self._reader = connect(self._url)
+            self._reader = self._connected()
         return self._reader
+
+    def _connected(self, *, writes: bool = False) -> PostgresConnection:
+        if self._abandoned:
+            raise StoreTrouble("the database was given up")
+        return connect(self._url, writes=writes)
 
     def read(self, sql: str, values: Values = _NO_VALUES, /) -> list[Row]:
         connection = self.reader
@@ -142,7 +148,8 @@ class PostgresReading:
         return []  # its server's own to watch over
 
     def abandon(self) -> None:
-        """Break every connection off, whoever waits for it: the server may hang."""
+        """Break every connection off, whoever waits for it, and make no more: the server may hang."""
+        self._abandoned = True
         for connection in self._connections():
             break_off(connection)
 
@@ -192,7 +199,7 @@ class PostgresDatabase(PostgresReading):
         self.bell = bell
         self.words: Mapping[str, str] = _WORDS
         self._writer: PostgresConnection | None = None
-        self._aside = Aside(url)
+        self._aside = Aside(self._connected)
 
     @property
     def reader(self) -> PostgresConnection:
@@ -205,7 +212,7 @@ class PostgresDatabase(PostgresReading):
     def writer(self) -> PostgresConnection:
         """The connection that writes; used by one thread at a time."""
         if self._writer is None or self._writer.closed:
-            self._writer = connect(self._url, writes=True)
+            self._writer = self._connected(writes=True)
         return self._writer
 
     @contextmanager

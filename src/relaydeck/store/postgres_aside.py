@@ -8,16 +8,15 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from relaydeck.database_url import DatabaseUrl
 from relaydeck.store.database import Result
-from relaydeck.store.postgres_connection import PostgresConnection, connect
+from relaydeck.store.postgres_connection import PostgresConnection
 
 _THREADS = 2
 
 
 class Aside:
-    def __init__(self, url: DatabaseUrl) -> None:
-        self._url = url
+    def __init__(self, connect: Callable[[], PostgresConnection]) -> None:
+        self._connect = connect
         self._connections: dict[int, PostgresConnection | None] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="reader", initializer=self._enter)
 
@@ -35,7 +34,7 @@ class Aside:
             return None
         found = self._connections[thread]
         if found is None or found.closed:
-            found = self._connections[thread] = connect(self._url)
+            found = self._connections[thread] = self._connect()
         return found
 
     @property

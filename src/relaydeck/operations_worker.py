@@ -1,0 +1,136 @@
+"""What needs no credential: on the service's own port, or from a process and a port of their own."""
+
+import asyncio
+import os
+import signal
+import time
+from functools import partial
+
+from relaydeck.contract.description import DescriptionRoutes
+from relaydeck.contract.routes import Router
+from relaydeck.contract.wire import Failure
+from relaydeck.errors import StoreError
+from relaydeck.http.body import BodyReader
+from relaydeck.http.clients import ClientAddress
+from relaydeck.http.front import Front, Route, failure_encoder
+from relaydeck.http.metrics import Metrics, Reading
+from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
+from relaydeck.http.records import RequestRecords
+from relaydeck.http.tokens import TokenBook
+from relaydeck.log import Log
+from relaydeck.notifications.figures import COUNTED_UP_TO, read_figures
+from relaydeck.settings import Settings
+from relaydeck.store.home import Store, open_home
+
+_LOOK_SECONDS = 1.0
+_PATIENCE_SECONDS = 2.0  # with a database that hangs: a probe or a scrape has its own limits
+
+
+class OperationsWorker:
+    """What answers on a port of its own when the settings ask for one: nothing that needs a credential."""
+
+    def __init__(self, service_pid: int, settings: Settings, log: Log, metrics: Metrics) -> None:
+        self._service = service_pid
+        self._store = open_home(settings)
+        self._records = request_records(settings, log, metrics)
+        self._stale_seconds = settings.stale_seconds
+        self._away_since: float | None = None
+        router = Router(open_routes(metrics, self._readiness, self._store))
+        self.front = Front(
+            exact_routes=router.exact,
+            find_route=router.find,
+            catch_up=lambda: None,
+            catch_up_with_tokens=lambda: None,
+            reach=_at_once,
+            tokens=TokenBook(),
+            limiter=None,
+            limit_policy=(b"", b""),
+            bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
+            records=self._records,
+            log=log,
+            encode_failure=failure_encoder(Failure),
+        )
+
+        self._watch = asyncio.create_task(self._end_with_the_service())
+
+    async def _readiness(self) -> Readiness:
+        """Of the workers, which go on from memory for a time: they have been without the database for as long as we."""
+        found = await store_readiness(self._store)
+        if found.ready or not self._store.database.remote:
+            self._away_since = None
+            return found
+        self._away_since = self._away_since or time.monotonic()
+        return readiness_from_memory(time.monotonic() - self._away_since, self._stale_seconds)
+
+    async def _end_with_the_service(self) -> None:
+        """This worker's parent is a server of its own; the service is that one's parent."""
+        server = os.getppid()
+        # The end of another process sets no event here.
+        while os.getppid() == server and _is_alive(self._service):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_SECONDS)
+        # The server while it is still ours; once it is gone, its place is taken by somebody else's process.
+        os.kill(server if os.getppid() == server else os.getpid(), signal.SIGTERM)
+
+    async def stop(self) -> None:
+        self._watch.cancel()
+        self._records.flush()
+        if self._away_since is not None:
+            self._store.database.abandon()  # nothing must wait for a server that hangs
+        self._store.close()
+
+
+async def _at_once(_revision: int) -> None:
+    return None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return False  # somebody else's by now
+    return True
+
+
+def open_routes(metrics: Metrics, readiness: IsReady, store: Store) -> dict[str, dict[str, Route]]:
+    """What needs no credential."""
+    operations = OperationsRoutes(metrics, readiness, partial(event_readings, store))
+    return operations.routes() | DescriptionRoutes().routes()
+
+
+async def event_readings(store: Store) -> list[Reading]:
+    """None while the store cannot be read: the scrape goes on without them."""
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            found = await store.database.aside(lambda: read_figures(store.database.read))
+    except (StoreError, TimeoutError):
+        return []
+    waited = 0 if found.oldest_pending is None else max(0, int(time.time()) - found.oldest_pending)
+    most = f"counted up to {COUNTED_UP_TO}"
+    return [
+        Reading("events_total", "counter", "Events recorded since the database was made.", found.recorded),
+        Reading("deliveries_pending", "gauge", f"Events on their way to a receiver, {most}.", found.pending),
+        Reading("deliveries_dead", "gauge", f"Deliveries that were given up and are still kept, {most}.", found.dead),
+        Reading("oldest_pending_delivery_seconds", "gauge", "Age of the oldest event that is on its way.", waited),
+    ]
+
+
+async def store_readiness(store: Store) -> Readiness:
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await store.database.aside(lambda: store.database.read("SELECT revision FROM clock", {}))
+    except (StoreError, TimeoutError):
+        return Readiness(False, "the store cannot be read")
+    return Readiness(True)
+
+
+def readiness_from_memory(away_seconds: float, stale_seconds: float) -> Readiness:
+    away = f"the database has been away for {away_seconds:.0f} seconds"
+    if away_seconds > stale_seconds:
+        return Readiness(False, away)
+    return Readiness(True, f"ready, from memory: {away}")
+
+
+def request_records(settings: Settings, log: Log, metrics: Metrics) -> RequestRecords:
+    return RequestRecords(log, metrics, ClientAddress(settings.trusted_proxies), asyncio.get_running_loop())
