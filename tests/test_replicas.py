@@ -154,6 +154,18 @@ def test_a_database_that_hangs_keeps_nobody_waiting(replicas: Replicas) -> None:
     assert [create(each, f"thawed-{each.port}").status for each in replicas.both] == [201, 201]
 
 
+def test_an_admin_does_not_wait_for_a_database_that_hangs(replicas: Replicas) -> None:
+    asked = partial(replicas.one.ask, "GET", "/admin/v1/signers")
+    eventually(lambda: asked().status == 200)
+    replicas.server.freeze()
+    try:
+        waited, refused_at_once = asked(), asked()
+        assert (waited.status, refused_at_once.status) == (500, 500)
+    finally:
+        replicas.server.thaw()
+    eventually(lambda: asked().status == 200)
+
+
 def test_a_service_whose_database_hangs_can_be_stopped(tmp_path: Path) -> None:
     server = PostgresServer()
     try:

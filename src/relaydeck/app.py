@@ -72,6 +72,7 @@ class Worker:
         self._settings = settings
         self._audit = AuditLog(vault)
         self._admin: AdminDesk | None = None
+        self._abandoned = False  # the database is away: nobody waits for it
         self._signers = Listing(
             "signers",
             signer_records.LIST_COLUMNS,
@@ -149,6 +150,10 @@ class Worker:
             self._writer.give_up(problem)
         else:
             self._log.event("info", "the database is back")
+        self._abandoned = bool(problem)
+        for each in (self._store.database, self._admin):
+            if each is not None:
+                each.abandon() if problem else each.resume()
 
     def _away(self) -> str:
         return "" if isinstance(self._follower, Follower) else self._follower.problem
@@ -165,6 +170,8 @@ class Worker:
         if self._admin is None:
             desk: type[AdminDesk] = import_module(_ADMIN_DESK).AdminDesk
             self._admin = desk(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
+            if self._abandoned:
+                self._admin.abandon()
         return self._admin.find(method, path, raw_path)
 
     def _forget(self) -> None:
@@ -219,16 +226,14 @@ class Worker:
     async def stop(self) -> None:
         for task in self._background:
             task.cancel()
-        if self._away():
-            self._store.database.abandon()  # nothing must wait for a server that hangs
         await self._watch.close()
         if self._shared_limiter is not None:
             await self._shared_limiter.close()
         await self._estimator.close()
         await self._post_office.close()
-        if not isinstance(self._follower, Follower):
-            await self._follower.close()
         await self._writer.stop()
+        if not isinstance(self._follower, Follower):
+            await self._follower.close()  # until now it would notice a server that begins to hang
         if self._admin is not None:
             self._admin.close()
         self._records.flush()

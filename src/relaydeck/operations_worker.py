@@ -74,8 +74,6 @@ class OperationsWorker:
     async def stop(self) -> None:
         self._watch.cancel()
         self._records.flush()
-        if self._away_since is not None:
-            self._store.database.abandon()  # nothing must wait for a server that hangs
         self._store.close()
 
 

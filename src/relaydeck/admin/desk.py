@@ -29,6 +29,7 @@ class AdminDesk:
         pool: GetPool,
     ) -> None:
         self._reading = Reading(settings)
+        self.abandon, self.resume, self.close = self._reading.abandon, self._reading.resume, self._reading.close
         lists, writing = Lists(self._reading, settings.max_per_page), Writing(writer, audit)
         guarded: dict[str, Methods] = {
             **ResourceOperations(self._reading, writing, lists).routes(),
@@ -37,6 +38,3 @@ class AdminDesk:
             **EventOperations(self._reading, writing, lists, settings.max_per_page).routes(),
         }
         self.find = AdminRouter(guarded, AdminDescription(render).routes()).find
-
-    def close(self) -> None:
-        self._reading.close()

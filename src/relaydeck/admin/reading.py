@@ -1,11 +1,12 @@
 """Reads for administrators: on a thread and a connection of their own, so that no search slows `/api/v1`."""
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
+from relaydeck.errors import StoreTrouble
 from relaydeck.settings import Settings
+from relaydeck.side_threads import SideThreads
 from relaydeck.store.home import Store, open_home
 
 Result = TypeVar("Result")
@@ -16,12 +17,15 @@ class Reading:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admin-reads")
+        self._thread = SideThreads(1, "admin-reads")
         self._store: Store | None = None
+        self._abandoned = False
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
-        """Everything that `work` reads belongs to one moment, no older than any answered write."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
+        """Everything that `work` reads belongs to one moment, no older than any answered write. Raises StoreError."""
+        if self._abandoned:
+            raise StoreTrouble("the database is away")
+        return await self._thread.run(partial(self._run, work))
 
     def _run(self, work: Callable[[Store], Result]) -> Result:
         if self._store is None:
@@ -29,7 +33,18 @@ class Reading:
         with self._store.database.snapshot():
             return work(self._store)
 
-    def close(self) -> None:
-        self._thread.shutdown()
+    def abandon(self) -> None:
+        """Until `resume`, nobody waits for a database that is away."""
+        self._abandoned = True
         if self._store is not None:
-            self._store.close()
+            self._store.database.abandon()
+
+    def resume(self) -> None:
+        self._abandoned = False
+        if self._store is not None:
+            self._store.database.resume()
+
+    def close(self) -> None:
+        ended = self._thread.end()
+        if self._store is not None:
+            self._store.close() if ended else self._store.database.abandon()

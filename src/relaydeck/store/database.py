@@ -140,7 +140,10 @@ class Database(Reading, Protocol):
         """The same, for changes of the schema: no revision, one process at a time."""
 
     def abandon(self) -> None:
-        """Break off whatever waits for a server that hangs. Nothing to do where there is no server."""
+        """Break off whatever waits for a server that hangs, and refuse what comes. Nothing where there is no server."""
+
+    def resume(self) -> None:
+        """The server answers again."""
 
     def opening(self) -> AbstractContextManager[None]:
         """Held by one process at a time, of all that open this database."""

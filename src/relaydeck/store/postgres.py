@@ -106,7 +106,7 @@ class PostgresReading:
 
     def _connected(self, *, writes: bool = False) -> PostgresConnection:
         if self._abandoned:
-            raise StoreTrouble("the database was given up")
+            raise StoreTrouble("the database is away")
         return connect(self._url, writes=writes)
 
     def read(self, sql: str, values: Values = _NO_VALUES, /) -> list[Row]:
@@ -148,10 +148,13 @@ class PostgresReading:
         return []  # its server's own to watch over
 
     def abandon(self) -> None:
-        """Break every connection off, whoever waits for it, and make no more: the server may hang."""
+        """Break every connection off, whoever waits for it, and make no more until `resume`: the server may hang."""
         self._abandoned = True
         for connection in self._connections():
             break_off(connection)
+
+    def resume(self) -> None:
+        self._abandoned = False
 
     def _connections(self) -> list[PostgresConnection | None]:
         return [self._reader]

@@ -3,13 +3,12 @@
 Of its own, because a snapshot belongs to a connection: two threads that shared one would end each other's.
 """
 
-import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
+from relaydeck.side_threads import SideThreads
 from relaydeck.store.database import Result
-from relaydeck.store.postgres_connection import PostgresConnection
+from relaydeck.store.postgres_connection import PostgresConnection, break_off
 
 _THREADS = 2
 
@@ -18,13 +17,13 @@ class Aside:
     def __init__(self, connect: Callable[[], PostgresConnection]) -> None:
         self._connect = connect
         self._connections: dict[int, PostgresConnection | None] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="reader", initializer=self._enter)
+        self._threads = SideThreads(_THREADS, "reader", self._enter)
 
     def _enter(self) -> None:
         self._connections[threading.get_ident()] = None
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await self._threads.run(work)
 
     @property
     def connection(self) -> PostgresConnection | None:
@@ -42,8 +41,10 @@ class Aside:
         return list(self._connections.values())
 
     def close(self) -> None:
-        """When what is under way has ended."""
-        self._threads.shutdown()
+        if not self._threads.end():
+            for left_behind in self.connections:
+                break_off(left_behind)
+            return
         for connection in self._connections.values():
             if connection is not None:
                 connection.close()

@@ -14,10 +14,10 @@ While the database is away, what is remembered goes on being shown, with its age
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
+from relaydeck.side_threads import SideThreads
 from relaydeck.store.bell import Bell
 from relaydeck.store.database import Reading, Row
 from relaydeck.store.follower import NO_SUCH_REVISION, Follows, Headers, gather_news, newest_of_each
@@ -79,7 +79,7 @@ class RemoteFollower:
         self._heard_of_tokens = -1
         self.revision = -1
         self._newest_of_each = newest_of_each(followers)
-        self._thread = ThreadPoolExecutor(1, "follower")
+        self._thread = SideThreads(1, "follower")
         self._listening: News | None = None
         self._news = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
@@ -182,7 +182,7 @@ class RemoteFollower:
     async def _look(self) -> StoreError | None:
         began = self._monotonic()
         try:
-            found = await self._in_thread(self._gather)
+            found = await self._thread.run(self._gather)
             if found is not None:
                 self._take_up(*found)
         except StoreError as error:
@@ -230,7 +230,7 @@ class RemoteFollower:
     async def _listen(self) -> None:
         """And look again: what was committed before is not told."""
         try:
-            self._listening = await self._in_thread(self._database.listen)
+            self._listening = await self._thread.run(self._database.listen)
         except Exception:
             await self._pause()  # the regular looks go on, and tell what is wrong
             return
@@ -250,9 +250,6 @@ class RemoteFollower:
             self._listening.close()
             self._listening = None
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
@@ -260,5 +257,5 @@ class RemoteFollower:
         self._stop_listening()
         if self.problem:
             self._reading.abandon()  # a look may be waiting for a server that hangs
-        self._thread.shutdown()
-        self._reading.close()
+        if self._thread.end():
+            self._reading.close()

@@ -199,6 +199,9 @@ class SqliteDatabase(SqliteReading):
     def abandon(self) -> None:
         return None
 
+    def resume(self) -> None:
+        return None
+
     def opening(self) -> AbstractContextManager[None]:
         return nullcontext()  # one machine's processes wait for each other in the home already
 

@@ -11,6 +11,7 @@ import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -43,6 +44,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._unanswered: set[asyncio.Future[Any]] = set()
         self._stopped = False
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
@@ -78,18 +80,30 @@ class Writer:
         for answer in list(self._unanswered):
             if not answer.done():
                 answer.set_exception(ServerFailure(f"the database went away: {problem}"))
+        if self._stopped:
+            self._note_end()  # its thread is left behind
 
     async def stop(self) -> None:
-        """Finish what is waiting, then end."""
+        """Finish what is waiting, then end. Of a database that is away, nothing is waited for."""
         self._stopped = True
         self._hand_over()
         self._waiting.put(None)
-        await asyncio.to_thread(self._thread.join)
+        if not self._away():
+            await self._ended
+
+    def _note_end(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     def _run(self) -> None:
         while (group := self._next_group()) is not None:
             outcomes = self._commit(group)
-            self._loop.call_soon_threadsafe(_settle, group, outcomes)
+            self._tell(_settle, group, outcomes)
+        self._tell(self._note_end)
+
+    def _tell(self, what: Callable[..., None], *values: Any) -> None:
+        with suppress(RuntimeError):  # a thread that was left behind outlives its loop
+            self._loop.call_soon_threadsafe(what, *values)
 
     def _next_group(self) -> list[_Waiting] | None:
         """Everything that waits, writes of one work next to each other; None at the end."""

@@ -1,0 +1,68 @@
+"""Work beside the event loop, and what becomes of it at the end."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from relaydeck.side_threads import SideThreads
+
+LEFT_BEHIND = """
+import asyncio, threading
+from relaydeck.side_threads import SideThreads
+
+async def main():
+    threads = SideThreads(1, "stuck")
+    stuck = asyncio.create_task(threads.run(threading.Event().wait))
+    await asyncio.sleep(0)
+    stuck.cancel()
+    assert not threads.end(patience=0.01)
+
+asyncio.run(main())
+"""
+
+
+async def test_its_result_comes_back() -> None:
+    threads = SideThreads(2, "side")
+    names = await asyncio.gather(*(threads.run(lambda: threading.current_thread().name) for _ in range(20)))
+    assert set(names) <= {"side-0", "side-1"}
+    assert threads.end()
+
+
+async def test_what_it_raises_comes_back() -> None:
+    threads = SideThreads(1, "side")
+    with pytest.raises(ZeroDivisionError):
+        await threads.run(lambda: 1 // 0)
+    assert await threads.run(lambda: "and the thread goes on") == "and the thread goes on"
+    assert threads.end()
+
+
+async def test_each_thread_enters_first() -> None:
+    entered: list[str] = []
+    threads = SideThreads(2, "side", lambda: entered.append(threading.current_thread().name))
+    await threads.run(int)
+    assert threads.end()
+    assert sorted(entered) == ["side-0", "side-1"]
+
+
+async def test_what_was_cancelled_before_its_turn_is_not_done() -> None:
+    threads, first, done = SideThreads(1, "side"), threading.Event(), list[str]()
+    under_way = asyncio.create_task(threads.run(first.wait))
+    waiting = asyncio.create_task(threads.run(lambda: done.append("waiting")))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    first.set()
+    await under_way
+    assert threads.end()
+    assert done == []
+
+
+def test_threads_that_never_ran_end_at_once() -> None:
+    assert SideThreads(2, "side").end(patience=0)
+
+
+def test_a_thread_that_hangs_does_not_keep_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT_BEHIND], capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
