@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from relaydeck.store.remote_follower import RemoteFollower
 
 _LOOK_SECONDS = 1.0
-_DEAF_SECONDS = 0.05
+_DEAF_TURNS = 10
 _WARM_ITEMS = 200
 _ADMIN_DESK = "relaydeck.admin.desk"
 _REMOTE_FOLLOWER = "relaydeck.store.remote_follower"
@@ -273,9 +273,11 @@ class Application:
             await send({"type": "lifespan.startup.failed", "message": "the worker cannot start"})
             return
         await send({"type": "lifespan.startup.complete"})
-        # The server hears the signal from its next turn of the loop on: what was held back may come in then.
-        loop = asyncio.get_running_loop()
-        loop.call_later(_DEAF_SECONDS, signal.pthread_sigmask, signal.SIG_UNBLOCK, {signal.SIGTERM})
+        # The server stops its loop now and runs it anew. A signal in between would be lost: it is held back until
+        # turns have passed that the first run had no more of.
+        for _ in range(_DEAF_TURNS):
+            await asyncio.sleep(0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         await receive()
         await worker.stop()
         self._log.close()
