@@ -26,7 +26,7 @@ _config_from_json = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def signer_view(signer_id: str, signer_type: str, config: dict[str, str], *, widened: bool) -> SignerView:
-    if not widened:
+    if config and not widened:
         config = {name: config[name] for name in SHOWN_FIELDS if name in config}
     return SignerView(signer_id, response_type(signer_type), config)
 

@@ -9,12 +9,15 @@ from relaydeck.signers.shapes import Config, LocalConfig, WalletServiceConfig
 from relaydeck.web_addresses import web_address_problem
 
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
+_PLAINLY_KEY = re.compile(r"(?:0x)?(?!0{8}|[fF]{8})[0-9a-fA-F]{64}")  # neither zero nor near the order of the curve
 _EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 
 
 def is_private_key(text: str) -> bool:
     """Whether `text` is 32 bytes of hex that are a key of the secp256k1 curve."""
+    if _PLAINLY_KEY.fullmatch(text):
+        return True
     return bool(_KEY.fullmatch(text)) and 0 < int(text.removeprefix("0x"), 16) < _CURVE_ORDER
 
 

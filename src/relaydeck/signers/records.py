@@ -52,7 +52,7 @@ def create_all(
     transaction: Transaction, vault: Vault, many: Sequence[PreparedSigner], *, origin: str, now: int
 ) -> list[dict[str, str] | SignerExists]:
     """Store signers in one go; for each, what `create` gives or would raise."""
-    taken = _taken(transaction, many)
+    taken, mark = _taken(transaction, many), vault.mark(transaction)
     rows: list[tuple[object, ...]] = []
     outcomes: list[dict[str, str] | SignerExists] = []
     for each in many:
@@ -62,7 +62,7 @@ def create_all(
             continue
         if each.named:
             taken.add(new.id)
-        if not vault.holds(sealed, transaction):
+        if not sealed.startswith(mark):
             sealed = vault.seal(split(new.config)[1], place(new.id), transaction)
         rows.append((new.id, new.type, each.open_config, sealed, origin, now, transaction.revision))
         outcomes.append(each.shown)

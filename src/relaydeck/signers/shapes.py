@@ -96,11 +96,15 @@ def secret_fields(shape: type[Config]) -> frozenset[str]:
     return frozenset(field.name for field in msgspec.structs.fields(shape) if field.type in hidden)
 
 
+@cache
+def _nested_fields(shape: type[Config]) -> tuple[str, ...]:
+    return tuple(sorted(field.name for field in msgspec.structs.fields(shape) if field.type is msgspec.Raw))
+
+
 def nested_object_problem(config: Config) -> str:
     """The first nested value that is no JSON object; empty when there is none."""
-    for name in sorted(secret_fields(type(config))):
-        value = getattr(config, name)
-        if isinstance(value, msgspec.Raw) and not bytes(value).startswith(b"{"):
+    for name in _nested_fields(type(config)):
+        if not bytes(getattr(config, name)).startswith(b"{"):
             return f"config.{name} must be an object"
     return ""
 

@@ -30,6 +30,9 @@ _TYPES = (int, int, str, str, str, str | None, str | None, bytes)
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
+_encode = msgspec.json.Encoder().encode
+
+
 class Head(NamedTuple):
     """The end of the chain at some moment: kept elsewhere, it proves that nothing up to it was removed."""
 
@@ -118,7 +121,7 @@ def _derived(key: bytes) -> bytes:
 
 def _link(key: bytes, previous: bytes, content: Row) -> bytes:
     # A third of what HMAC-SHA256 costs, for each change that is made.
-    return hashlib.blake2b(previous + msgspec.json.encode(content), digest_size=32, key=key).digest()
+    return hashlib.blake2b(previous + _encode(content), digest_size=32, key=key).digest()
 
 
 def head(read: Callable[[str], list[Row]]) -> Head:

@@ -7,6 +7,7 @@ reader in the order of their revisions. What a driver raises leaves here as a St
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from relaydeck.store.bell import Bell
@@ -67,7 +68,7 @@ class Transaction:
         """Insert many rows with few statements."""
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
-            self._insert(table, tuple(columns), len(some), [value for row in some for value in row])
+            self._insert(table, tuple(columns), len(some), list(chain.from_iterable(some)))
 
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
         raise NotImplementedError

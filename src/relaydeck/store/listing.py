@@ -28,6 +28,10 @@ class News(NamedTuple):
     changed: list[tuple[int, Encoded | None]]
 
 
+def _nothing_yet(_row: Row) -> None:
+    """An item that is read when a page first shows it."""
+
+
 class Listing:
     """`whole`: every item is in memory from the start, so that none is ever read for an answer."""
 
@@ -72,17 +76,24 @@ class Listing:
             f"SELECT {columns} FROM {self.table} WHERE revision > :seen ORDER BY +seq",
             {"seen": seen},
         )
-        encode = self._encode
-        items = [(seq, encode(tuple(rest)) if rest else None) for seq, *rest in changed]
-        return News([row[0] for row in gone], items)
+        encode = self._encode if self._whole else _nothing_yet
+        return News([row[0] for row in gone], [(row[0], encode(row[1:])) for row in changed])
 
     def take_up(self, news: News) -> None:
         for seq in news.removed:
             self._remove(seq)
+        if not self._whole and news.changed and news.changed[0][0] > (self._seqs[-1] if self._seqs else 0):
+            self._append([seq for seq, _ in news.changed])
+            return
         for seq, encoded in news.changed:
             position = self._forget(seq)
             if encoded is not None:
                 self._keep(position, seq, encoded)
+
+    def _append(self, seqs: list[int]) -> None:
+        """What came is all new, as it mostly is: a thousand at once must not keep the event loop."""
+        self._seqs.extend(seqs)
+        self._items.extend([None] * len(seqs))
 
     def _remove(self, seq: int) -> None:
         position = bisect_left(self._seqs, seq)

@@ -83,13 +83,14 @@ class Keyring:
         self._ciphers = ciphers
         self._nonces = Nonces()
         self.active = max(ciphers, default=0)
-        self._header = bytes([_VERSION]) + self.active.to_bytes(4, "big")
+        # What every value that it seals begins with.
+        self.header = bytes([_VERSION]) + self.active.to_bytes(4, "big")
 
     def knows(self, key_id: int) -> bool:
         return key_id in self._ciphers
 
     def seal(self, plain: bytes, place: Place) -> bytes:
-        header, nonce = self._header, self._nonces.take()
+        header, nonce = self.header, self._nonces.take()
         return header + nonce + self._ciphers[self.active].encrypt(nonce, plain, header + place.bound())
 
     def open(self, sealed: bytes, place: Place) -> bytes:

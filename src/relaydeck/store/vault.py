@@ -26,12 +26,12 @@ class Vault:
         return self.caught_up(transaction)._keyring.seal(plain, place)
 
     def seal_early(self, plain: bytes, place: Place) -> bytes:
-        """Seal before the transaction; in it, ask `holds` whether a rotation came in between."""
+        """Seal before the transaction; in it, the value's `mark` tells whether a rotation came in between."""
         return self._keyring.seal(plain, place)
 
-    def holds(self, sealed: bytes, transaction: Transaction) -> bool:
-        """Whether the newest key sealed this."""
-        return sealing_key_of(sealed) == self.caught_up(transaction)._keyring.active
+    def mark(self, transaction: Transaction) -> bytes:
+        """What a value that the newest key sealed begins with."""
+        return self.caught_up(transaction)._keyring.header
 
     def caught_up(self, transaction: Transaction) -> "Vault":
         """This vault, knowing every key that the transaction can meet."""

@@ -12,8 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import groupby
-from operator import attrgetter
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,6 +30,9 @@ class _Waiting(msgspec.Struct, frozen=True):
     work: JointWork[Any, Any]
     item: Any
     answer: "asyncio.Future[Any]"
+
+
+_ByWork = dict[JointWork[Any, Any], list[_Waiting]]
 
 
 class Writer:
@@ -96,49 +98,48 @@ class Writer:
             self._ended.set_result(None)
 
     def _run(self) -> None:
-        while (group := self._next_group()) is not None:
-            outcomes = self._commit(group)
-            self._tell(_settle, group, outcomes)
+        while by_work := self._next_group():
+            group = list(chain.from_iterable(by_work.values()))
+            self._tell(_settle, group, self._commit(by_work, len(group)))
         self._tell(self._note_end)
 
     def _tell(self, what: Callable[..., None], *values: Any) -> None:
         with suppress(RuntimeError):  # a thread that was left behind outlives its loop
             self._loop.call_soon_threadsafe(what, *values)
 
-    def _next_group(self) -> list[_Waiting] | None:
-        """Everything that waits, writes of one work next to each other; None at the end."""
+    def _next_group(self) -> _ByWork:
+        """Everything that waits, writes of one work together; nothing at the end."""
+        by_work: _ByWork = defaultdict(list)
         waiting = self._waiting.get()
-        by_work: dict[Any, list[_Waiting]] = defaultdict(list)
         while waiting is not None:
             for each in waiting:
                 by_work[each.work].append(each)
             if self._waiting.empty():
-                return [each for its_work in by_work.values() for each in its_work]
+                return by_work
             waiting = self._waiting.get()
-        if not by_work:
-            return None
-        self._waiting.put(None)  # end after this group
-        return [each for its_work in by_work.values() for each in its_work]
+        if by_work:
+            self._waiting.put(None)  # end after this group
+        return by_work
 
-    def _commit(self, group: list[_Waiting]) -> list[Any]:
-        outcomes = self._commit_group(group)
+    def _commit(self, by_work: _ByWork, count: int) -> list[Any]:
+        outcomes = self._commit_group(by_work, count)
         # A work that miscounts must not leave anyone without an answer.
-        return outcomes if len(outcomes) == len(group) else [ServerFailure("a write was miscounted")] * len(group)
+        return outcomes if len(outcomes) == count else [ServerFailure("a write was miscounted")] * count
 
-    def _commit_group(self, group: list[_Waiting]) -> list[Any]:
+    def _commit_group(self, by_work: _ByWork, count: int) -> list[Any]:
+        items = {work: [each.item for each in group] for work, group in by_work.items()}
         try:
-            if all(each.work == group[0].work for each in group):
-                return self._commit_alike(group)
+            if len(items) == 1:
+                return self._commit_alike(*items.popitem())
             with self._database.transaction() as transaction:
-                return _outcomes(group, transaction)
+                return [outcome for work in items for outcome in _joint(items[work], work, transaction)]
         except Exception as error:
             # Nothing of this group was acknowledged, and the next one gets its own try.
             failure = ServerFailure(f"the store did not take the write: {type(error).__name__}: {error}")
-            return [failure] * len(group)
+            return [failure] * count
 
-    def _commit_alike(self, group: list[_Waiting]) -> list[Any]:
+    def _commit_alike(self, work: JointWork[Any, Any], items: list[Any]) -> list[Any]:
         """Writes of one work need no step of their own, until one of them is at fault."""
-        work, items = group[0].work, [each.item for each in group]
         try:
             with self._database.transaction() as transaction:
                 return _all_or_fault(items, work, transaction)
@@ -163,13 +164,6 @@ def _all_or_fault(items: list[Any], work: JointWork[Any, Any], transaction: Tran
         raise  # the disk, not the work: the whole group fails
     except Exception as error:
         raise _Fault(error) from None
-
-
-def _outcomes(group: list[_Waiting], transaction: Transaction) -> list[Any]:
-    outcomes: list[Any] = []
-    for work, together in groupby(group, key=attrgetter("work")):
-        outcomes += _joint([each.item for each in together], work, transaction)
-    return outcomes
 
 
 def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
