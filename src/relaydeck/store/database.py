@@ -137,6 +137,12 @@ class Database(Reading, Protocol):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Commit is the last line; leaving in any other way changes nothing."""
 
+    def transaction_at_once(self) -> AbstractContextManager[Transaction] | None:
+        """The same for the event loop, which it hardly keeps: raises StoreTrouble rather than wait for another process.
+
+        Only its end takes long, and may be left to a thread. None where every statement is a round trip.
+        """
+
     def migration(self) -> AbstractContextManager[Execute]:
         """The same, for changes of the schema: no revision, one process at a time."""
 

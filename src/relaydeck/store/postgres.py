@@ -226,6 +226,9 @@ class PostgresDatabase(PostgresReading):
             yield transaction
         self.bell.ring(of_tokens=transaction.changes_tokens)
 
+    def transaction_at_once(self) -> None:
+        return None
+
     def _begun(self) -> tuple[PostgresConnection, Row]:
         used_before = self._writer
         try:

@@ -20,7 +20,6 @@ _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
-    "PRAGMA busy_timeout = 10000",
     "PRAGMA secure_delete = ON",
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cache_size = -16000",
@@ -28,6 +27,7 @@ _PRAGMAS = (
 _WORDS = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
 _BEGIN = f"{NEXT_REVISION} RETURNING {ASKED_FIRST}"
 _STATEMENTS_KEPT = 512  # compiled once each: an insertion has one for every number of rows
+_PATIENCE_MS = 10_000  # with other processes that write
 _NO_VALUES: Values = {}
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
 
@@ -135,13 +135,14 @@ class SqliteDatabase(SqliteReading):
         self.bell = bell
         self.words: Mapping[str, str] = _WORDS
         self._writer: sqlite3.Connection | None = None
+        self._patience = _PATIENCE_MS  # of the connection that writes
 
     def _connect(self) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
                 self._path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
             )
-            for pragma in _PRAGMAS:
+            for pragma in (*_PRAGMAS, f"PRAGMA busy_timeout = {_PATIENCE_MS}"):
                 connection.execute(pragma)
         except sqlite3.Error as error:
             raise OperatorError(
@@ -160,10 +161,19 @@ class SqliteDatabase(SqliteReading):
     async def aside(self, work: Callable[[], Result]) -> Result:
         return work()  # it reads a file that is in memory: another thread would take longer to ask
 
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(_PATIENCE_MS)
+
+    def transaction_at_once(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(0)
+
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def _transaction(self, patience: int) -> Iterator[Transaction]:
         connection = self.writer
         try:
+            if patience != self._patience:
+                connection.execute(f"PRAGMA busy_timeout = {patience}")
+                self._patience = patience
             connection.execute("BEGIN IMMEDIATE")
             transaction = SqliteTransaction(connection)
             yield transaction

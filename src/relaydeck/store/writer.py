@@ -1,17 +1,24 @@
 """Group commit: writes that wait together are committed together, and answered after the one sync.
 
-One thread owns the writing connection. While it syncs one group, the next one gathers; so the cost of
-durability is shared by as many clients as are waiting, and none is answered before its write is safe.
-Writes of one kind may also share their statements: each call into the database hands the interpreter to
-another thread and back, which costs more than the row it writes.
+    writes gather                 while the last group is synced
+      -> write the group          short ones in the event loop, where no other thread is in the way
+      -> sync                     always in a thread: it waits for the disk
+      -> answer
+
+Everything else that may take its time is done by the thread as well: writes that are not known to be short, a
+group that another process or a fault is in the way of, and all of it where each statement is a round trip.
+Short ones are not, because each call into SQLite hands the interpreter over: from a thread that shares it with
+a busy event loop, the calls for a group take several times as long as they do by themselves.
 """
 
 import asyncio
 import queue
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -22,17 +29,25 @@ from relaydeck.store.database import Database, Transaction
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Writes many items; gives a result or an exception for each.
+# Writes many items; gives a result or an exception for each. May be called again for some of them, in another
+# transaction, when that one failed.
 JointWork = Callable[[Transaction, Sequence[Item]], Sequence[Result | Exception]]
+
+# Where several came together, the next ones are given this long to do so too: a group costs little more than a write.
+_GATHER_SECONDS = 0.0008
+_SEVERAL = 5
 
 
 class _Waiting(msgspec.Struct, frozen=True):
     work: JointWork[Any, Any]
     item: Any
     answer: "asyncio.Future[Any]"
+    short: bool
 
 
-_ByWork = dict[JointWork[Any, Any], list[_Waiting]]
+_Group = list[_Waiting]
+_ItemsByWork = Mapping[JointWork[Any, Any], list[Any]]
+_Finish = Callable[[], list[Any]]  # does what is left to do for a group; the outcome of each write
 
 
 class Writer:
@@ -41,14 +56,14 @@ class Writer:
         self._database = database
         self._away = away
         self._bounded = away is not str  # a server may hang: then nobody waits for its word
-        self._waiting: queue.SimpleQueue[list[_Waiting] | None] = queue.SimpleQueue()
-        self._gathered: list[_Waiting] = []
+        self._gathered: _Group = []
+        self._under_way = False  # a group is with the thread
+        self._tasks: queue.SimpleQueue[tuple[_Group, _Finish] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._unanswered: set[asyncio.Future[Any]] = set()
         self._stopped = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="writer", daemon=True).start()
 
     async def write(self, work: Callable[[Transaction], Result]) -> Result:
         """Run `work` in a transaction; returns once its effect is on disk, or raises what it raised."""
@@ -56,10 +71,13 @@ class Writer:
         def alone(transaction: Transaction, _items: Sequence[None]) -> list[Result]:
             return [work(transaction)]
 
-        return await self.write_jointly(alone, None)
+        return await self._add(alone, None, short=False)
 
     def write_jointly(self, work: JointWork[Item, Result], item: Item) -> "asyncio.Future[Result]":
-        """Like `write`, for an item that may be written in one go with others that wait for the same work."""
+        """Like `write`, for an item that may be written in one go with others that wait for the same short work."""
+        return self._add(work, item, short=True)
+
+    def _add(self, work: JointWork[Item, Result], item: Item, *, short: bool) -> "asyncio.Future[Result]":
         answer: asyncio.Future[Result] = self._loop.create_future()
         if problem := "the service is stopping" if self._stopped else self._away():
             answer.set_exception(ServerFailure(f"nothing is written now: {problem}"))
@@ -67,15 +85,10 @@ class Writer:
         if self._bounded:
             self._unanswered.add(answer)
             answer.add_done_callback(self._unanswered.discard)
-        if not self._gathered:
-            # Handed over when this turn of the loop ends: waking the thread for each write would cost more than it.
-            self._loop.call_soon(self._hand_over)
-        self._gathered.append(_Waiting(work, item, answer))
+        if not self._gathered and not self._under_way:
+            self._loop.call_soon(self._go_on)  # with all that come in this turn of the loop
+        self._gathered.append(_Waiting(work, item, answer, short))
         return answer
-
-    def _hand_over(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        self._waiting.put(gathered)
 
     def give_up(self, problem: str) -> None:
         """Answer those who wait for a database that went away. Whether their writes stand is not known."""
@@ -88,8 +101,7 @@ class Writer:
     async def stop(self) -> None:
         """Finish what is waiting, then end. Of a database that is away, nothing is waited for."""
         self._stopped = True
-        self._hand_over()
-        self._waiting.put(None)
+        self._go_on()
         if not self._away():
             await self._ended
 
@@ -97,46 +109,67 @@ class Writer:
         if not self._ended.done():
             self._ended.set_result(None)
 
+    # -- in the event loop ------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Begin with what has gathered, unless a group is under way."""
+        if self._under_way:
+            return
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self._under_way = True
+            self._tasks.put(self._begun(gathered))
+        elif self._stopped:
+            self._tasks.put(None)
+
+    def _end_group(self) -> None:
+        self._under_way = False
+        self._go_on()
+
+    def _begun(self, gathered: _Group) -> tuple[_Group, _Finish]:
+        by_work: dict[JointWork[Any, Any], _Group] = defaultdict(list)
+        for each in gathered:
+            by_work[each.work].append(each)
+        group = list(chain.from_iterable(by_work.values()))
+        items = {work: [each.item for each in its_group] for work, its_group in by_work.items()}
+        written = self._written_at_once(items) if len(items) == 1 and group[0].short else None
+        return group, written or partial(self._commit, items, len(group))
+
+    def _written_at_once(self, items: _ItemsByWork) -> _Finish | None:
+        """Write a group of one work, all but the sync. None: let the thread write it."""
+        if (at_once := self._database.transaction_at_once()) is None:
+            return None
+        work, its_items = next(iter(items.items()))
+        try:
+            with ExitStack() as opened:
+                outcomes = _outcomes(its_items, work, opened.enter_context(at_once))
+                return partial(_synced, outcomes, opened.pop_all().close)
+        except Exception:
+            return None  # undone; the thread has the patience to wait, or to find out who is at fault
+
+    # -- in the thread ----------------------------------------------------------------------------
+
     def _run(self) -> None:
-        while by_work := self._next_group():
-            group = list(chain.from_iterable(by_work.values()))
-            self._tell(_settle, group, self._commit(by_work, len(group)))
+        while (task := self._tasks.get()) is not None:
+            group, finish = task
+            self._tell(_settle, group, finish())
+            if len(group) >= _SEVERAL:
+                time.sleep(_GATHER_SECONDS)
+            self._tell(self._end_group)
         self._tell(self._note_end)
 
     def _tell(self, what: Callable[..., None], *values: Any) -> None:
         with suppress(RuntimeError):  # a thread that was left behind outlives its loop
             self._loop.call_soon_threadsafe(what, *values)
 
-    def _next_group(self) -> _ByWork:
-        """Everything that waits, writes of one work together; nothing at the end."""
-        by_work: _ByWork = defaultdict(list)
-        waiting = self._waiting.get()
-        while waiting is not None:
-            for each in waiting:
-                by_work[each.work].append(each)
-            if self._waiting.empty():
-                return by_work
-            waiting = self._waiting.get()
-        if by_work:
-            self._waiting.put(None)  # end after this group
-        return by_work
-
-    def _commit(self, by_work: _ByWork, count: int) -> list[Any]:
-        outcomes = self._commit_group(by_work, count)
-        # A work that miscounts must not leave anyone without an answer.
-        return outcomes if len(outcomes) == count else [ServerFailure("a write was miscounted")] * count
-
-    def _commit_group(self, by_work: _ByWork, count: int) -> list[Any]:
-        items = {work: [each.item for each in group] for work, group in by_work.items()}
+    def _commit(self, items: _ItemsByWork, count: int) -> list[Any]:
         try:
             if len(items) == 1:
-                return self._commit_alike(*items.popitem())
+                return self._commit_alike(*next(iter(items.items())))
             with self._database.transaction() as transaction:
                 return [outcome for work in items for outcome in _joint(items[work], work, transaction)]
         except Exception as error:
-            # Nothing of this group was acknowledged, and the next one gets its own try.
-            failure = ServerFailure(f"the store did not take the write: {type(error).__name__}: {error}")
-            return [failure] * count
+            return _not_taken(error, count)
 
     def _commit_alike(self, work: JointWork[Any, Any], items: list[Any]) -> list[Any]:
         """Writes of one work need no step of their own, until one of them is at fault."""
@@ -150,6 +183,26 @@ class Writer:
             return _one_by_one(items, work, transaction)
 
 
+def _synced(outcomes: list[Any], commit: Callable[[], None]) -> list[Any]:
+    try:
+        commit()
+    except Exception as error:
+        return _not_taken(error, len(outcomes))
+    return outcomes
+
+
+def _not_taken(error: Exception, count: int) -> list[Any]:
+    """Nothing of a group was acknowledged, and the next one gets its own try."""
+    return [ServerFailure(f"the store did not take the write: {type(error).__name__}: {error}")] * count
+
+
+def _outcomes(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
+    outcomes = list(work(transaction, items))
+    if len(outcomes) != len(items):
+        raise ServerFailure("a write was miscounted")  # nobody must be left without an answer, or with another's
+    return outcomes
+
+
 class _Fault(Exception):
     """What a work raised: a transaction that it leaves is rolled back."""
 
@@ -159,7 +212,7 @@ class _Fault(Exception):
 
 def _all_or_fault(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
     try:
-        return list(work(transaction, items))
+        return _outcomes(items, work, transaction)
     except StoreTrouble:
         raise  # the disk, not the work: the whole group fails
     except Exception as error:
@@ -169,7 +222,7 @@ def _all_or_fault(items: list[Any], work: JointWork[Any, Any], transaction: Tran
 def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
     try:
         with transaction.step():
-            return list(work(transaction, items))
+            return _outcomes(items, work, transaction)
     except StoreTrouble:
         raise  # the disk, not the work: the whole group fails
     except Exception as error:
@@ -183,7 +236,7 @@ def _one_by_one(items: list[Any], work: JointWork[Any, Any], transaction: Transa
     return [outcome for item in items for outcome in _joint([item], work, transaction)]
 
 
-def _settle(group: list[_Waiting], outcomes: list[Any]) -> None:
+def _settle(group: _Group, outcomes: list[Any]) -> None:
     for waiting, outcome in zip(group, outcomes, strict=True):
         if waiting.answer.done():
             continue  # the client left; its write stands all the same
