@@ -2,9 +2,10 @@
 
 import random
 import time
+from itertools import count
 
 MAX_LENGTH = 255
-_LOW_62 = (1 << 62) - 1
+_this_millisecond = (0, "", count())  # which one, how its identifiers begin, and how they go on
 
 
 def identifier_problem(value: str) -> str:
@@ -26,9 +27,17 @@ def _is_control(character: str) -> bool:
 def new_identifier() -> str:
     """A UUID of version 7 (RFC 9562): it begins with the time, so that new ones lie together in an index.
 
+    Those of one millisecond count up from a random number (section 6.2), which also takes less than drawing each.
     Unique, not secret; so from a generator that needs no system call, which would hand over the interpreter.
     """
-    chance = random.getrandbits(74)
-    number = time.time_ns() // 1_000_000 << 80 | 7 << 76 | chance >> 62 << 64 | 0b10 << 62 | chance & _LOW_62
-    text = f"{number:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    global _this_millisecond
+    millisecond, beginning, numbers = _this_millisecond
+    if (now := time.time_ns() // 1_000_000) != millisecond:
+        # Two threads that do this at once draw two beginnings.
+        _, beginning, numbers = _this_millisecond = (now, _beginning(now), count(random.getrandbits(47)))
+    return f"{beginning}{next(numbers):012x}"
+
+
+def _beginning(millisecond: int) -> str:
+    version, variant = 0x7000 | random.getrandbits(12), 0x8000 | random.getrandbits(14)
+    return f"{millisecond >> 16:08x}-{millisecond & 0xFFFF:04x}-{version:04x}-{variant:04x}-"

@@ -1,7 +1,6 @@
 """Signers in the database."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +14,7 @@ LIST_COLUMNS = "id, type, open_config"
 _COLUMNS = ("id", "type", "open_config", "sealed_config", "origin", "created_at", "revision")
 
 
-class NewSigner(NamedTuple):
+class NewSigner(msgspec.Struct, frozen=True, gc=False):
     id: str
     type: str
     config: Config

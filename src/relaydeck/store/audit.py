@@ -63,7 +63,7 @@ class BrokenLink(NamedTuple):
     why: str
 
 
-class Deed(NamedTuple):
+class Deed(msgspec.Struct, frozen=True, gc=False):
     """What an entry tells. `before` and `after` are JSON objects as text, without secrets."""
 
     moment: int
@@ -87,7 +87,7 @@ class AuditLog:
         end, link = transaction.chain_end
         key, rows = self._chain_key(transaction), []
         for seq, deed in enumerate(deeds, end + 1):
-            content = (seq, *deed)
+            content = (seq, deed.moment, deed.actor, deed.action, deed.record, deed.before, deed.after)
             link = _link(key, link, content)
             rows.append((*content, link))
         transaction.insert("audit", _NAMES, rows)

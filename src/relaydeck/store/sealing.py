@@ -8,8 +8,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -22,7 +22,7 @@ _HEADER_BYTES = 5
 MASTER_KEY_BYTES = 32
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where a sealed value belongs."""
 
     table: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
     def bound(self) -> bytes:
         # Lengths keep ("a", "bc") and ("ab", "c") apart.
-        table, record, field = self
+        table, record, field = self.table, self.record, self.field
         return f"{len(table)}:{table},{len(record)}:{record},{len(field)}:{field}".encode()
 
 
@@ -73,7 +73,7 @@ class Nonces:
                 return self._ready.popleft()
             except IndexError:
                 drawn = os.urandom(_NONCE_BYTES * _NONCES_DRAWN)
-                self._ready.extend(drawn[at : at + _NONCE_BYTES] for at in range(0, len(drawn), _NONCE_BYTES))
+                self._ready.extend([drawn[at : at + _NONCE_BYTES] for at in range(0, len(drawn), _NONCE_BYTES)])
 
 
 class Keyring:
