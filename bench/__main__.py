@@ -34,8 +34,8 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step("lists", lists.measure, lambda pace: 6 * pace.rounds * pace.seconds),
-    Step("creates", creates.measure, lambda pace: 2 * pace.rounds * pace.seconds),
+    Step("lists", lists.measure, lambda pace: 6 * pace.fresh_seconds),
+    Step("creates", creates.measure, lambda pace: 2 * pace.fresh_seconds),
     Step("estimates", fees.measure, lambda pace: pace.estimates / 20),
     Step("deliveries", deliveries.measure, deliveries.expected_seconds),
     Step("starts", starts.measure, lambda pace: 2 * pace.starts),

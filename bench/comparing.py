@@ -46,6 +46,10 @@ class Comparison:
     def __init__(self, rounds: Sequence[dict[str, Slice]]) -> None:
         self._rounds = rounds
 
+    @classmethod
+    def together(cls, parts: Sequence["Comparison"]) -> "Comparison":
+        return cls([each for part in parts for each in part._rounds])
+
     def cpu(self, side: str, base: str) -> Ratio:
         return ratio_of([(each[side].cpu_us, each[base].cpu_us) for each in self._rounds])
 

@@ -1,6 +1,7 @@
 """Durable creates from 64 clients, against a bare application with the same durability."""
 
 from contextlib import ExitStack
+from functools import partial
 
 from bench.comparing import Side
 from bench.homes import Home, make_home
@@ -23,14 +24,17 @@ def create_request(home: Home) -> Request:
 
 def measure(run: Run) -> list[Row]:
     home = make_home(run.folder / "creates", signers=10, relayers=10)
-    request = create_request(home)
-    with ExitStack() as stack:
-        ours = started_relaydeck(stack, home)
-        answer = run.capture("create", ours, request)
-        bare = stack.enter_context(serve_bare_create(answer, run.folder / "plain.db"))
-        first_answer(bare, request)
-        found = run.compare("create-signer", [Side("ours", ours, request), Side("bare", bare, request)])
+    found = run.compare_fresh("create-signer", partial(_sides, run, home))
     return [
         Row(_WHAT, _AGAINST, THROUGHPUT, found.throughput("ours", "bare"), at_least=_AT_LEAST_BARE),
         Row(_WHAT, _AGAINST, CPU, found.cpu("ours", "bare")),
     ]
+
+
+def _sides(run: Run, home: Home, stack: ExitStack) -> list[Side]:
+    request = create_request(home)
+    ours = started_relaydeck(stack, home)
+    answer = run.capture("create", ours, request)
+    bare = stack.enter_context(serve_bare_create(answer, run.folder / "plain.db"))
+    first_answer(bare, request)
+    return [Side("ours", ours, request), Side("bare", bare, request)]

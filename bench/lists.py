@@ -1,13 +1,11 @@
 """The two lists, ten items a page, against the bare application and against nginx."""
 
 from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
 
 from bench.comparing import Side
-from bench.homes import make_home
-from bench.load import Request
+from bench.homes import Home, make_home
 from bench.nginx import serve_files
-from bench.processes import Server
 from bench.rows import CPU, Row, cpu_and_throughput
 from bench.run import RELAYERS, SIGNERS, Run, get, started_bare, started_relaydeck
 from bench.service import first_answer
@@ -19,34 +17,31 @@ _NGINX = "nginx, same bytes from a file"
 
 def measure(run: Run) -> list[Row]:
     home = make_home(run.folder / "lists", signers=10, relayers=10)
-    with ExitStack() as stack:
-        ours = started_relaydeck(stack, home)
-        answers = {path: run.capture(path.rpartition("/")[2], ours, get(home, path)) for path in (SIGNERS, RELAYERS)}
-        nginx = _nginx(stack, run, answers)
-        rows: list[Row] = []
-        for name, path in (("list-signers", SIGNERS), ("list-relayers", RELAYERS)):
-            rows += _one_list(run, name, get(home, path), ours, started_bare(stack, answers[path]), nginx)
-        return rows
+    return [
+        row
+        for name, path in (("list-signers", SIGNERS), ("list-relayers", RELAYERS))
+        for row in _one_list(run, name, path, home)
+    ]
 
 
-def _nginx(stack: ExitStack, run: Run, answers: dict[str, Path]) -> Server | None:
-    if run.nginx is None:
-        return None
-    files = {path: answer.read_bytes() for path, answer in answers.items()}
-    server = stack.enter_context(serve_files(run.nginx, run.folder / "nginx", files))
-    first_answer(server, Request("GET", SIGNERS, {}))
-    return server
-
-
-def _one_list(run: Run, name: str, request: Request, ours: Server, bare: Server, nginx: Server | None) -> list[Row]:
-    sides = [Side("ours", ours, request), Side("bare", bare, request)]
-    if nginx is not None:
-        sides.append(Side("nginx", nginx, request))
-    found = run.compare(name, sides)
+def _one_list(run: Run, name: str, path: str, home: Home) -> list[Row]:
+    found = run.compare_fresh(name, partial(_sides, run, path, home))
     rows = cpu_and_throughput(name, _BARE, found, "ours", "bare", at_most=_AT_MOST_BARE)
-    if nginx is None:
+    if run.nginx is None:
         return [
             *rows,
             Row(name, _NGINX, CPU, None, note="nginx is not installed, and only root may fetch it"),
         ]
     return rows + cpu_and_throughput(name, _NGINX, found, "ours", "nginx")
+
+
+def _sides(run: Run, path: str, home: Home, stack: ExitStack) -> list[Side]:
+    request = get(home, path)
+    ours = started_relaydeck(stack, home)
+    answer = run.capture("list", ours, request)
+    sides = [Side("ours", ours, request), Side("bare", started_bare(stack, answer), request)]
+    if run.nginx is not None:
+        nginx = stack.enter_context(serve_files(run.nginx, run.folder / "nginx", {path: answer.read_bytes()}))
+        first_answer(nginx, request)
+        sides.append(Side("nginx", nginx, request))
+    return sides

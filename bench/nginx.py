@@ -24,7 +24,7 @@ http {{
 
 def serve_files(program: str, folder: Path, answers: dict[str, bytes]) -> Server:
     """Serve each captured answer, its headers included, at the path it was captured from."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for path, raw in answers.items():
         file = folder / "files" / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)

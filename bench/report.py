@@ -27,6 +27,8 @@ machine than about a program, so none are shown; run it yourself to see those of
 - **Sides take turns.** Each comparison runs its sides one after another in slices of a second, at least
   seven times over in a full run, every other round in reverse order. The ratio is formed within a
   round, and the median over the rounds is shown; half of all rounds lie within *middle half*.
+  Lists and creates start their servers anew every few rounds: how a process happens to lie in memory
+  stays with it for its life, and no single start shall decide.
 - **Server CPU per request** is user and system time of the server and its children, divided by the
   requests answered. It is the first measure because the load generator ({load}, 64 connections kept
   alive) shares the processor with the server; *requests per second* stands beside it.

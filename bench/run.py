@@ -18,6 +18,7 @@ RELAYERS = "/api/v1/relayers"
 @dataclass(frozen=True)
 class Pace:
     rounds: int
+    fresh_sets: int  # of servers, where a goal is close: the luck of a start stays with a process for its life
     seconds: int
     starts: int
     starts_of_the_large: int
@@ -28,9 +29,19 @@ class Pace:
     delivery_seconds: float  # of one slice
     visible_writes: int  # between replicas
 
+    @property
+    def rounds_of_a_set(self) -> int:
+        return -(-self.rounds // self.fresh_sets)
+
+    @property
+    def fresh_seconds(self) -> float:
+        """Of one side, in all sets."""
+        return self.fresh_sets * self.rounds_of_a_set * self.seconds
+
 
 FULL = Pace(
     rounds=9,
+    fresh_sets=4,
     seconds=1,
     starts=9,
     starts_of_the_large=3,
@@ -43,6 +54,7 @@ FULL = Pace(
 )
 QUICK = Pace(
     rounds=3,
+    fresh_sets=1,
     seconds=1,
     starts=3,
     starts_of_the_large=2,
@@ -66,14 +78,23 @@ class Run:
     kept: dict[str, Home] = field(default_factory=dict)  # homes that several steps look at
 
     def compare(self, title: str, sides: Sequence[Side]) -> Comparison:
-        rounds, seconds = self.pace.rounds, self.pace.seconds
-        found = alternate(
-            self.load,
-            sides,
-            rounds=rounds,
-            seconds=seconds,
-            advance=lambda: self.advance(len(sides) * seconds),
+        return self._told(title, self._alternated(sides, self.pace.rounds))
+
+    def compare_fresh(self, title: str, start: Callable[[ExitStack], Sequence[Side]]) -> Comparison:
+        """Compare several sets of servers, each started for its share of the rounds."""
+        sets = []
+        for _ in range(self.pace.fresh_sets):
+            with ExitStack() as stack:
+                sets.append(self._alternated(start(stack), self.pace.rounds_of_a_set))
+        return self._told(title, Comparison.together(sets))
+
+    def _alternated(self, sides: Sequence[Side], rounds: int) -> Comparison:
+        seconds = self.pace.seconds
+        return alternate(
+            self.load, sides, rounds=rounds, seconds=seconds, advance=lambda: self.advance(len(sides) * seconds)
         )
+
+    def _told(self, title: str, found: Comparison) -> Comparison:
         self.small_print += [f"{title}, {line}" for line in found.told()]
         return found
 
