@@ -1,7 +1,6 @@
 """The secrets that `make-secrets` makes open what they are for: Relaydeck, Valkey, and libpq."""
 
 import re
-import socket
 import stat
 import subprocess
 import sys
@@ -106,7 +105,7 @@ def test_a_replica_serves_with_them(secrets: Path, valkey: Valkey, tmp_path: Pat
         answered = running.ask("GET", "/api/v1/relayers")
         assert (answered.status, answered.headers["ratelimit"]) == (200, '"default";r=299;t=1')
         assert running.ask("GET", "/admin/v1/tokens").status == 200
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as probe:
-            probe.sendall(b"GET /readyz HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n")
-            assert probe.recv(100).startswith(b"HTTP/1.1 200 OK")
+        running.port = port
+        running.await_answer()
+        assert running.ask("GET", "/readyz").status == 200
     assert "the shared limits do not answer" not in running.log

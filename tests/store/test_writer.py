@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,10 @@ async def gathered(gate: Gate, *writes: Coroutine[None, None, object]) -> list[o
     gate.open()
     await gate.passed
     return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def jointly(writer: Writer, work: Callable[..., Any], item: object) -> object:
+    return await writer.write_jointly(work, item)
 
 
 async def test_a_write_gives_what_its_work_gave(database: Database) -> None:
@@ -163,7 +168,7 @@ async def test_joint_writes_share_one_call_and_get_their_own_answers(database: D
         calls.append(list(items))
         return [ValueError("odd") if item % 2 else note(item)(transaction) for item in items]
 
-    outcomes = await gathered(Gate(writer), *(writer.write_jointly(work, n) for n in range(4)))
+    outcomes = await gathered(Gate(writer), *(jointly(writer, work, n) for n in range(4)))
     await writer.stop()
     assert calls == [[0, 1, 2, 3]]
     assert [str(outcome) for outcome in outcomes] == ["0", "odd", "2", "odd"]
@@ -179,7 +184,63 @@ async def test_a_joint_write_that_fails_is_made_again_one_by_one(database: Datab
             raise ValueError("not this one")
         return list(written)
 
-    outcomes = await gathered(Gate(writer), *(writer.write_jointly(work, n) for n in range(3)))
+    outcomes = await gathered(Gate(writer), *(jointly(writer, work, n) for n in range(3)))
     await writer.stop()
     assert [str(outcome) for outcome in outcomes] == ["0", "not this one", "2"]
     assert noted(database) == [0, 2]
+
+
+def thread_of(_: Transaction, items: Sequence[str]) -> list[str]:
+    return [threading.current_thread().name for _ in items]
+
+
+async def test_short_writes_to_a_file_do_not_leave_the_event_loop(database: Database) -> None:
+    writer = Writer(database)
+    threads = await gathered(Gate(writer), *(jointly(writer, thread_of, "") for _ in range(3)))
+    await writer.stop()
+    assert set(threads) == {"writer" if database.remote else threading.current_thread().name}
+
+
+async def test_a_write_that_may_take_long_is_made_by_the_thread(database: Database) -> None:
+    writer = Writer(database)
+    assert await writer.write(lambda _: threading.current_thread().name) == "writer"
+    await writer.stop()
+
+
+async def test_the_event_loop_does_not_wait_for_another_process_that_writes(connect: Callable[[], Database]) -> None:
+    writer = Writer(connect())
+    with connect().transaction():
+        waiting = [writer.write_jointly(thread_of, "") for _ in range(2)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not any(write.done() for write in waiting)
+    assert await asyncio.gather(*waiting) == ["writer", "writer"]
+    await writer.stop()
+
+
+async def test_a_failing_commit_fails_every_short_write_of_its_group(database: Database) -> None:
+    database.writer.execute("CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
+    writer = Writer(database)
+
+    def work(transaction: Transaction, items: Sequence[int]) -> list[int]:
+        if 2 in items:
+            transaction.execute("INSERT INTO later VALUES ('nowhere')")
+        return [note(item)(transaction) for item in items]
+
+    outcomes = await gathered(Gate(writer), *(jointly(writer, work, n) for n in range(3)))
+    assert [type(outcome) for outcome in outcomes] == [ServerFailure] * 3
+    assert await writer.write_jointly(work, 3) == 3
+    await writer.stop()
+    assert noted(database) == [3]
+
+
+async def test_a_work_that_miscounts_writes_nothing_and_leaves_nobody_waiting(database: Database) -> None:
+    writer = Writer(database)
+
+    def work(transaction: Transaction, items: Sequence[int]) -> list[int]:
+        return [note(item)(transaction) for item in items] + [7]
+
+    outcomes = await gathered(Gate(writer), *(jointly(writer, work, n) for n in range(3)))
+    await writer.stop()
+    assert [type(outcome) for outcome in outcomes] == [ServerFailure] * 3
+    assert noted(database) == []

@@ -129,9 +129,9 @@ class Operations:
         return Reply(201, _success(view, hints(new.config)), headers=written)
 
     def _store_signers(self, transaction: Transaction, many: Sequence[AskedSigner]) -> Sequence[Written | Exception]:
-        outcomes = signer_changes.create_all(transaction, self._audit, many, origin="api", now=int(self._now()))
+        refusals = signer_changes.create_all(transaction, self._audit, many, origin="api", now=int(self._now()))
         written = written_at(transaction.revision)
-        return [each if isinstance(each, Exception) else written for each in outcomes]
+        return [written if refusal is None else refusal for refusal in refusals]
 
     async def update_notification(self, call: Call) -> Reply:
         notification_id = path_identifier(call.argument)

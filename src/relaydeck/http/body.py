@@ -27,8 +27,7 @@ class BodyReader:
 
     async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """The whole body. Raises BodyTooLarge, BadRequest when it is too slow or breaks off."""
-        # The server has refused a length that is no plain number; one given twice is the same twice.
-        announced = int(headers.get(b"content-length", b"-1").partition(b",")[0])  # -1: in chunks, or none
+        announced = _announced(headers)
         if announced > self._max_bytes:
             if b"expect" not in headers:  # else the client waits for our word before it sends
                 await discard(receive)
@@ -86,6 +85,13 @@ class BodyReader:
     def _check(self, size: int) -> None:
         if size > self._max_bytes:
             raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
+
+
+def _announced(headers: Mapping[bytes, bytes]) -> int:
+    """The length of the body; -1 when it comes in chunks, or there is none."""
+    length = headers.get(b"content-length", b"-1")
+    # The server has refused a length that is no plain number; one given twice is the same twice.
+    return int(length if b"," not in length else length.partition(b",")[0])
 
 
 def _part(message: dict[str, Any]) -> bytes:

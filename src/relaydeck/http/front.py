@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -48,7 +48,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Route(NamedTuple):
+class Route(msgspec.Struct, frozen=True):
     """An operation. Exactly one of `page` and `answer` is given."""
 
     name: str
@@ -118,7 +118,9 @@ class Front:
         if len(headers) != len(scope["headers"]):
             headers = _merged(scope["headers"])
         given = headers.get
-        request_id = self._request_id(given(b"x-request-id"))
+        request_id = given(b"x-request-id")
+        if request_id is None or not _REQUEST_ID.fullmatch(request_id):
+            request_id = b"%b%x" % (self._id_prefix, next(self._id_numbers))
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread, credential = UNMATCHED, _NOBODY, "", True, None
         try:
@@ -169,11 +171,6 @@ class Front:
         await send({"type": "http.response.body", "body": body})
         taken, peer, forwarded = self._nanoseconds() - started, scope["client"], given(b"x-forwarded-for")
         self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason))
-
-    def _request_id(self, given: bytes | None) -> bytes:
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            return given
-        return b"%b%x" % (self._id_prefix, next(self._id_numbers))
 
     def _refuse(self, error: RequestError, request_id: bytes, extra: Headers) -> bytes:
         extra += error.headers

@@ -39,6 +39,7 @@ class RateLimiter:
         self._a_second = per_second * _ONE
         self._nanoseconds = nanoseconds
         self._cells = map_cells(path, _SLOTS_PER_STEP * _CELLS_PER_SLOT)
+        self._size = len(self._cells)
         # Open files of this process's own: a lock belongs to the open file, not to the process tree.
         self._lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._users = os.open(path.with_suffix(".users"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -58,18 +59,18 @@ class RateLimiter:
     def take(self, slot: int) -> Verdict:
         """Take one request from a slot's bucket, if it holds one."""
         cell = slot * _CELLS_PER_SLOT
-        if cell >= len(self._cells):
+        if cell >= self._size:
             self._grow(slot)
-        cells = self._cells
+        cells, full = self._cells, self._full
         if shared := cells[_SHARED]:
             _flock(self._lock, _EXCLUSIVE)
         try:
             now = self._nanoseconds()
             last = cells[cell]
             # Never used, or the machine's clock began anew since: full.
-            level = self._full if last == 0 or now < last else cells[cell + 1] + (now - last) * self._rate
-            if level > self._full:
-                level = self._full
+            level = full if last == 0 or now < last else cells[cell + 1] + (now - last) * self._rate
+            if level > full:
+                level = full
             if admitted := level >= _ONE:
                 level -= _ONE
             # The time first: a worker killed between the two stores can only make the bucket emptier.
@@ -78,10 +79,11 @@ class RateLimiter:
         finally:
             if shared:
                 _flock(self._lock, _UNLOCK)
-        to_full = -((level - self._full) // self._a_second)
-        to_next = 0 if level >= _ONE else -((level - _ONE) // self._a_second)
-        return admitted, level // _ONE, to_full, to_next
+        a_second = self._a_second
+        to_next = 0 if level >= _ONE else -((level - _ONE) // a_second)
+        return admitted, level // _ONE, -((level - full) // a_second), to_next
 
     def _grow(self, slot: int) -> None:
         steps = slot // _SLOTS_PER_STEP + 1
         self._cells = map_cells(self._path, steps * _SLOTS_PER_STEP * _CELLS_PER_SLOT)
+        self._size = len(self._cells)

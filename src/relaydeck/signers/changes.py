@@ -40,24 +40,25 @@ def _told_of_nothing_shown(signer_type: str) -> str:
 def create(acting: Acting, new: NewSigner) -> dict[str, str]:
     """The part of the config that may be shown. Raises SignerExists."""
     asked = prepare(acting.vault, acting.actor, new)
-    (outcome,) = create_all(acting.transaction, acting.audit, [asked], origin=acting.origin, now=acting.now)
-    if isinstance(outcome, SignerExists):
-        raise outcome
-    return outcome
+    (refusal,) = create_all(acting.transaction, acting.audit, [asked], origin=acting.origin, now=acting.now)
+    if refusal is not None:
+        raise refusal
+    return asked.signer.shown
 
 
 def create_all(
     transaction: Transaction, audit: AuditLog, many: Sequence[AskedSigner], *, origin: str, now: int
-) -> list[dict[str, str] | SignerExists]:
-    """Store signers in one go; for each, what `create` gives or would raise."""
+) -> list[SignerExists | None]:
+    """Store signers in one go; for each, what `create` would raise."""
     signers = [asked.signer for asked in many]
-    outcomes = records.create_all(transaction, audit.vault, signers, origin=origin, now=now)
-    stored = [asked for asked, outcome in zip(many, outcomes, strict=True) if not isinstance(outcome, SignerExists)]
-    audit.append(
-        transaction,
-        [Deed(now, each.actor, "signer.created", each.signer.new.id, None, each.facts) for each in stored],
-    )
-    return outcomes
+    refusals = records.create_all(transaction, audit.vault, signers, origin=origin, now=now)
+    deeds = [
+        Deed(now, asked.actor, "signer.created", asked.signer.new.id, None, asked.facts)
+        for asked, refusal in zip(many, refusals, strict=True)
+        if refusal is None
+    ]
+    audit.append(transaction, deeds)
+    return refusals
 
 
 def delete(acting: Acting, signer_id: str) -> None:

@@ -41,32 +41,33 @@ def prepare(vault: Vault, new: NewSigner, *, named: bool = True) -> PreparedSign
 
 def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: str, now: int) -> dict[str, str]:
     """Store a signer; gives the part of its config that may be shown. Raises SignerExists."""
-    (outcome,) = create_all(transaction, vault, [prepare(vault, new)], origin=origin, now=now)
-    if isinstance(outcome, SignerExists):
-        raise outcome
-    return outcome
+    prepared = prepare(vault, new)
+    (refusal,) = create_all(transaction, vault, [prepared], origin=origin, now=now)
+    if refusal is not None:
+        raise refusal
+    return prepared.shown
 
 
 def create_all(
     transaction: Transaction, vault: Vault, many: Sequence[PreparedSigner], *, origin: str, now: int
-) -> list[dict[str, str] | SignerExists]:
-    """Store signers in one go; for each, what `create` gives or would raise."""
+) -> list[SignerExists | None]:
+    """Store signers in one go; for each, what `create` would raise."""
     taken, mark = _taken(transaction, many), vault.mark(transaction)
     rows: list[tuple[object, ...]] = []
-    outcomes: list[dict[str, str] | SignerExists] = []
+    refusals: list[SignerExists | None] = []
     for each in many:
         new, sealed = each.new, each.sealed
         if new.id in taken:
-            outcomes.append(SignerExists("the given id is taken"))
+            refusals.append(SignerExists("the given id is taken"))
             continue
         if each.named:
             taken.add(new.id)
         if not sealed.startswith(mark):
             sealed = vault.seal(split(new.config)[1], place(new.id), transaction)
         rows.append((new.id, new.type, each.open_config, sealed, origin, now, transaction.revision))
-        outcomes.append(each.shown)
+        refusals.append(None)
     transaction.insert("signers", _COLUMNS, rows)
-    return outcomes
+    return refusals
 
 
 def _taken(transaction: Transaction, many: Sequence[PreparedSigner]) -> set[str]:

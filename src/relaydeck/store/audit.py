@@ -75,7 +75,7 @@ class Deed(msgspec.Struct, frozen=True, gc=False):
 
 
 class AuditLog:
-    """Appends to the chain. Used by one thread at a time: the one that writes."""
+    """Appends to the chain. Used by one thread at a time: by whoever has the transaction."""
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
