@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 JointWork = Callable[[Transaction, Sequence[Item]], Sequence[Result | Exception]]
 
 # Where several came together, the next ones are given this long to do so too: a group costs little more than a write.
-_GATHER_SECONDS = 0.0008
+_GATHER_SECONDS = 0.0005
 _SEVERAL = 5
 
 
