@@ -41,7 +41,7 @@ class Pace:
 
 FULL = Pace(
     rounds=9,
-    fresh_sets=4,
+    fresh_sets=3,
     seconds=1,
     starts=9,
     starts_of_the_large=3,
