@@ -199,7 +199,7 @@ def operator_words(error: Exception) -> tuple[str, str]:
             "Run 'relaydeck doctor': it checks folders and files.",
         )
     if isinstance(error, StoreUnreachable):
-        return str(error), "Check RELAYDECK_DATABASE_URL, and that the database server runs and lets this user in."
+        return str(error), "Check that address, and that the database server runs and lets this user in."
     if isinstance(error, StoreError):
         return f"the database does not do its work: {error}", "Run 'relaydeck doctor': it checks the database."
     return f"an unexpected {type(error).__name__}", ""

@@ -247,6 +247,15 @@ def test_a_damaged_file_restores_nothing(small: Path, elsewhere: Path) -> None:
     assert not elsewhere.exists()
 
 
+def test_a_backup_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere"
+    for words in (["restore", str(path)], ["backup", "drill", str(path)]):
+        assert typed(tmp_path / "home", *words, fails=True) == (
+            f"relaydeck: the backup {path} cannot be read: No such file or directory\n"
+            "Name a file that 'relaydeck backup' wrote.\n"
+        )
+
+
 def test_a_backup_of_a_newer_schema_is_refused(small: Path, tmp_path: Path) -> None:
     frames = packed(Header("9.9", 9999, 1, [], None)) + packed(Footer({}))
     small.write_bytes(MAGIC + frames + hashlib.sha256(MAGIC + frames).digest())

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from relaydeck.cli.passphrase import known_passphrase, new_passphrase
 from relaydeck.cli.progress import watched
@@ -86,10 +87,19 @@ def restore(path: Path, passphrase_file: Path | None) -> None:
 
 @contextmanager
 def checked(path: Path) -> Iterator[BackupFile]:
-    with path.open("rb") as file:
+    with _opened(path) as file:
         with watched("checking", path.stat().st_size) as advance:
             backup = BackupFile(path, file, advance)
         yield backup
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise OperatorError(
+            f"the backup {path} cannot be read: {error.strerror}", "Name a file that 'relaydeck backup' wrote."
+        ) from None
 
 
 def master_key_for(backup: BackupFile, path: Path, passphrase_file: Path | None) -> bytes | None:
