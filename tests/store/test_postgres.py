@@ -18,7 +18,8 @@ from relaydeck.settings import Settings
 from relaydeck.store.bell import Bell
 from relaydeck.store.home import open_store
 from relaydeck.store.migrate import newest_version
-from relaydeck.store.postgres import CHANNEL, PostgresDatabase
+from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.postgres_news import CHANNEL
 from tests.places import place_of
 from tests.postgres import PostgresServer
 from tests.running import Running, clean_environment, free_port, run_command

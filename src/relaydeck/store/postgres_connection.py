@@ -2,14 +2,15 @@
 
 import os
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 
 from relaydeck.database_url import DatabaseUrl
-from relaydeck.errors import OperatorError, StoreTrouble, StoreUnreachable
+from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble, StoreUnreachable
 from relaydeck.store.database import Row
 
 PostgresConnection = psycopg.Connection[Row]
@@ -92,3 +93,18 @@ def drop_database(url: DatabaseUrl, name: str) -> None:
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
     except psycopg.Error:
         raise StoreTrouble(f"the database {name} could not be removed again: drop it by hand") from None
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What the driver raises inside leaves as a StoreError of ours."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise in_our_words(error) from None
+
+
+def in_our_words(error: psycopg.Error) -> StoreError:
+    refused = isinstance(error, psycopg.IntegrityError | psycopg.DataError)
+    told = error.diag.message_primary or str(error).partition("\n")[0]
+    return (StoreRefusal if refused else StoreTrouble)(told)

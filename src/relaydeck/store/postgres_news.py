@@ -1,0 +1,37 @@
+"""How a process hears of each commit to PostgreSQL, whichever machine made it."""
+
+import os
+
+from relaydeck.database_url import DatabaseUrl
+from relaydeck.store.postgres_connection import connect, told
+
+CHANNEL = "relaydeck"  # each commit notifies it of its revision
+
+
+class PostgresNews:
+    """A connection that is told of each commit."""
+
+    def __init__(self, url: DatabaseUrl) -> None:
+        self._connection = connect(url)
+        try:
+            with told():
+                self._connection.execute(f"LISTEN {CHANNEL}")
+                # Our own: the driver closes its socket as soon as the connection breaks, and the loop still watches it.
+                self._descriptor = os.dup(self._connection.fileno())
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def heard(self) -> None:
+        """Take in what came; which revisions they were, a look will tell."""
+        with told():
+            self._connection.pgconn.consume_input()
+            while self._connection.pgconn.notifies() is not None:
+                pass
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+        self._connection.close()
