@@ -106,5 +106,5 @@ def told() -> Iterator[None]:
 
 def in_our_words(error: psycopg.Error) -> StoreError:
     refused = isinstance(error, psycopg.IntegrityError | psycopg.DataError)
-    told = error.diag.message_primary or str(error).partition("\n")[0]
-    return (StoreRefusal if refused else StoreTrouble)(told)
+    first_line = error.diag.message_primary or str(error).partition("\n")[0]
+    return (StoreRefusal if refused else StoreTrouble)(first_line)
