@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -121,6 +122,11 @@ def is_stale(running: Running) -> bool:
     return "relaydeck-stale" in running.ask("GET", "/api/v1/signers").headers
 
 
+def is_back(running: Running) -> bool:
+    """Both: that it is away is announced a little later than it shows."""
+    return not is_stale(running) and away(running) == 0
+
+
 def test_a_database_that_goes_away_and_comes_back(replicas: Replicas) -> None:
     known = names(replicas.one)
     replicas.server.stop()
@@ -136,7 +142,7 @@ def test_a_database_that_goes_away_and_comes_back(replicas: Replicas) -> None:
     finally:
         replicas.server.start()
     for each in replicas.both:
-        eventually(lambda: away(replicas.one) + away(replicas.other) == 0)
+        eventually(lambda: all(map(is_back, replicas.both)))
         assert create(each, f"back-{each.port}").status == 201
         assert (is_stale(each), each.ask("GET", "/readyz").body) == (False, b"ready\n")
 
@@ -150,7 +156,7 @@ def test_a_database_that_hangs_keeps_nobody_waiting(replicas: Replicas) -> None:
             assert names(each) == known
     finally:
         replicas.server.thaw()
-    eventually(lambda: away(replicas.one) + away(replicas.other) == 0)
+    eventually(lambda: all(map(is_back, replicas.both)))
     assert [create(each, f"thawed-{each.port}").status for each in replicas.both] == [201, 201]
 
 
@@ -166,19 +172,58 @@ def test_an_admin_does_not_wait_for_a_database_that_hangs(replicas: Replicas) ->
     eventually(lambda: asked().status == 200)
 
 
-def test_a_service_whose_database_hangs_can_be_stopped(tmp_path: Path) -> None:
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Replicas]:
+    """One service on a server of its own, which is ended without asking when it does not end by itself."""
     server = PostgresServer()
+    home = tmp_path / "home"
+    choose(home, server.url(server.fresh()))
+    running = Running(home, token=make_token(home, "me", "--kind", "admin"), stop_timeout_seconds="600")
     try:
-        home = tmp_path / "home"
-        choose(home, server.url(server.fresh()))
-        with Running(home, token=make_token(home, "me")) as running:
-            server.freeze()
-            eventually(partial(is_stale, running))
-            running.stop()
-            assert "refused to gracefully stop" not in running.log
+        yield Replicas(running, running, server)
     finally:
+        if running.process.poll() is None:
+            running.kill()
         server.thaw()
         server.remove()
+
+
+def test_a_service_whose_database_hangs_can_be_stopped(alone: Replicas) -> None:
+    alone.server.freeze()
+    eventually(partial(is_stale, alone.one))
+    assert alone.one.stop() == 0
+
+
+def test_what_waits_to_be_connected_to_a_database_that_hangs_is_answered(alone: Replicas) -> None:
+    """Nothing was asked before: there is no connection yet that could be broken off."""
+    alone.server.freeze()
+    asked = [("GET", "/admin/v1/signers")] * 3 + [("POST", "/api/v1/relayers/nobody/rpc")] * 3
+    with ThreadPoolExecutor(len(asked)) as clients:
+        call = {"jsonrpc": "2.0", "method": "feeEstimate", "params": {}, "id": "1"}
+        answers = clients.map(lambda each: alone.one.ask(*each, call if each[0] == "POST" else None), asked)
+        assert [answer.status for answer in answers] == [500] * 6
+    assert alone.one.stop() == 0
+
+
+def test_what_was_refused_for_a_database_that_hangs_is_not_written_later(alone: Replicas) -> None:
+    for number in range(2):  # the second time without a connection that writes
+        alone.server.freeze()
+        assert create(alone.one, f"refused-{number}").status == 500
+        alone.server.thaw()
+        eventually(partial(is_back, alone.one))
+    assert create(alone.one, "written").status == 201
+    assert names(alone.one) == ["written"]
+
+
+def test_nobody_notices_that_a_database_hung(alone: Replicas) -> None:
+    assert alone.one.ask("GET", "/admin/v1/signers").status == 200
+    alone.server.freeze()
+    eventually(lambda: away(alone.one) == 1)
+    alone.server.thaw()
+    eventually(partial(is_back, alone.one))
+    assert (alone.one.ask("GET", "/admin/v1/signers").status, create(alone.one, "at-once").status) == (200, 201)
+    alone.one.stop()
+    assert (alone.one.log.count("the database is away"), alone.one.log.count("the database is back")) == (1, 1)
 
 
 def test_the_port_for_operations_stays_ready_too(tmp_path: Path) -> None:

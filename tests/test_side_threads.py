@@ -13,10 +13,17 @@ LEFT_BEHIND = """
 import asyncio, threading
 from relaydeck.side_threads import SideThreads
 
+entered, never = threading.Event(), threading.Event()
+
+def hang():
+    entered.set()
+    never.wait()
+
 async def main():
     threads = SideThreads(1, "stuck")
-    stuck = asyncio.create_task(threads.run(threading.Event().wait))
+    stuck = asyncio.create_task(threads.run(hang))
     await asyncio.sleep(0)
+    entered.wait()
     stuck.cancel()
     assert not threads.end(patience=0.01)
 
@@ -57,6 +64,30 @@ async def test_what_was_cancelled_before_its_turn_is_not_done() -> None:
     await under_way
     assert threads.end()
     assert done == []
+
+
+async def test_who_is_given_up_is_answered_and_what_had_not_begun_is_not_done() -> None:
+    threads, entered, go_on, done = SideThreads(1, "side"), threading.Event(), threading.Event(), list[str]()
+
+    def hang() -> None:
+        entered.set()
+        go_on.wait()
+
+    waiting = [asyncio.create_task(threads.run(work)) for work in (hang, lambda: done.append("begun"))]
+    await asyncio.sleep(0)
+    entered.wait()
+    threads.give_up(TimeoutError("given up"))
+    assert [str(each) for each in await asyncio.gather(*waiting, return_exceptions=True)] == ["given up"] * 2
+    go_on.set()
+    assert await threads.run(lambda: "and the thread goes on") == "and the thread goes on"
+    assert (threads.end(), done) == (True, [])
+
+
+async def test_ended_threads_take_no_work() -> None:
+    threads = SideThreads(1, "side")
+    threads.end()
+    with pytest.raises(RuntimeError):
+        await threads.run(int)
 
 
 def test_threads_that_never_ran_end_at_once() -> None:

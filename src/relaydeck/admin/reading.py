@@ -10,6 +10,7 @@ from relaydeck.side_threads import SideThreads
 from relaydeck.store.home import Store, open_home
 
 Result = TypeVar("Result")
+_AWAY = "the database is away"
 
 
 class Reading:
@@ -24,7 +25,7 @@ class Reading:
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Everything that `work` reads belongs to one moment, no older than any answered write. Raises StoreError."""
         if self._abandoned:
-            raise StoreTrouble("the database is away")
+            raise StoreTrouble(_AWAY)
         return await self._thread.run(partial(self._run, work))
 
     def _run(self, work: Callable[[Store], Result]) -> Result:
@@ -36,6 +37,7 @@ class Reading:
     def abandon(self) -> None:
         """Until `resume`, nobody waits for a database that is away."""
         self._abandoned = True
+        self._thread.give_up(StoreTrouble(_AWAY))
         if self._store is not None:
             self._store.database.abandon()
 

@@ -46,7 +46,7 @@ class Claims(Protocol):
         """What is due, as much of it as there is room for. Raises StoreError."""
 
     def ours(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
-        """Those of them whose tries this process may write down. Called by the thread that writes."""
+        """Those of them whose tries this process may write down. Called inside the transaction that does."""
 
     def lose(self) -> None:
         """Stop now; what is claimed runs out by itself."""

@@ -40,6 +40,10 @@ class Aside:
     def connections(self) -> list[PostgresConnection | None]:
         return list(self._connections.values())
 
+    def give_up(self, error: Exception) -> None:
+        """Answer those who wait, whether for an answer of the server or only to be connected."""
+        self._threads.give_up(error)
+
     def close(self) -> None:
         if not self._threads.end():
             for left_behind in self.connections:

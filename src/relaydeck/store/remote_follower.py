@@ -180,6 +180,14 @@ class RemoteFollower:
             return
 
     async def _look(self) -> StoreError | None:
+        """Until it is known how things stand now: what a server that hung answers may be as old as the question."""
+        while (problem := await self._look_once()) is None and self.age >= LOOK_SECONDS:
+            pass
+        if problem is None:
+            self._note("")
+        return problem
+
+    async def _look_once(self) -> StoreError | None:
         began = self._monotonic()
         try:
             found = await self._thread.run(self._gather)
@@ -193,7 +201,6 @@ class RemoteFollower:
             self._note(f"an unexpected {type(error).__name__}")
             return StoreTrouble(f"an unexpected {type(error).__name__}")
         self._fresh_at = began
-        self._note("")
         return None
 
     async def _notice_silence(self) -> None:

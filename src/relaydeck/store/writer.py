@@ -16,8 +16,8 @@ import queue
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -58,6 +58,7 @@ class Writer:
         self._bounded = away is not str  # a server may hang: then nobody waits for its word
         self._gathered: _Group = []
         self._under_way = False  # a group is with the thread
+        self._given_up = 0  # how often
         self._tasks: queue.SimpleQueue[tuple[_Group, _Finish] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._unanswered: set[asyncio.Future[Any]] = set()
@@ -91,7 +92,9 @@ class Writer:
         return answer
 
     def give_up(self, problem: str) -> None:
-        """Answer those who wait for a database that went away. Whether their writes stand is not known."""
+        """Answer those who wait for a database that went away. What it has not begun with is not written any more."""
+        self._given_up += 1
+        self._gathered.clear()
         for answer in list(self._unanswered):
             if not answer.done():
                 answer.set_exception(ServerFailure(f"the database went away: {problem}"))
@@ -133,7 +136,7 @@ class Writer:
         group = list(chain.from_iterable(by_work.values()))
         items = {work: [each.item for each in its_group] for work, its_group in by_work.items()}
         written = self._written_at_once(items) if len(items) == 1 and group[0].short else None
-        return group, written or partial(self._commit, items, len(group))
+        return group, written or partial(self._commit, items, len(group), self._given_up)
 
     def _written_at_once(self, items: _ItemsByWork) -> _Finish | None:
         """Write a group of one work, all but the sync. None: let the thread write it."""
@@ -144,7 +147,7 @@ class Writer:
             with ExitStack() as opened:
                 outcomes = _outcomes(its_items, work, opened.enter_context(at_once))
                 return partial(_synced, outcomes, opened.pop_all().close)
-        except Exception:
+        except BaseException:  # a panic in a library is no Exception
             return None  # undone; the thread has the patience to wait, or to find out who is at fault
 
     # -- in the thread ----------------------------------------------------------------------------
@@ -162,36 +165,44 @@ class Writer:
         with suppress(RuntimeError):  # a thread that was left behind outlives its loop
             self._loop.call_soon_threadsafe(what, *values)
 
-    def _commit(self, items: _ItemsByWork, count: int) -> list[Any]:
+    def _commit(self, items: _ItemsByWork, count: int, given_up: int) -> list[Any]:
         try:
             if len(items) == 1:
-                return self._commit_alike(*next(iter(items.items())))
-            with self._database.transaction() as transaction:
+                return self._commit_alike(*next(iter(items.items())), given_up)
+            with self._transaction(given_up) as transaction:
                 return [outcome for work in items for outcome in _joint(items[work], work, transaction)]
-        except Exception as error:
+        except BaseException as error:
             return _not_taken(error, count)
 
-    def _commit_alike(self, work: JointWork[Any, Any], items: list[Any]) -> list[Any]:
+    def _commit_alike(self, work: JointWork[Any, Any], items: list[Any], given_up: int) -> list[Any]:
         """Writes of one work need no step of their own, until one of them is at fault."""
         try:
-            with self._database.transaction() as transaction:
+            with self._transaction(given_up) as transaction:
                 return _all_or_fault(items, work, transaction)
         except _Fault as fault:
             if len(items) == 1:
                 return [fault.error]
-        with self._database.transaction() as transaction:
+        with self._transaction(given_up) as transaction:
             return _one_by_one(items, work, transaction)
+
+    @contextmanager
+    def _transaction(self, given_up: int) -> Iterator[Transaction]:
+        """For a group that was begun with when it had been given up that often: it may have waited for long."""
+        with self._database.transaction() as transaction:
+            if given_up != self._given_up:
+                raise StoreTrouble("it was given up while it waited")
+            yield transaction
 
 
 def _synced(outcomes: list[Any], commit: Callable[[], None]) -> list[Any]:
     try:
         commit()
-    except Exception as error:
+    except BaseException as error:
         return _not_taken(error, len(outcomes))
     return outcomes
 
 
-def _not_taken(error: Exception, count: int) -> list[Any]:
+def _not_taken(error: BaseException, count: int) -> list[Any]:
     """Nothing of a group was acknowledged, and the next one gets its own try."""
     return [ServerFailure(f"the store did not take the write: {type(error).__name__}: {error}")] * count
 
