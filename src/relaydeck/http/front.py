@@ -16,7 +16,7 @@ import msgspec
 
 from relaydeck.errors import BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
 from relaydeck.http.body import BodyReader, Receive, discard
-from relaydeck.http.ratelimit import RateLimiter
+from relaydeck.http.ratelimit import RateLimiter, Verdict
 from relaydeck.http.records import RequestRecords
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import Credential, TokenBook
@@ -101,6 +101,8 @@ class Front:
         self._limiter = limiter
         self._shared_limiter = shared_limiter
         self._limit_policy = limit_policy
+        self._verdict: Verdict = (False, 0, 0, 0)  # the last one
+        self._verdict_told = b""
         self._bodies = bodies
         self._records = records
         self._add_record = records.add
@@ -141,13 +143,14 @@ class Front:
                     raise route.wrong_kind("this kind of credential may not use this operation")
                 if route.limited and self._limiter is not None:
                     if self._shared_limiter is None:
-                        admitted, remaining, to_full, to_next = self._limiter.take(credential.seq)
+                        verdict = self._limiter.take(credential.seq)
                     else:
-                        admitted, remaining, to_full, to_next = await self._shared_limiter.take(credential)
-                    told = (b"ratelimit", b'"default";r=%d;t=%d' % (remaining, to_full))
-                    extra += (self._limit_policy, told)
-                    if not admitted:
-                        raise TooManyRequests(to_next)
+                        verdict = await self._shared_limiter.take(credential)
+                    if verdict is not self._verdict:  # mostly it is: that of a full bucket
+                        self._verdict, self._verdict_told = verdict, b'"default";r=%d;t=%d' % verdict[1:3]
+                    extra += (self._limit_policy, (b"ratelimit", self._verdict_told))
+                    if not verdict[0]:
+                        raise TooManyRequests(verdict[3])
             if route.page is not None:
                 status, body, content_type = 200, route.page(scope["query_string"]), JSON
             else:

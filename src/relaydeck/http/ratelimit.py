@@ -37,6 +37,7 @@ class RateLimiter:
         self._rate = per_second
         self._full = burst * _ONE
         self._a_second = per_second * _ONE
+        self._after_full = self._after(self._full)
         self._nanoseconds = nanoseconds
         self._cells = map_cells(path, _SLOTS_PER_STEP * _CELLS_PER_SLOT)
         self._size = len(self._cells)
@@ -61,27 +62,32 @@ class RateLimiter:
         cell = slot * _CELLS_PER_SLOT
         if cell >= self._size:
             self._grow(slot)
-        cells, full = self._cells, self._full
+        cells = self._cells
         if shared := cells[_SHARED]:
             _flock(self._lock, _EXCLUSIVE)
         try:
             now = self._nanoseconds()
             last = cells[cell]
-            # Never used, or the machine's clock began anew since: full.
-            level = full if last == 0 or now < last else cells[cell + 1] + (now - last) * self._rate
-            if level > full:
-                level = full
-            if admitted := level >= _ONE:
-                level -= _ONE
+            # Never used, or the machine's clock began anew since: full, as it is mostly.
+            if last == 0 or now < last or (level := cells[cell + 1] + (now - last) * self._rate) >= self._full:
+                level, verdict = self._after_full
+            else:
+                level, verdict = self._after(level)
             # The time first: a worker killed between the two stores can only make the bucket emptier.
             cells[cell] = now
             cells[cell + 1] = level
         finally:
             if shared:
                 _flock(self._lock, _UNLOCK)
-        a_second = self._a_second
-        to_next = 0 if level >= _ONE else -((level - _ONE) // a_second)
-        return admitted, level // _ONE, -((level - full) // a_second), to_next
+        return verdict
+
+    def _after(self, level: int) -> tuple[int, Verdict]:
+        """What is left of a level when a request comes, and what is said of it."""
+        if admitted := level >= _ONE:
+            level -= _ONE
+        to_full = -((level - self._full) // self._a_second)
+        to_next = 0 if level >= _ONE else -((level - _ONE) // self._a_second)
+        return level, (admitted, level // _ONE, to_full, to_next)
 
     def _grow(self, slot: int) -> None:
         steps = slot // _SLOTS_PER_STEP + 1
