@@ -183,6 +183,17 @@ def test_a_step_that_is_undone_leaves_no_row_and_no_key(home: Path) -> None:
         assert isinstance(found, Head) and found.seq == 2
 
 
+def test_a_first_transaction_that_is_undone_leaves_no_key_behind(home: Path) -> None:
+    with opened(home) as store:
+        log = AuditLog(store.vault)
+        with undone(store) as transaction:
+            append(log, transaction, 1)
+            append(log, transaction, 2)
+        with store.database.transaction() as transaction:
+            append(log, transaction, 3)
+        assert after(store) == head(store.database.read)
+
+
 def test_two_processes_write_one_chain(home: Path) -> None:
     with opened(home) as one, opened(home) as two:
         logs = [(one, AuditLog(one.vault)), (two, AuditLog(two.vault))]

@@ -80,6 +80,7 @@ class AuditLog:
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
         self._key: bytes | None = None
+        self._made_in: Transaction | None = None  # the transaction in which this process made the key
 
     def append(self, transaction: Transaction, deeds: Sequence[Deed]) -> None:
         if not deeds:
@@ -97,14 +98,20 @@ class AuditLog:
         if self._key is None:
             row = transaction.one(_KEY_SQL)
             if row is None:
-                # Not remembered: if this step is undone, the key was never stored.
+                self._made_in = transaction
                 return _derived(self._new_key(transaction))
-            try:
-                self._key = _derived(self.vault.caught_up(transaction).open(row[0], _KEY_PLACE))
-            except Damaged as damage:
-                # What cannot be recorded is not done.
-                raise ServerFailure(f"the change cannot be recorded in the audit log: {damage}") from None
+            key = self._opened(row[0], transaction)
+            if transaction is self._made_in:
+                return key  # not remembered: if this transaction is undone, the key was never stored
+            self._key = key
         return self._key
+
+    def _opened(self, sealed: bytes, transaction: Transaction) -> bytes:
+        try:
+            return _derived(self.vault.caught_up(transaction).open(sealed, _KEY_PLACE))
+        except Damaged as damage:
+            # What cannot be recorded is not done.
+            raise ServerFailure(f"the change cannot be recorded in the audit log: {damage}") from None
 
     def _new_key(self, transaction: Transaction) -> bytes:
         key = secrets.token_bytes(32)
