@@ -9,7 +9,7 @@ import pytest
 
 from relaydeck.errors import ServerFailure, SignerExists
 from relaydeck.store.database import Database, Transaction
-from relaydeck.store.writer import Writer
+from relaydeck.store.writer import MOST_AT_ONCE, Writer
 
 
 def note(number: int) -> Callable[[Transaction], int]:
@@ -199,6 +199,13 @@ async def test_short_writes_to_a_file_do_not_leave_the_event_loop(database: Data
     threads = await gathered(Gate(writer), *(jointly(writer, thread_of, "") for _ in range(3)))
     await writer.stop()
     assert set(threads) == {"writer" if database.remote else threading.current_thread().name}
+
+
+async def test_a_very_large_group_is_made_by_the_thread(database: Database) -> None:
+    writer = Writer(database)
+    threads = await gathered(Gate(writer), *(jointly(writer, thread_of, "") for _ in range(MOST_AT_ONCE + 1)))
+    await writer.stop()
+    assert threads == ["writer"] * (MOST_AT_ONCE + 1)
 
 
 async def test_a_write_that_may_take_long_is_made_by_the_thread(database: Database) -> None:

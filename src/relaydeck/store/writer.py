@@ -36,6 +36,7 @@ JointWork = Callable[[Transaction, Sequence[Item]], Sequence[Result | Exception]
 # Where several came together, the next ones are given this long to do so too: a group costs little more than a write.
 _GATHER_SECONDS = 0.0005
 _SEVERAL = 5
+MOST_AT_ONCE = 256  # a group that thousands of clients gathered would keep the event loop
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -135,7 +136,8 @@ class Writer:
             by_work[each.work].append(each)
         group = list(chain.from_iterable(by_work.values()))
         items = {work: [each.item for each in its_group] for work, its_group in by_work.items()}
-        written = self._written_at_once(items) if len(items) == 1 and group[0].short else None
+        at_once = len(items) == 1 and group[0].short and len(group) <= MOST_AT_ONCE
+        written = self._written_at_once(items) if at_once else None
         return group, written or partial(self._commit, items, len(group), self._given_up)
 
     def _written_at_once(self, items: _ItemsByWork) -> _Finish | None:
