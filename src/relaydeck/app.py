@@ -49,13 +49,13 @@ from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:
-    from relaydeck.admin.desk import AdminDesk
+    from relaydeck.admin.api import AdminApi
     from relaydeck.store.remote_follower import RemoteFollower
 
 _LOOK_SECONDS = 1.0
 _DEAF_TURNS = 10
 _WARM_ITEMS = 200
-_ADMIN_DESK = "relaydeck.admin.desk"
+_ADMIN_API = "relaydeck.admin.api"
 _REMOTE_FOLLOWER = "relaydeck.store.remote_follower"
 
 
@@ -71,7 +71,7 @@ class Worker:
         self._writer = Writer(database, self._away) if database.remote else Writer(database)
         self._settings = settings
         self._audit = AuditLog(vault)
-        self._admin: AdminDesk | None = None
+        self._admin: AdminApi | None = None
         self._abandoned = False  # the database is away: nobody waits for it
         self._signers = Listing(
             "signers",
@@ -168,8 +168,8 @@ class Worker:
     def _find_admin(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
         """Made when first asked for: the start does not wait for it."""
         if self._admin is None:
-            desk: type[AdminDesk] = import_module(_ADMIN_DESK).AdminDesk
-            self._admin = desk(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
+            api: type[AdminApi] = import_module(_ADMIN_API).AdminApi
+            self._admin = api(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
             if self._abandoned:
                 self._admin.abandon()
         return self._admin.find(method, path, raw_path)
@@ -210,7 +210,7 @@ class Worker:
         if not self._store.database.remote:  # else they are encoded already
             for listing in (self._signers, self._relayers):
                 await self._warm_listing(listing)
-        await asyncio.to_thread(import_module, _ADMIN_DESK)
+        await asyncio.to_thread(import_module, _ADMIN_API)
         _calm_garbage_collection()
 
     async def _warm_listing(self, listing: Listing) -> None:

@@ -17,7 +17,7 @@ from relaydeck.store.audit import AuditLog
 from relaydeck.store.writer import Writer
 
 
-class AdminDesk:
+class AdminApi:
     """`render` makes a page for people of an OpenAPI document; `pool` gives the nodes that estimates use."""
 
     def __init__(
