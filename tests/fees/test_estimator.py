@@ -351,5 +351,5 @@ async def test_pools_used_longest_ago_make_room_unless_they_may_be_in_use() -> N
     await pool(4)
     engine = estimator._engine
     assert engine is not None
-    assert [urls[0].url[-1] for urls, _ in engine._desks] == ["1", "4"]
+    assert [urls[0].url[-1] for urls, _ in engine._caches] == ["1", "4"]
     await estimator.close()

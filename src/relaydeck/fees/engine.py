@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from relaydeck.fees import explain
+from relaydeck.fees.chain_cache import ChainCache
 from relaydeck.fees.convert import NATIVE_DECIMALS, fee_in_token, find_token
-from relaydeck.fees.desk import Desk
 from relaydeck.fees.errors import (
     ExecutionReverted,
     InvalidParams,
@@ -52,7 +52,7 @@ class Engine:
         self._monotonic = monotonic
         self._jitter = jitter
         self._client = Client(options.max_response_bytes, options.allow)
-        self._desks: OrderedDict[tuple[tuple[RpcUrl, ...], int], Desk] = OrderedDict()  # the last used is last
+        self._caches: OrderedDict[tuple[tuple[RpcUrl, ...], int], ChainCache] = OrderedDict()  # the last used is last
         self._closing: set[asyncio.Task[None]] = set()
 
     async def estimate(
@@ -68,10 +68,10 @@ class Engine:
             explain.inputs(trace, relayer, network, token, transaction)
             explain.policy(trace, relayer.policies)
         check_receiver(relayer.policies, transaction.to)
-        desk = self.desk(relayer.custom_rpc_urls or network.rpc_urls, network.chain_id)
+        cache = self.cache(relayer.custom_rpc_urls or network.rpc_urls, network.chain_id)
         deadline = asyncio.get_running_loop().time() + self._options.deadline
         try:
-            wei, rate = await self._answers(desk, relayer, transaction, token, deadline, trace)
+            wei, rate = await self._answers(cache, relayer, transaction, token, deadline, trace)
         except NodesUnreachable as failure:
             raise NodeUnreachable(str(failure)) from None
         except NodeError as error:
@@ -92,7 +92,7 @@ class Engine:
 
     async def _answers(
         self,
-        desk: Desk,
+        cache: ChainCache,
         relayer: Relayer,
         transaction: Transaction,
         token: FeeToken | None,
@@ -100,22 +100,22 @@ class Engine:
         trace: Trace | None,
     ) -> tuple[int, Rate]:
         """The fee in Wei and the rate. What is shared is under way before our own question goes out."""
-        kept_price = desk.price(relayer.policies.eip1559_pricing)
+        kept_price = cache.price(relayer.policies.eip1559_pricing)
         price_task = kept_price.take()
-        rate_task = desk.rate(token).take() if token else None
-        gas = await self._gas(desk, relayer, transaction, deadline, trace)
+        rate_task = cache.rate(token).take() if token else None
+        gas = await self._gas(cache, relayer, transaction, deadline, trace)
         price = await _settled(price_task, deadline)
         per_gas = capped(price.per_gas, relayer.policies.gas_price_cap)
         if trace is not None:
             explain.price(trace, price, relayer.policies.gas_price_cap, per_gas, kept_price.seconds_old)
-        blob_price = await self._blob_price(desk, transaction, price, deadline)
+        blob_price = await self._blob_price(cache, transaction, price, deadline)
         wei = gas * per_gas + transaction.blob_gas * blob_price
         if trace is not None:
             explain.native_fee(trace, gas, per_gas, transaction.blob_gas, blob_price, wei)
         return wei, await _settled(rate_task, deadline) if rate_task else NATIVE
 
     async def _gas(
-        self, desk: Desk, relayer: Relayer, transaction: Transaction, deadline: float, trace: Trace | None
+        self, cache: ChainCache, relayer: Relayer, transaction: Transaction, deadline: float, trace: Trace | None
     ) -> int:
         if not relayer.policies.gas_limit_estimation:
             if transaction.gas_limit == 0:
@@ -125,7 +125,7 @@ class Engine:
             return transaction.gas_limit
         call = estimate_gas_call(transaction, transaction.sender or relayer.address)
         try:
-            answer = await desk.pool.ask(Question("eth_estimateGas", (call, "latest"), quantity.gas), deadline)
+            answer = await cache.pool.ask(Question("eth_estimateGas", (call, "latest"), quantity.gas), deadline)
         except NodeError as error:
             if verdict(error) is Verdict.REVERTED:
                 raise ExecutionReverted(reason(error)) from None
@@ -134,12 +134,12 @@ class Engine:
             explain.gas(trace, answer.value, answer.node, call)
         return answer.value
 
-    async def _blob_price(self, desk: Desk, transaction: Transaction, price: Price, deadline: float) -> int:
+    async def _blob_price(self, cache: ChainCache, transaction: Transaction, price: Price, deadline: float) -> int:
         if not transaction.blob_gas:
             return 0
         if price.blob_base_fee:
             return price.blob_base_fee
-        return await _settled(desk.blob_base_fee.take(), deadline)
+        return await _settled(cache.blob_base_fee.take(), deadline)
 
     def _converted(self, wei: int, rate: Rate, token: FeeToken | None, trace: Trace | None) -> FeeEstimate:
         now = self._now()
@@ -152,11 +152,11 @@ class Engine:
             explain.result(trace, Exact(wei, NATIVE_DECIMALS).times(rate.value), decimals, estimate)
         return estimate
 
-    def desk(self, urls: tuple[RpcUrl, ...], chain_id: int) -> Desk:
+    def cache(self, urls: tuple[RpcUrl, ...], chain_id: int) -> ChainCache:
         """Shared by every relayer with the same URLs."""
         key = (urls, chain_id)
-        desk = self._desks.get(key)
-        if desk is None:
+        cache = self._caches.get(key)
+        if cache is None:
             self._drop_idle()
             pool = NodePool(
                 urls,
@@ -166,10 +166,10 @@ class Engine:
                 monotonic=self._monotonic,
                 jitter=self._jitter,
             )
-            desk = self._desks[key] = Desk(pool, self._options, self._monotonic)
-        self._desks.move_to_end(key)
-        desk.last_used = self._monotonic()
-        return desk
+            cache = self._caches[key] = ChainCache(pool, self._options, self._monotonic)
+        self._caches.move_to_end(key)
+        cache.last_used = self._monotonic()
+        return cache
 
     def _drop_idle(self) -> None:
         """Changed URLs leave their old pool behind; it is found here when the next pool is made.
@@ -177,20 +177,20 @@ class Engine:
         Relayers that each have URLs of their own share none: the pools used longest ago make room for the next.
         """
         now = self._monotonic()
-        while self._desks and self._may_go(now - next(iter(self._desks.values())).last_used):
-            _, desk = self._desks.popitem(last=False)
-            task = asyncio.ensure_future(desk.close())
+        while self._caches and self._may_go(now - next(iter(self._caches.values())).last_used):
+            _, cache = self._caches.popitem(last=False)
+            task = asyncio.ensure_future(cache.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     def _may_go(self, idle: float) -> bool:
-        if len(self._desks) < self._options.most_pools:
+        if len(self._caches) < self._options.most_pools:
             return idle > self._options.max_idle
         return idle > 2 * self._options.deadline  # no estimate that began with it is still under way
 
     async def close(self) -> None:
-        for desk in self._desks.values():
-            await desk.close()
+        for cache in self._caches.values():
+            await cache.close()
         await self._client.close()
 
 

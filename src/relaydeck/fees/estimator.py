@@ -52,7 +52,7 @@ class Estimator:
     async def pool(self, urls: tuple[RpcUrl, ...], chain_id: int) -> "NodePool":
         """The pool that estimates over these URLs use: for whoever else wants to read from the chain."""
         engine = self._engine or await self._load()
-        return engine.desk(urls, chain_id).pool
+        return engine.cache(urls, chain_id).pool
 
     async def warm_up(self) -> None:
         """Loads what the first estimate would load. No network I/O."""

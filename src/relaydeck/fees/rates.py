@@ -54,7 +54,7 @@ class Rate:
 NATIVE = Rate(ONE, ONE)
 
 
-class RateDesk:
+class RateReader:
     """Reads the rates of one chain. Decimals of tokens and feeds are asked once and remembered."""
 
     def __init__(self, together: Together, pool: NodePool) -> None:

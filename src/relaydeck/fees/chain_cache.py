@@ -8,7 +8,7 @@ from relaydeck.fees import pricing
 from relaydeck.fees.kept import Kept
 from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.pricing import Price
-from relaydeck.fees.rates import Rate, RateDesk
+from relaydeck.fees.rates import Rate, RateReader
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.together import Together
 from relaydeck.networks.model import FeeToken, FixedRate
@@ -17,14 +17,14 @@ T = TypeVar("T")
 _MOST_RATES = 1_000  # forgotten together when a configuration keeps changing
 
 
-class Desk:
+class ChainCache:
     def __init__(self, pool: NodePool, options: FeeOptions, monotonic: Callable[[], float]) -> None:
         self.pool = pool
         self.last_used = monotonic()
         self._options = options
         self._monotonic = monotonic
         self._together = Together(pool, options.max_batch)
-        self._rate_desk = RateDesk(self._together, pool)
+        self._rate_reader = RateReader(self._together, pool)
         self.fee_market: Kept[Price] = self._kept(self._fee_market)
         self.legacy: Kept[Price] = self._kept(self._legacy)
         self.blob_base_fee: Kept[int] = self._kept(self._blob_base_fee)
@@ -43,7 +43,7 @@ class Desk:
 
     def _kept_rate(self, token: FeeToken) -> Kept[Rate]:
         async def fetch() -> Rate:
-            return await self._rate_desk.rate(token)
+            return await self._rate_reader.rate(token)
 
         if isinstance(token.rate, FixedRate):  # nothing on the chain can change it
             return Kept(fetch, inf, lambda: 0, self._monotonic)
