@@ -30,8 +30,8 @@ def served(
     ("method", "path", "body"),
     [
         *[
-            ("GET", f"/admin/v1/{shelf}?{name}=a%00b", None)
-            for shelf, name in [("relayers", "name"), ("tokens", "kind")]
+            ("GET", f"/admin/v1/{collection}?{name}=a%00b", None)
+            for collection, name in [("relayers", "name"), ("tokens", "kind")]
         ],
         ("GET", "/admin/v1/audit?record=%00", None),
         ("GET", "/admin/v1/deliveries?relayer_id=%00", None),

@@ -8,7 +8,7 @@ import msgspec
 
 from relaydeck.admin.declaring import Outcome
 from relaydeck.admin.idempotency import key_of, once
-from relaydeck.admin.shelves import Listed
+from relaydeck.admin.queries import Listed
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import Pagination, success

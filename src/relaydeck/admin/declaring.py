@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from relaydeck.admin import shelves
-from relaydeck.admin.shelves import Shelf
+from relaydeck.admin import queries
+from relaydeck.admin.queries import Collection
 from relaydeck.admin.views import Item, View
 from relaydeck.errors import BadRequest, NotPossible, OutOfDate, RecordExists
 from relaydeck.http.decoding import reason_of
@@ -26,11 +26,11 @@ from relaydeck.signers.records import NewSigner
 from relaydeck.signers.shapes import SHAPES, nested_object_problem
 from relaydeck.store.acting import Acting
 
-SHELVES: dict[Resource, Shelf] = {
-    "networks": shelves.NETWORKS,
-    "signers": shelves.SIGNERS,
-    "notifications": shelves.NOTIFICATIONS,
-    "relayers": shelves.RELAYERS,
+COLLECTIONS: dict[Resource, Collection] = {
+    "networks": queries.NETWORKS,
+    "signers": queries.SIGNERS,
+    "notifications": queries.NOTIFICATIONS,
+    "relayers": queries.RELAYERS,
 }
 # Shown, but not set by a document.
 _READ_ONLY = ("created_at", "paused", "system_disabled", "disabled_reason", "has_signing_key")
@@ -45,12 +45,12 @@ class NewSignerDocument(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def found(acting: Acting, resource: Resource, name: str) -> Item:
-    return shelves.find(acting.transaction.all, acting.vault, SHELVES[resource], name)
+    return queries.find(acting.transaction.all, acting.vault, COLLECTIONS[resource], name)
 
 
 def create(acting: Acting, resource: Resource, document: Document, resolver: Resolver | None = None) -> Item:
     """Raises BadRequest, or RecordExists."""
-    identity = SHELVES[resource].identity
+    identity = COLLECTIONS[resource].identity
     if resource == "relayers":
         document = {"id": new_identifier(), **document}
     name = document.get(identity)
@@ -102,7 +102,7 @@ def require_match(item: Item, if_match: str | None) -> None:
 
 def _whole(resource: Resource, before: Item, change: Document) -> Document:
     """The record as it is to be. A field that is only shown may be sent back, but not changed."""
-    identity = SHELVES[resource].identity
+    identity = COLLECTIONS[resource].identity
     for name in (identity, *_READ_ONLY):
         if name in change and change[name] != before.view.get(name):
             raise BadRequest(f"{name} cannot be changed here")

@@ -3,13 +3,13 @@
 import time
 from typing import Any
 
-from relaydeck.admin import shelves
+from relaydeck.admin import queries
 from relaydeck.admin.answering import Writing, answer, named, refuse_content
 from relaydeck.admin.declaring import Outcome
+from relaydeck.admin.queries import Query, Read
 from relaydeck.admin.reading import Reading
 from relaydeck.admin.resources import Lists
 from relaydeck.admin.routes import Methods
-from relaydeck.admin.shelves import Query, Read
 from relaydeck.errors import BadRequest, NotPossible, RecordNotFound
 from relaydeck.http.front import Call, Reply
 from relaydeck.http.paging import read_page
@@ -59,9 +59,9 @@ class EventOperations:
         return answer(Outcome([delivery_view(row) for row in rows]))
 
     def _span(self, call: Call) -> tuple[int, int, Query]:
-        query = shelves.read_query(call.query)
+        query = queries.read_query(call.query)
         page = read_page(call.query, self._max_per_page)
-        return shelves.whole("after", query.get("after") or "0"), page.per_page, query
+        return queries.whole("after", query.get("after") or "0"), page.per_page, query
 
     async def find_event(self, call: Call) -> Reply:
         name = named(call)
@@ -86,7 +86,7 @@ class EventOperations:
         )
 
     async def list_audit(self, call: Call) -> Reply:
-        return await self._lists.give(call, shelves.AUDIT)
+        return await self._lists.give(call, queries.AUDIT)
 
 
 def replay_one(acting: Acting, name: str) -> dict[str, Any]:

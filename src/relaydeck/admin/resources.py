@@ -2,12 +2,12 @@
 
 import msgspec
 
-from relaydeck.admin import declaring, shelves
+from relaydeck.admin import declaring, queries
 from relaydeck.admin.answering import Writing, answer, document_of, if_match_of, named, page_answer, refuse_content
-from relaydeck.admin.declaring import SHELVES, NewSignerDocument, Outcome, outcome
+from relaydeck.admin.declaring import COLLECTIONS, NewSignerDocument, Outcome, outcome
+from relaydeck.admin.queries import Collection
 from relaydeck.admin.reading import Reading
 from relaydeck.admin.routes import Answer, Methods
-from relaydeck.admin.shelves import Shelf
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder, reason_of
 from relaydeck.http.front import Call, Reply
@@ -27,13 +27,13 @@ class Lists:
         self._reading = reading
         self._max_per_page = max_per_page
 
-    async def give(self, call: Call, shelf: Shelf) -> Reply:
-        page, query = read_page(call.query, self._max_per_page), shelves.read_query(call.query)
+    async def give(self, call: Call, collection: Collection) -> Reply:
+        page, query = read_page(call.query, self._max_per_page), queries.read_query(call.query)
         if query.get("order", "oldest") not in ("oldest", "newest"):
             raise BadRequest("order must be oldest or newest")
         newest = query.get("order") == "newest"
         found = await self._reading.run(
-            lambda store: shelves.listed(store.database.read, store.vault, shelf, query, page, newest=newest)
+            lambda store: queries.listed(store.database.read, store.vault, collection, query, page, newest=newest)
         )
         return page_answer(found, page)
 
@@ -50,7 +50,7 @@ class ResourceOperations:
             "relayers/{id}/pause": {"POST": self._pausing("relayers.pause", paused=True)},
             "relayers/{id}/resume": {"POST": self._pausing("relayers.resume", paused=False)},
         }
-        for resource in SHELVES:
+        for resource in COLLECTIONS:
             found[resource] = {"GET": self._listing(resource), "POST": self._creating(resource)}
             found[f"{resource}/{{id}}"] = {"GET": self._finding(resource), "DELETE": self._deleting(resource)}
             if resource != "signers":  # a key is never changed in place
@@ -60,14 +60,16 @@ class ResourceOperations:
 
     def _listing(self, resource: Resource) -> Answer:
         async def give(call: Call) -> Reply:
-            return await self._lists.give(call, SHELVES[resource])
+            return await self._lists.give(call, COLLECTIONS[resource])
 
         return give
 
     def _finding(self, resource: Resource) -> Answer:
         async def give(call: Call) -> Reply:
-            name, shelf = named(call), SHELVES[resource]
-            item = await self._reading.run(lambda store: shelves.find(store.database.read, store.vault, shelf, name))
+            name, collection = named(call), COLLECTIONS[resource]
+            item = await self._reading.run(
+                lambda store: queries.find(store.database.read, store.vault, collection, name)
+            )
             return answer(outcome(item))
 
         return give

@@ -8,9 +8,9 @@ import msgspec
 
 from relaydeck.admin.answering import Writing, named, refuse_content
 from relaydeck.admin.declaring import Outcome
+from relaydeck.admin.queries import tokens_collection
 from relaydeck.admin.resources import Lists
 from relaydeck.admin.routes import Methods
-from relaydeck.admin.shelves import tokens_shelf
 from relaydeck.admin.views import token_item
 from relaydeck.errors import BadRequest, RecordExists, RecordNotFound
 from relaydeck.http.decoding import body_decoder
@@ -43,7 +43,7 @@ class TokenOperations:
         }
 
     async def give(self, call: Call) -> Reply:
-        return await self._lists.give(call, tokens_shelf(int(self._now())))
+        return await self._lists.give(call, tokens_collection(int(self._now())))
 
     async def create(self, call: Call) -> Reply:
         new: NewToken = _decode(call.headers, call.body)

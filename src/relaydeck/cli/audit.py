@@ -2,7 +2,7 @@
 
 import sys
 
-from relaydeck.admin import shelves
+from relaydeck.admin import queries
 from relaydeck.cli.acting import opened
 from relaydeck.cli.showing import print_json, print_table
 from relaydeck.errors import OperatorError
@@ -14,7 +14,7 @@ def show(filters: dict[str, str], limit: int, as_json: bool) -> None:
     """The latest entries, newest first."""
     page = Page("1", limit, coerced=False)
     with opened() as store:
-        found = shelves.listed(store.database.read, store.vault, shelves.AUDIT, filters, page, newest=True)
+        found = queries.listed(store.database.read, store.vault, queries.AUDIT, filters, page, newest=True)
     views = [item.view for item in found.items]
     if as_json:
         print_json(views)

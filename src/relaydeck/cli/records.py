@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from relaydeck.admin import declaring, shelves
-from relaydeck.admin.declaring import SHELVES
+from relaydeck.admin import declaring, queries
+from relaydeck.admin.declaring import COLLECTIONS
 from relaydeck.admin.views import Item
 from relaydeck.cli.acting import acting, opened
 from relaydeck.cli.assignments import document
@@ -56,7 +56,7 @@ COLUMNS: dict[Resource, dict[str, Column]] = {
 def show_all(resource: Resource, filters: dict[str, str], limit: int, as_json: bool) -> None:
     page = Page("1", limit, coerced=False)
     with opened() as store:
-        found = shelves.listed(store.database.read, store.vault, SHELVES[resource], filters, page)
+        found = queries.listed(store.database.read, store.vault, COLLECTIONS[resource], filters, page)
     views = [item.view for item in found.items]
     if as_json:
         print_json(views)
@@ -69,7 +69,7 @@ def show_all(resource: Resource, filters: dict[str, str], limit: int, as_json: b
 
 def show(resource: Resource, name: str, as_json: bool) -> None:
     with opened() as store:
-        item = shelves.find(store.database.read, store.vault, SHELVES[resource], name)
+        item = queries.find(store.database.read, store.vault, COLLECTIONS[resource], name)
     _print(item, as_json)
 
 
@@ -80,7 +80,7 @@ def create(resource: Resource, source: str, assignments: tuple[str, ...], as_jso
             item = declaring.create_signer(change, declaring.read_signer_document(content))
         else:
             item = declaring.create(change, resource, content, _resolver())
-    _done(f"created {resource[:-1]} {item.view[SHELVES[resource].identity]}", item, as_json)
+    _done(f"created {resource[:-1]} {item.view[COLLECTIONS[resource].identity]}", item, as_json)
 
 
 def update(resource: Resource, name: str, source: str, assignments: tuple[str, ...], as_json: bool) -> None:

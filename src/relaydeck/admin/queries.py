@@ -26,7 +26,7 @@ class Filter(NamedTuple):
     folded: bool = False  # small and capital letters of ASCII are one
 
 
-class Shelf(NamedTuple):
+class Collection(NamedTuple):
     table: str
     identity: str
     columns: str
@@ -54,7 +54,7 @@ _STATES = {
     "disabled": "system_disabled",
 }
 
-NETWORKS = Shelf(
+NETWORKS = Collection(
     "networks",
     "name",
     f"{network_records.COLUMNS}, created_at, revision",
@@ -62,7 +62,7 @@ NETWORKS = Shelf(
     lambda _: RecordNotFound("network"),
     {"name": _holds("name")},
 )
-SIGNERS = Shelf(
+SIGNERS = Collection(
     "signers",
     "id",
     "id, type, open_config, created_at, revision",
@@ -70,7 +70,7 @@ SIGNERS = Shelf(
     lambda _: RecordNotFound("signer"),
     {"id": _holds("id"), "type": Filter("type = CASE :type WHEN 'local' THEN 'plain' ELSE :type END")},
 )
-NOTIFICATIONS = Shelf(
+NOTIFICATIONS = Collection(
     "notifications",
     "id",
     "id, type, url, sealed_signing_key, created_at, revision",
@@ -78,7 +78,7 @@ NOTIFICATIONS = Shelf(
     lambda _: NotificationNotFound("no notification has this id"),
     {"id": _holds("id")},
 )
-RELAYERS = Shelf(
+RELAYERS = Collection(
     "relayers",
     "id",
     f"{relayer_records.COLUMNS}, created_at, revision",
@@ -92,7 +92,7 @@ RELAYERS = Shelf(
         "notification_id": _is("notification_id"),
     },
 )
-AUDIT = Shelf(
+AUDIT = Collection(
     "audit",
     "seq",
     audit.COLUMNS,
@@ -102,14 +102,14 @@ AUDIT = Shelf(
 )
 
 
-def tokens_shelf(now: int) -> Shelf:
+def tokens_collection(now: int) -> Collection:
     ended = f"expires_at IS NOT NULL AND expires_at <= {now}"
     states = {
         "live": f"revoked_at IS NULL AND NOT ({ended})",
         "expired": f"revoked_at IS NULL AND {ended}",
         "revoked": "revoked_at IS NOT NULL",
     }
-    return Shelf(
+    return Collection(
         "tokens",
         "name",
         "name, kind, created_at, expires_at, revoked_at",
@@ -131,30 +131,34 @@ def read_query(query: bytes) -> Query:
     return given
 
 
-def find(read: Read, vault: Vault, shelf: Shelf, name: str) -> Item:
-    rows = read(f"SELECT {shelf.columns} FROM {shelf.table} WHERE {shelf.identity} = :name", {"name": name})
+def find(read: Read, vault: Vault, collection: Collection, name: str) -> Item:
+    rows = read(
+        f"SELECT {collection.columns} FROM {collection.table} WHERE {collection.identity} = :name", {"name": name}
+    )
     if not rows:
-        raise shelf.missing(name)
-    return shelf.show(rows[0], vault)
+        raise collection.missing(name)
+    return collection.show(rows[0], vault)
 
 
-def listed(read: Read, vault: Vault, shelf: Shelf, query: Query, page: Page, *, newest: bool = False) -> Listed:
+def listed(
+    read: Read, vault: Vault, collection: Collection, query: Query, page: Page, *, newest: bool = False
+) -> Listed:
     """A page in the order of creation, or the other way round."""
-    where, values = _conditions(shelf, query)
-    total: int = read(f"SELECT count(*) FROM {shelf.table} WHERE {where}", values)[0][0]
+    where, values = _conditions(collection, query)
+    total: int = read(f"SELECT count(*) FROM {collection.table} WHERE {where}", values)[0][0]
     start, stop = page.bounds(total)
     rows = read(
-        f"SELECT {shelf.columns} FROM {shelf.table} WHERE {where}"
+        f"SELECT {collection.columns} FROM {collection.table} WHERE {where}"
         f" ORDER BY seq {'DESC' if newest else ''} LIMIT :limit OFFSET :skip",
         values | {"limit": stop - start, "skip": start},
     )
-    return Listed([shelf.show(row, vault) for row in rows], total)
+    return Listed([collection.show(row, vault) for row in rows], total)
 
 
-def _conditions(shelf: Shelf, query: Query) -> tuple[str, dict[str, Any]]:
-    given = {name: query[name] for name in shelf.filters if query.get(name)}
-    conditions = [_condition(name, shelf.filters[name], value) for name, value in given.items()]
-    given = {name: _folded(value) if shelf.filters[name].folded else value for name, value in given.items()}
+def _conditions(collection: Collection, query: Query) -> tuple[str, dict[str, Any]]:
+    given = {name: query[name] for name in collection.filters if query.get(name)}
+    conditions = [_condition(name, collection.filters[name], value) for name, value in given.items()]
+    given = {name: _folded(value) if collection.filters[name].folded else value for name, value in given.items()}
     if "after" in given:
         given["after"] = whole("after", given["after"])  # type: ignore[assignment]
     return " AND ".join(["1 = 1", *conditions]), given
