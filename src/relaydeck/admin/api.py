@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from relaydeck.admin.answering import Writing
 from relaydeck.admin.description import AdminDescription
 from relaydeck.admin.events import EventOperations
-from relaydeck.admin.reading import Reading
+from relaydeck.admin.read_pool import Reading
 from relaydeck.admin.resources import Lists, ResourceOperations
+from relaydeck.admin.responses import Writing
 from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation

@@ -4,11 +4,11 @@ import time
 from typing import Any
 
 from relaydeck.admin import queries
-from relaydeck.admin.answering import Writing, answer, named, refuse_content
-from relaydeck.admin.declaring import Outcome
+from relaydeck.admin.commands import Outcome
 from relaydeck.admin.queries import Query, Read
-from relaydeck.admin.reading import Reading
+from relaydeck.admin.read_pool import Reading
 from relaydeck.admin.resources import Lists
+from relaydeck.admin.responses import Writing, answer, named, refuse_content
 from relaydeck.admin.routes import Methods
 from relaydeck.errors import BadRequest, NotPossible, RecordNotFound
 from relaydeck.http.front import Call, Reply

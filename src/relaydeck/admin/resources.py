@@ -2,11 +2,11 @@
 
 import msgspec
 
-from relaydeck.admin import declaring, queries
-from relaydeck.admin.answering import Writing, answer, document_of, if_match_of, named, page_answer, refuse_content
-from relaydeck.admin.declaring import COLLECTIONS, NewSignerDocument, Outcome, outcome
+from relaydeck.admin import commands, queries
+from relaydeck.admin.commands import COLLECTIONS, NewSignerDocument, Outcome, outcome
 from relaydeck.admin.queries import Collection
-from relaydeck.admin.reading import Reading
+from relaydeck.admin.read_pool import Reading
+from relaydeck.admin.responses import Writing, answer, document_of, if_match_of, named, page_answer, refuse_content
 from relaydeck.admin.routes import Answer, Methods
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder, reason_of
@@ -79,7 +79,7 @@ class ResourceOperations:
             document = document_of(call)
 
             def work(acting: Acting) -> Outcome:
-                return outcome(declaring.create(acting, resource, document), 201)
+                return outcome(commands.create(acting, resource, document), 201)
 
             return await self._writing.run_once(call, f"{resource}.create", work)
 
@@ -90,7 +90,7 @@ class ResourceOperations:
             name, change, if_match = named(call), document_of(call), if_match_of(call)
 
             def work(acting: Acting) -> Outcome:
-                return outcome(declaring.patch(acting, resource, name, change, if_match))
+                return outcome(commands.patch(acting, resource, name, change, if_match))
 
             return await self._writing.run(call, work)
 
@@ -102,7 +102,7 @@ class ResourceOperations:
             refuse_content(call)
 
             def work(acting: Acting) -> Outcome:
-                declaring.delete(acting, resource, name, if_match)
+                commands.delete(acting, resource, name, if_match)
                 return Outcome(None)
 
             return await self._writing.run(call, work)
@@ -116,7 +116,7 @@ class ResourceOperations:
 
             def work(acting: Acting) -> Outcome:
                 relayer_changes.set_paused(acting, name, paused=paused)
-                return outcome(declaring.found(acting, "relayers", name))
+                return outcome(commands.found(acting, "relayers", name))
 
             return await self._writing.run_once(call, operation, work)
 
@@ -124,12 +124,12 @@ class ResourceOperations:
 
     async def create_signer(self, call: Call) -> Reply:
         try:
-            new = declaring.read_signer(_decode_signer(call.headers, call.body))
+            new = commands.read_signer(_decode_signer(call.headers, call.body))
         except msgspec.ValidationError as error:
             raise BadRequest(reason_of(error).replace("$", "$.config")) from None
 
         def work(acting: Acting) -> Outcome:
-            return outcome(declaring.create_signer(acting, new), 201)
+            return outcome(commands.create_signer(acting, new), 201)
 
         return await self._writing.run_once(call, "signers.create", work)
 

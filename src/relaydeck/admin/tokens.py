@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from relaydeck.admin.answering import Writing, named, refuse_content
-from relaydeck.admin.declaring import Outcome
+from relaydeck.admin.commands import Outcome
 from relaydeck.admin.queries import tokens_collection
 from relaydeck.admin.resources import Lists
+from relaydeck.admin.responses import Writing, named, refuse_content
 from relaydeck.admin.routes import Methods
 from relaydeck.admin.views import token_item
 from relaydeck.errors import BadRequest, RecordExists, RecordNotFound

@@ -2,9 +2,9 @@
 
 import time
 
-from relaydeck.admin.answering import answer, named
-from relaydeck.admin.declaring import Outcome
-from relaydeck.admin.reading import Reading
+from relaydeck.admin.commands import Outcome
+from relaydeck.admin.read_pool import Reading
+from relaydeck.admin.responses import answer, named
 from relaydeck.admin.routes import Methods
 from relaydeck.http.front import Call, Reply
 from relaydeck.relayers import why

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from relaydeck.admin import declaring, queries
-from relaydeck.admin.declaring import COLLECTIONS
+from relaydeck.admin import commands, queries
+from relaydeck.admin.commands import COLLECTIONS
 from relaydeck.admin.views import Item
 from relaydeck.cli.acting import acting, opened
 from relaydeck.cli.assignments import document
@@ -77,9 +77,9 @@ def create(resource: Resource, source: str, assignments: tuple[str, ...], as_jso
     content = document(source, assignments)
     with acting() as change:
         if resource == "signers":
-            item = declaring.create_signer(change, declaring.read_signer_document(content))
+            item = commands.create_signer(change, commands.read_signer_document(content))
         else:
-            item = declaring.create(change, resource, content, _resolver())
+            item = commands.create(change, resource, content, _resolver())
     _done(f"created {resource[:-1]} {item.view[COLLECTIONS[resource].identity]}", item, as_json)
 
 
@@ -88,13 +88,13 @@ def update(resource: Resource, name: str, source: str, assignments: tuple[str, .
     if not content:
         raise OperatorError("there is nothing to change", "Give FIELD=TEXT or FIELD:=JSON arguments, or --from FILE.")
     with acting() as change:
-        item = declaring.patch(change, resource, name, content, None, _resolver())
+        item = commands.patch(change, resource, name, content, None, _resolver())
     _done(f"updated {resource[:-1]} {name}", item, as_json)
 
 
 def delete(resource: Resource, name: str) -> None:
     with acting() as change:
-        declaring.delete(change, resource, name, None)
+        commands.delete(change, resource, name, None)
     sys.stderr.write(f"deleted {resource[:-1]} {name}\n")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.admin.declaring import Outcome
+from relaydeck.admin.commands import Outcome
 from relaydeck.admin.idempotency import key_of, once
 from relaydeck.admin.queries import Listed
 from relaydeck.errors import BadRequest
