@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench.homes import Home
 from relaydeck.store.bell import Bell
 from relaydeck.store.migrate import migrate
-from relaydeck.store.sqlite import SqliteReading
+from relaydeck.store.sqlite import SqliteReader
 
 if TYPE_CHECKING:
     from relaydeck.store.postgres import PostgresDatabase
@@ -40,7 +40,7 @@ def copied(home: Home, server: "PostgresServer", folder: Path) -> Home:
     beside = replica_of(home._replace(database=url.reveal()), folder)
     with (
         closing(PostgresDatabase(url, Bell(folder / "bell"))) as database,
-        closing(SqliteReading(home.folder / "relaydeck.db")) as source,
+        closing(SqliteReader(home.folder / "relaydeck.db")) as source,
         source.snapshot(),
     ):
         migrate(database)
@@ -59,7 +59,7 @@ def replica_of(home: Home, folder: Path) -> Home:
     return home._replace(folder=folder)
 
 
-def _copy(table: str, source: SqliteReading, database: "PostgresDatabase") -> None:
+def _copy(table: str, source: SqliteReader, database: "PostgresDatabase") -> None:
     key = "id" if table == "data_keys" else "seq"
     columns = ", ".join(row[0] for row in source.read(f"SELECT name FROM pragma_table_info('{table}')"))
     with database.writer.cursor() as cursor:

@@ -13,7 +13,7 @@ from relaydeck.errors import StoreError
 from relaydeck.http.body import BodyReader
 from relaydeck.http.clients import ClientAddress
 from relaydeck.http.front import Front, Route, failure_encoder
-from relaydeck.http.metrics import Metrics, Reading
+from relaydeck.http.metrics import Metrics, Sample
 from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
 from relaydeck.http.records import RequestRecords
 from relaydeck.http.tokens import TokenBook
@@ -93,11 +93,11 @@ def _is_alive(pid: int) -> bool:
 
 def open_routes(metrics: Metrics, readiness: IsReady, store: Store) -> dict[str, dict[str, Route]]:
     """What needs no credential."""
-    operations = OperationsRoutes(metrics, readiness, partial(event_readings, store))
+    operations = OperationsRoutes(metrics, readiness, partial(event_samples, store))
     return operations.routes() | DescriptionRoutes().routes()
 
 
-async def event_readings(store: Store) -> list[Reading]:
+async def event_samples(store: Store) -> list[Sample]:
     """None while the store cannot be read: the scrape goes on without them."""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -107,10 +107,10 @@ async def event_readings(store: Store) -> list[Reading]:
     waited = 0 if found.oldest_pending is None else max(0, int(time.time()) - found.oldest_pending)
     most = f"counted up to {COUNTED_UP_TO}"
     return [
-        Reading("events_total", "counter", "Events recorded since the database was made.", found.recorded),
-        Reading("deliveries_pending", "gauge", f"Events on their way to a receiver, {most}.", found.pending),
-        Reading("deliveries_dead", "gauge", f"Deliveries that were given up and are still kept, {most}.", found.dead),
-        Reading("oldest_pending_delivery_seconds", "gauge", "Age of the oldest event that is on its way.", waited),
+        Sample("events_total", "counter", "Events recorded since the database was made.", found.recorded),
+        Sample("deliveries_pending", "gauge", f"Events on their way to a receiver, {most}.", found.pending),
+        Sample("deliveries_dead", "gauge", f"Deliveries that were given up and are still kept, {most}.", found.dead),
+        Sample("oldest_pending_delivery_seconds", "gauge", "Age of the oldest event that is on its way.", waited),
     ]
 
 

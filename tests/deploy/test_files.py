@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from relaydeck.http.metrics import ROUTES, STATUSES, Metrics, Reading
+from relaydeck.http.metrics import ROUTES, STATUSES, Metrics, Sample
 from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.settings import Settings, read_settings, unknown_names
 
@@ -101,7 +101,7 @@ async def ready() -> Readiness:
     return Readiness(True)
 
 
-async def nothing_looked_up() -> list[Reading]:
+async def nothing_looked_up() -> list[Sample]:
     return []
 
 

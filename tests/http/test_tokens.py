@@ -18,7 +18,7 @@ from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.http.tokens import Credential, Token, TokenBook, all_tokens, checksum_holds, digest_of, new_token
 from relaydeck.log import Log
 from relaydeck.settings import Settings
-from relaydeck.store.database import Reading
+from relaydeck.store.database import Reader
 from tests.contract import shapes
 from tests.running import Running, run_command
 from tests.seeding import fill, issue, opened, relayer, withdraw
@@ -94,16 +94,16 @@ def test_a_token_does_not_show_itself() -> None:
 class Book(TokenBook):
     """A book of one home, brought up to date by hand."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reader: Reader) -> None:
         super().__init__()
-        self._reading = reading
+        self._reader = reader
         self.read()
 
     def read(self) -> None:
-        self.load(self._reading)
+        self.load(self._reader)
 
     def look(self, seen: int) -> None:
-        self.take_up(self.gather(self._reading.read, seen, removed=False))
+        self.take_up(self.gather(self._reader.read, seen, removed=False))
 
 
 @pytest.fixture

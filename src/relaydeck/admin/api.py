@@ -5,7 +5,7 @@ from typing import Any
 
 from relaydeck.admin.description import AdminDescription
 from relaydeck.admin.events import EventOperations
-from relaydeck.admin.read_pool import Reading
+from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists, ResourceOperations
 from relaydeck.admin.responses import Writing
 from relaydeck.admin.routes import AdminRouter, Methods
@@ -28,13 +28,13 @@ class AdminApi:
         render: Callable[[dict[str, Any]], str],
         pool: GetPool,
     ) -> None:
-        self._reading = Reading(settings)
-        self.abandon, self.resume, self.close = self._reading.abandon, self._reading.resume, self._reading.close
-        lists, writing = Lists(self._reading, settings.max_per_page), Writing(writer, audit)
+        self._read_pool = ReadPool(settings)
+        self.abandon, self.resume, self.close = self._read_pool.abandon, self._read_pool.resume, self._read_pool.close
+        lists, writing = Lists(self._read_pool, settings.max_per_page), Writing(writer, audit)
         guarded: dict[str, Methods] = {
-            **ResourceOperations(self._reading, writing, lists).routes(),
-            **WhyOperation(self._reading, settings, pool).routes(),
+            **ResourceOperations(self._read_pool, writing, lists).routes(),
+            **WhyOperation(self._read_pool, settings, pool).routes(),
             **TokenOperations(writing, lists).routes(),
-            **EventOperations(self._reading, writing, lists, settings.max_per_page).routes(),
+            **EventOperations(self._read_pool, writing, lists, settings.max_per_page).routes(),
         }
         self.find = AdminRouter(guarded, AdminDescription(render).routes()).find

@@ -6,7 +6,7 @@ from typing import Any
 from relaydeck.admin import queries
 from relaydeck.admin.commands import Outcome
 from relaydeck.admin.queries import Query, Read
-from relaydeck.admin.read_pool import Reading
+from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import Writing, answer, named, refuse_content
 from relaydeck.admin.routes import Methods
@@ -22,8 +22,8 @@ _FILTERS = ("state", "notification_id", "relayer_id")
 
 
 class EventOperations:
-    def __init__(self, reading: Reading, writing: Writing, lists: Lists, max_per_page: int) -> None:
-        self._reading = reading
+    def __init__(self, read_pool: ReadPool, writing: Writing, lists: Lists, max_per_page: int) -> None:
+        self._read_pool = read_pool
         self._writing = writing
         self._lists = lists
         self._max_per_page = max_per_page
@@ -46,14 +46,14 @@ class EventOperations:
             found = [event.shown() for event in events.list_events(read, after, limit)]
             return Outcome(found, notes=_gap(read, after))
 
-        return answer(await self._reading.run(lambda store: look(store.database.read)))
+        return answer(await self._read_pool.run(lambda store: look(store.database.read)))
 
     async def list_deliveries(self, call: Call) -> Reply:
         after, limit, query = self._span(call)
         narrowed = {name: query[name] for name in _FILTERS if query.get(name)}
         if narrowed.get("state", STATES[0]) not in STATES:
             raise BadRequest(f"state must be one of {', '.join(STATES)}")
-        rows = await self._reading.run(
+        rows = await self._read_pool.run(
             lambda store: events.list_deliveries(store.database.read, after, limit, **narrowed)
         )
         return answer(Outcome([delivery_view(row) for row in rows]))
@@ -65,14 +65,14 @@ class EventOperations:
 
     async def find_event(self, call: Call) -> Reply:
         name = named(call)
-        event = await self._reading.run(lambda store: events.find_event(store.database.read, name))
+        event = await self._read_pool.run(lambda store: events.find_event(store.database.read, name))
         if event is None:
             raise RecordNotFound("event")
         return answer(Outcome(event.shown()))
 
     async def find_delivery(self, call: Call) -> Reply:
         name = named(call)
-        return answer(await self._reading.run(lambda store: Outcome(whole_delivery(store.database.read, name))))
+        return answer(await self._read_pool.run(lambda store: Outcome(whole_delivery(store.database.read, name))))
 
     async def replay(self, call: Call) -> Reply:
         name = named(call)

@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 _AWAY = "the database is away"
 
 
-class Reading:
+class ReadPool:
     """The connection is opened by the first read."""
 
     def __init__(self, settings: Settings) -> None:

@@ -5,7 +5,7 @@ import msgspec
 from relaydeck.admin import commands, queries
 from relaydeck.admin.commands import COLLECTIONS, NewSignerDocument, Outcome, outcome
 from relaydeck.admin.queries import Collection
-from relaydeck.admin.read_pool import Reading
+from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import Writing, answer, document_of, if_match_of, named, page_answer, refuse_content
 from relaydeck.admin.routes import Answer, Methods
 from relaydeck.errors import BadRequest
@@ -23,8 +23,8 @@ _decode_signer = body_decoder(NewSignerDocument)
 class Lists:
     """Every list is narrowed by its filters and paged like the described ones."""
 
-    def __init__(self, reading: Reading, max_per_page: int) -> None:
-        self._reading = reading
+    def __init__(self, read_pool: ReadPool, max_per_page: int) -> None:
+        self._read_pool = read_pool
         self._max_per_page = max_per_page
 
     async def give(self, call: Call, collection: Collection) -> Reply:
@@ -32,15 +32,15 @@ class Lists:
         if query.get("order", "oldest") not in ("oldest", "newest"):
             raise BadRequest("order must be oldest or newest")
         newest = query.get("order") == "newest"
-        found = await self._reading.run(
+        found = await self._read_pool.run(
             lambda store: queries.listed(store.database.read, store.vault, collection, query, page, newest=newest)
         )
         return page_answer(found, page)
 
 
 class ResourceOperations:
-    def __init__(self, reading: Reading, writing: Writing, lists: Lists) -> None:
-        self._reading = reading
+    def __init__(self, read_pool: ReadPool, writing: Writing, lists: Lists) -> None:
+        self._read_pool = read_pool
         self._writing = writing
         self._lists = lists
 
@@ -67,7 +67,7 @@ class ResourceOperations:
     def _finding(self, resource: Resource) -> Answer:
         async def give(call: Call) -> Reply:
             name, collection = named(call), COLLECTIONS[resource]
-            item = await self._reading.run(
+            item = await self._read_pool.run(
                 lambda store: queries.find(store.database.read, store.vault, collection, name)
             )
             return answer(outcome(item))

@@ -3,7 +3,7 @@
 import time
 
 from relaydeck.admin.commands import Outcome
-from relaydeck.admin.read_pool import Reading
+from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import answer, named
 from relaydeck.admin.routes import Methods
 from relaydeck.http.front import Call, Reply
@@ -12,8 +12,8 @@ from relaydeck.settings import Settings
 
 
 class WhyOperation:
-    def __init__(self, reading: Reading, settings: Settings, pool: why.GetPool) -> None:
-        self._reading = reading
+    def __init__(self, read_pool: ReadPool, settings: Settings, pool: why.GetPool) -> None:
+        self._read_pool = read_pool
         self._settings = settings
         self._pool = pool
 
@@ -22,7 +22,7 @@ class WhyOperation:
 
     async def explain(self, call: Call) -> Reply:
         name = named(call)
-        known = await self._reading.run(lambda store: why.read(store.database.read, store.vault, name))
+        known = await self._read_pool.run(lambda store: why.read(store.database.read, store.vault, name))
         interval, rounds = self._settings.monitor_interval_seconds, self._settings.monitor_rounds
         return answer(
             Outcome(await why.explained(known, self._pool, interval=interval, rounds=rounds, now=time.time()))

@@ -18,7 +18,7 @@ from relaydeck.store.copying.backup_file import BackupFile
 from relaydeck.store.copying.contents import Content
 from relaydeck.store.copying.copy import DatabaseSource
 from relaydeck.store.copying.passphrase import open_master_key, seal_master_key
-from relaydeck.store.database import Reading
+from relaydeck.store.database import Reader
 from relaydeck.store.home import filling, looking_at
 from relaydeck.store.sealing import MasterKey, create_master_key, master_key_bytes, open_keyring
 
@@ -28,8 +28,8 @@ def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, f
     refuse_existing(path, force)
     if passphrase_file and not with_master_key:
         raise OperatorError("--passphrase-file goes with --with-master-key", "Nothing was written.")
-    with source_of(settings.database) as (reading, source):
-        sealed = _sealed_master_key(reading, settings, passphrase_file) if with_master_key else None
+    with source_of(settings.database) as (reader, source):
+        sealed = _sealed_master_key(reader, settings, passphrase_file) if with_master_key else None
         contents = write(source, path, force=force, sealed_master_key=sealed)
     _report(path, contents, with_master_key, settings)
 
@@ -44,11 +44,11 @@ def write(
 
 
 @contextmanager
-def source_of(where: Path | DatabaseUrl) -> Iterator[tuple[Reading, DatabaseSource]]:
+def source_of(where: Path | DatabaseUrl) -> Iterator[tuple[Reader, DatabaseSource]]:
     """The database at one moment, whoever writes to it meanwhile."""
     require_there(where)
-    with closing(looking_at(where)) as reading, reading.snapshot():
-        yield reading, move.readable(reading)
+    with closing(looking_at(where)) as reader, reader.snapshot():
+        yield reader, move.readable(reader)
 
 
 def require_there(where: Path | DatabaseUrl) -> None:
@@ -58,9 +58,9 @@ def require_there(where: Path | DatabaseUrl) -> None:
         )
 
 
-def _sealed_master_key(reading: Reading, settings: Settings, passphrase_file: Path | None) -> bytes:
+def _sealed_master_key(reader: Reader, settings: Settings, passphrase_file: Path | None) -> bytes:
     key = master_key_bytes(settings.master_key_path)
-    rows = reading.read("SELECT id, wrapped FROM data_keys ORDER BY id")
+    rows = reader.read("SELECT id, wrapped FROM data_keys ORDER BY id")
     open_keyring(MasterKey(key), [(row[0], row[1]) for row in rows])  # it is this database's
     return seal_master_key(key, new_passphrase(passphrase_file))
 

@@ -22,7 +22,7 @@ from relaydeck.relayers import records as relayer_records
 from relaydeck.settings import Settings, read_settings, unknown_names
 from relaydeck.store.audit import BrokenLink
 from relaydeck.store.copying.mark import marked
-from relaydeck.store.database import Reading
+from relaydeck.store.database import Reader
 from relaydeck.store.home import looking_at
 from relaydeck.store.migrate import newest_version, schema_version
 from relaydeck.store.rotation import SEALED_COLUMNS
@@ -164,7 +164,7 @@ def _database(settings: Settings, surroundings: Surroundings) -> Iterator[Findin
         yield Finding("FAIL", "database", f"{where} cannot be read ({error}); {mend}")
 
 
-def _inside(database: Reading, settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
+def _inside(database: Reader, settings: Settings, surroundings: Surroundings) -> Iterator[Finding]:
     if problems := database.damage():
         yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
     else:
@@ -196,7 +196,7 @@ def _schema(version: int) -> Finding:
     return Finding("ok", "schema", f"version {version}")
 
 
-def _keyring(database: Reading, settings: Settings) -> tuple[Keyring | None, Finding]:
+def _keyring(database: Reader, settings: Settings) -> tuple[Keyring | None, Finding]:
     rows = database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
     try:
         keyring = open_keyring(read_master_key(settings.master_key_path), [(row[0], row[1]) for row in rows])
@@ -205,7 +205,7 @@ def _keyring(database: Reading, settings: Settings) -> tuple[Keyring | None, Fin
     return keyring, Finding("ok", "master key", f"{settings.master_key_path} opens {_counted(len(rows), 'data key')}")
 
 
-def _sealed_values(database: Reading, keyring: Keyring) -> Iterator[Finding]:
+def _sealed_values(database: Reader, keyring: Keyring) -> Iterator[Finding]:
     opened = damaged = 0
     for column in SEALED_COLUMNS:
         sql = f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"
@@ -220,7 +220,7 @@ def _sealed_values(database: Reading, keyring: Keyring) -> Iterator[Finding]:
         yield Finding("ok", "sealed values", f"all {opened} open")
 
 
-def _audit(database: Reading, keyring: Keyring) -> Finding:
+def _audit(database: Reader, keyring: Keyring) -> Finding:
     found = examine_audit(database.stream, keyring)
     if isinstance(found, BrokenLink):
         return Finding(
@@ -231,7 +231,7 @@ def _audit(database: Reading, keyring: Keyring) -> Finding:
     return Finding("ok", "audit log", f"{_counted(found.seq, 'entry', 'entries')}, every link holds")
 
 
-def _tokens(database: Reading, now: float) -> Finding:
+def _tokens(database: Reader, now: float) -> Finding:
     live = database.read(
         "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)",
         {"now": now},
@@ -241,7 +241,7 @@ def _tokens(database: Reading, now: float) -> Finding:
     return Finding("ok", "tokens", f"{live} live")
 
 
-def _nodes(database: Reading, keyring: Keyring, settings: Settings) -> Iterator[Finding]:
+def _nodes(database: Reader, keyring: Keyring, settings: Settings) -> Iterator[Finding]:
     users: dict[Node, str] = {}
     for node, user in _configured_nodes(database, keyring):
         users.setdefault(node, user)  # asked once, however many relayers share it
@@ -251,7 +251,7 @@ def _nodes(database: Reading, keyring: Keyring, settings: Settings) -> Iterator[
         yield (Finding("FAIL", subject, problem) if problem else Finding("ok", subject, f"chain id {node.chain_id}"))
 
 
-def _configured_nodes(database: Reading, keyring: Keyring) -> Iterator[tuple[Node, str]]:
+def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[Node, str]]:
     """Every URL with who calls it. Damaged ones are reported where sealed values are checked."""
     for kind, sql in _URLS.items():
         for record, chain_id, sealed in database.stream(sql):

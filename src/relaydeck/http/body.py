@@ -1,4 +1,4 @@
-"""Reading a request body: bounded in size and time, and so that the client can read a refusal."""
+"""Reader a request body: bounded in size and time, and so that the client can read a refusal."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -67,7 +67,7 @@ _STATUS_OFFSET = {status: offset for offset, status in enumerate(STATUSES)}
 _CELL_OFFSET = {name: len(ROUTES) * _PER_ROUTE + offset for offset, name in enumerate(_PLAIN_CELLS)}
 
 
-class Reading(NamedTuple):
+class Sample(NamedTuple):
     """A figure that nobody counts because it can be looked up."""
 
     name: str
@@ -123,7 +123,7 @@ class Metrics:
         """A try to deliver an event, by one of TRY_OUTCOMES."""
         self.count(outcome)
 
-    def exposition(self, readings: Iterable[Reading] = ()) -> str:
+    def exposition(self, samples: Iterable[Sample] = ()) -> str:
         """The Prometheus text format."""
         sums = [sum(self._cells[offset::_ROW][:_MOST_WORKERS]) for offset in range(_ROW)]
         lines = [
@@ -141,7 +141,7 @@ class Metrics:
         for i, route in enumerate(ROUTES):
             lines += _histogram(route, sums[i * _PER_ROUTE + len(STATUSES) : (i + 1) * _PER_ROUTE])
         for name, meaning in COUNTERS.items():
-            lines += _described(Reading(f"{name}_total", "counter", meaning, sums[_CELL_OFFSET[name]]))
+            lines += _described(Sample(f"{name}_total", "counter", meaning, sums[_CELL_OFFSET[name]]))
         lines += [
             "# HELP relaydeck_event_tries_total Tries to deliver an event; dead is a failure that was the last.",
             "# TYPE relaydeck_event_tries_total counter",
@@ -149,17 +149,17 @@ class Metrics:
         for outcome in TRY_OUTCOMES:
             lines.append(f'relaydeck_event_tries_total{{outcome="{outcome}"}} {sums[_CELL_OFFSET[outcome]]}')
         for name, meaning in GAUGES.items():
-            lines += _described(Reading(name, "gauge", meaning, sums[_CELL_OFFSET[name]]))
-        for reading in readings:
-            lines += _described(reading)
+            lines += _described(Sample(name, "gauge", meaning, sums[_CELL_OFFSET[name]]))
+        for sample in samples:
+            lines += _described(sample)
         return "\n".join(lines) + "\n"
 
 
-def _described(reading: Reading) -> list[str]:
+def _described(sample: Sample) -> list[str]:
     return [
-        f"# HELP relaydeck_{reading.name} {reading.meaning}",
-        f"# TYPE relaydeck_{reading.name} {reading.kind}",
-        f"relaydeck_{reading.name} {reading.value}",
+        f"# HELP relaydeck_{sample.name} {sample.meaning}",
+        f"# TYPE relaydeck_{sample.name} {sample.kind}",
+        f"relaydeck_{sample.name} {sample.value}",
     ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from relaydeck.http.front import Call, Reply, Route
-from relaydeck.http.metrics import Metrics, Reading
+from relaydeck.http.metrics import Metrics, Sample
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _EXPOSITION = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
@@ -25,12 +25,12 @@ class OperationsRoutes:
         self,
         metrics: Metrics,
         readiness: IsReady,
-        readings: Callable[[], Awaitable[Sequence[Reading]]],
+        samples: Callable[[], Awaitable[Sequence[Sample]]],
     ) -> None:
-        """`readings` gives what is looked up for a scrape; nothing when that cannot be done."""
+        """`samples` gives what is looked up for a scrape; nothing when that cannot be done."""
         self._metrics = metrics
         self._readiness = readiness
-        self._readings = readings
+        self._samples = samples
 
     def routes(self) -> dict[str, dict[str, Route]]:
         answers = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
@@ -46,4 +46,4 @@ class OperationsRoutes:
         return Reply(200 if ready else 503, f"{said}\n".encode(), _TEXT)
 
     async def metrics(self, _call: Call) -> Reply:
-        return Reply(200, self._metrics.exposition(await self._readings()).encode(), _EXPOSITION)
+        return Reply(200, self._metrics.exposition(await self._samples()).encode(), _EXPOSITION)

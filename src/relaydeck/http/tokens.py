@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, get_args
 
 from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.secret import Secret
-from relaydeck.store.database import Database, Reading, Transaction
+from relaydeck.store.database import Database, Reader, Transaction
 from relaydeck.store.follower import ReadRows
 
 PREFIX = "rdk_"
@@ -147,9 +147,9 @@ class TokenBook:
         self._accepted[authorization] = credential
         return credential
 
-    def load(self, reading: Reading) -> None:
+    def load(self, reader: Reader) -> None:
         self._by_digest.clear()
-        self.take_up(self.gather(reading.read, -1, removed=False))
+        self.take_up(self.gather(reader.read, -1, removed=False))
 
     def gather(self, read: ReadRows, seen: int, *, removed: bool) -> list[Token]:
         rows = read(f"SELECT {_COLUMNS} FROM tokens WHERE revision > :seen", {"seen": seen})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from relaydeck.log import Log
 from relaydeck.settings import Settings
-from relaydeck.store.database import Reading
+from relaydeck.store.database import Reader
 from relaydeck.store.follower import ReadRows
 from relaydeck.store.home import Store
 from relaydeck.store.writer import Writer
@@ -32,8 +32,8 @@ class PostOffice:
         self._delivery: Delivery | None = None
         self._running: asyncio.Task[None] | None = None
 
-    def load(self, reading: Reading) -> None:
-        if reading.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1", {}):
+    def load(self, reader: Reader) -> None:
+        if reader.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1", {}):
             self.take_up(None)
 
     def gather(self, _read: ReadRows, _seen: int, *, removed: bool) -> None:

@@ -8,7 +8,7 @@ from relaydeck.log import Log
 from relaydeck.relayers.arrivals import Arrivals, read_arrivals
 from relaydeck.settings import Settings
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.database import Reading
+from relaydeck.store.database import Reader
 from relaydeck.store.follower import ReadRows
 from relaydeck.store.home import Store
 from relaydeck.store.writer import Writer
@@ -34,8 +34,8 @@ class Watch:
         self._monitor: Monitor | None = None
         self._running: asyncio.Task[None] | None = None
 
-    def load(self, reading: Reading) -> None:
-        if reading.read("SELECT 1 FROM relayers LIMIT 1", {}):
+    def load(self, reader: Reader) -> None:
+        if reader.read("SELECT 1 FROM relayers LIMIT 1", {}):
             self._start()
 
     def gather(self, read: ReadRows, seen: int, *, removed: bool) -> Arrivals:

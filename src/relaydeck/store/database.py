@@ -97,7 +97,7 @@ def insertion(table: str, columns: tuple[str, ...], count: int, mark: str) -> st
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * count)}"
 
 
-class Reading(Protocol):
+class Reader(Protocol):
     """A database that is looked at. May be used from several threads; a snapshot then is theirs together."""
 
     soundness: str  # what may be said of it when `damage` finds none
@@ -124,7 +124,7 @@ class Reading(Protocol):
     def close(self) -> None: ...
 
 
-class Database(Reading, Protocol):
+class Database(Reader, Protocol):
     """A database that is also written. One thread at a time does that."""
 
     remote: bool  # shared with other machines, and each question to it is a round trip

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from relaydeck.errors import BadRequest
-from relaydeck.store.database import Database, Reading, Row, Values
+from relaydeck.store.database import Database, Reader, Row, Values
 from relaydeck.store.listing import Listing
 
 ReadRows = Callable[[str, Values], list[Row]]
@@ -20,7 +20,7 @@ class Follows(Protocol):
 
     table: str
 
-    def load(self, reading: Reading) -> None: ...
+    def load(self, reader: Reader) -> None: ...
 
     def gather(self, read: ReadRows, seen: int, *, removed: bool) -> Any:
         """Read what was written after revision `seen`; `removed`: records of some table were removed too.

@@ -14,14 +14,14 @@ from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings
 from relaydeck.store.bell import Bell
 from relaydeck.store.copying.mark import refuse_unfinished
-from relaydeck.store.database import Database, Reading
+from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import migrate
 from relaydeck.store.sealing import MasterKey, create_master_key, read_master_key
-from relaydeck.store.sqlite import SqliteDatabase, SqliteReading
+from relaydeck.store.sqlite import SqliteDatabase, SqliteReader
 from relaydeck.store.vault import Vault
 
 if TYPE_CHECKING:
-    from relaydeck.store.postgres import PostgresDatabase, PostgresReading
+    from relaydeck.store.postgres import PostgresDatabase, PostgresReader
 
 _POSTGRES = "relaydeck.store.postgres"  # loaded when asked for: its driver would be a good part of the start
 
@@ -60,11 +60,11 @@ def _database(where: Path | DatabaseUrl, bell: Bell) -> Database:
     return postgres(where, bell)
 
 
-def looking_at(where: Path | DatabaseUrl) -> Reading:
+def looking_at(where: Path | DatabaseUrl) -> Reader:
     """A database as it is: nothing is made, locked or brought up to date."""
     if isinstance(where, Path):
-        return SqliteReading(where)
-    postgres: type[PostgresReading] = import_module(_POSTGRES).PostgresReading
+        return SqliteReader(where)
+    postgres: type[PostgresReader] = import_module(_POSTGRES).PostgresReader
     return postgres(where)
 
 

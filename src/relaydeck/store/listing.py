@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from relaydeck.store.database import Reading, Row, Values
+from relaydeck.store.database import Reader, Row, Values
 
 ReadRows = Callable[[str, Values], list[Row]]
 
@@ -36,12 +36,12 @@ class Listing:
     """`whole`: every item is in memory from the start, so that none is ever read for an answer."""
 
     def __init__(
-        self, table: str, columns: str, encode: Callable[[Row], Encoded], reading: Reading, *, whole: bool = False
+        self, table: str, columns: str, encode: Callable[[Row], Encoded], reader: Reader, *, whole: bool = False
     ) -> None:
         self.table = table
         self._columns = columns
         self._encode = encode
-        self._reading = reading
+        self._reader = reader
         self._whole = whole
         self._seqs = array("q")
         self._items: list[bytes | None] = []
@@ -51,14 +51,14 @@ class Listing:
     def total(self) -> int:
         return len(self._seqs)
 
-    def load(self, reading: Reading) -> None:
+    def load(self, reader: Reader) -> None:
         self._seqs, self._items = array("q"), []
         self._notes.clear()
         if self._whole:
-            for seq, *columns in reading.stream(f"SELECT seq, {self._columns} FROM {self.table} ORDER BY seq"):
+            for seq, *columns in reader.stream(f"SELECT seq, {self._columns} FROM {self.table} ORDER BY seq"):
                 self._keep(self._forget(seq), seq, self._encode(tuple(columns)))
             return
-        rows = reading.read(f"SELECT seq FROM {self.table} ORDER BY seq", {})
+        rows = reader.read(f"SELECT seq FROM {self.table} ORDER BY seq", {})
         self._seqs = array("q", (row[0] for row in rows))
         self._items = [None] * len(self._seqs)
 
@@ -121,7 +121,7 @@ class Listing:
         stop = min(stop, len(self._seqs))
         if start >= stop or self.has(start, stop):
             return
-        rows = self._reading.read(
+        rows = self._reader.read(
             f"SELECT seq, {self._columns} FROM {self.table} WHERE seq BETWEEN :first AND :last",
             {"first": self._seqs[start], "last": self._seqs[stop - 1]},
         )

@@ -6,7 +6,7 @@ from importlib.resources import files
 from string import Template
 
 from relaydeck.errors import OperatorError
-from relaydeck.store.database import Database, Execute, Reading
+from relaydeck.store.database import Database, Execute, Reader
 
 
 def steps() -> list[tuple[int, str]]:
@@ -20,7 +20,7 @@ def newest_version() -> int:
     return steps()[-1][0]
 
 
-def schema_version(database: Reading) -> int:
+def schema_version(database: Reader) -> int:
     """The version a database is at; 0 when it is empty."""
     if not database.has_table("schema_versions"):
         return 0

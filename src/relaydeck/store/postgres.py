@@ -72,7 +72,7 @@ def _asked(connection: PostgresConnection, sql: str, values: Values) -> "psycopg
         raise in_our_words(error) from None
 
 
-class PostgresReading:
+class PostgresReader:
     """A database that is looked at, over a connection of its own."""
 
     soundness = "answers"
@@ -153,7 +153,7 @@ class PostgresReading:
         self._reader = None
 
 
-class PostgresDatabase(PostgresReading):
+class PostgresDatabase(PostgresReader):
     remote = True
 
     def __init__(self, url: DatabaseUrl, bell: Bell) -> None:
@@ -198,8 +198,8 @@ class PostgresDatabase(PostgresReading):
         # The server went away since the last time. Nothing was done yet: that much may be tried again.
         return _begin(self.writer)
 
-    def another_reading(self) -> PostgresReading:
-        return PostgresReading(self._url)
+    def open_reader(self) -> PostgresReader:
+        return PostgresReader(self._url)
 
     def listen(self) -> PostgresNews:
         return PostgresNews(self._url)

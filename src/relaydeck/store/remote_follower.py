@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
 from relaydeck.side_threads import SideThreads
 from relaydeck.store.bell import Bell
-from relaydeck.store.database import Reading, Row
+from relaydeck.store.database import Reader, Row
 from relaydeck.store.follower import NO_SUCH_REVISION, Follows, Headers, gather_news, newest_of_each
 from relaydeck.store.listing import Listing
 
@@ -41,7 +41,7 @@ class News(Protocol):
     def close(self) -> None: ...
 
 
-class RemoteReading(Reading, Protocol):
+class RemoteReader(Reader, Protocol):
     def abandon(self) -> None:
         """Break the connection off, whoever waits for it."""
 
@@ -49,7 +49,7 @@ class RemoteReading(Reading, Protocol):
 class RemoteDatabase(Protocol):
     bell: Bell
 
-    def another_reading(self) -> RemoteReading: ...
+    def open_reader(self) -> RemoteReader: ...
 
     def listen(self) -> News:
         """Raises StoreTrouble."""
@@ -67,7 +67,7 @@ class RemoteFollower:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._reading = database.another_reading()
+        self._reader = database.open_reader()
         self._followers = followers
         self._changed = changed
         self._stale_seconds = stale_seconds
@@ -90,10 +90,10 @@ class RemoteFollower:
     def load(self) -> None:
         """Everything, before the first answer: from then on no answer waits for the database."""
         self._heard, self._heard_of_tokens = self._bell(), self._token_bell()
-        with self._reading.snapshot():
+        with self._reader.snapshot():
             self.revision = self._newest()[0]
             for follower in self._followers:
-                follower.load(self._reading)
+                follower.load(self._reader)
         self._fresh_at = self._monotonic()
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._notice_silence())]
 
@@ -214,12 +214,12 @@ class RemoteFollower:
         # Asked outside a snapshot first: most looks find nothing.
         if self._newest()[0] == self.revision:
             return None
-        with self._reading.snapshot():
+        with self._reader.snapshot():
             newest = self._newest()
-            return newest[0], gather_news(newest, self._followers, self._reading.read, self.revision)
+            return newest[0], gather_news(newest, self._followers, self._reader.read, self.revision)
 
     def _newest(self) -> Row:
-        return self._reading.read(self._newest_of_each, {})[0]
+        return self._reader.read(self._newest_of_each, {})[0]
 
     def _take_up(self, revision: int, news: list[tuple[Follows, Any]]) -> None:
         for follower, gathered in news:
@@ -263,6 +263,6 @@ class RemoteFollower:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._stop_listening()
         if self.problem:
-            self._reading.abandon()  # a look may be waiting for a server that hangs
+            self._reader.abandon()  # a look may be waiting for a server that hangs
         if self._thread.end():
-            self._reading.close()
+            self._reader.close()

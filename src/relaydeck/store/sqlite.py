@@ -69,7 +69,7 @@ def _undo(connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-class SqliteReading:
+class SqliteReader:
     """A database that is looked at, over a connection of its own."""
 
     soundness = "is sound"
@@ -127,7 +127,7 @@ class SqliteReading:
         self._reader = None
 
 
-class SqliteDatabase(SqliteReading):
+class SqliteDatabase(SqliteReader):
     remote = False
 
     def __init__(self, path: Path, bell: Bell) -> None:

@@ -1,4 +1,4 @@
-"""Reading what a node answers: every reader raises `UrlFailed` for an answer of the wrong type.
+"""Reader what a node answers: every reader raises `UrlFailed` for an answer of the wrong type.
 
 A node that answers `true` where a number belongs is not trusted with the next question either.
 """

@@ -13,7 +13,7 @@ import msgspec
 
 from relaydeck.store.catalogue import Table
 from relaydeck.store.copying.mark import MARK
-from relaydeck.store.database import Reading, Row
+from relaydeck.store.database import Reader, Row
 
 LEFT_OUT = {
     "leases": "who held one is not a process of the copy's",
@@ -55,17 +55,17 @@ class Tally:
         return Content(self._rows, self._digest.digest(), counter)
 
 
-def copied_tables(reading: Reading) -> list[Table]:
+def copied_tables(reader: Reader) -> list[Table]:
     """Every table that a copy has, each after those that its rows name."""
-    by_name = {table.name: table for table in reading.tables() if table.name not in LEFT_OUT}
+    by_name = {table.name: table for table in reader.tables() if table.name not in LEFT_OUT}
     named = {name: [each for each in table.references if each != name] for name, table in by_name.items()}
     return [by_name[name] for name in TopologicalSorter(named).static_order()]
 
 
-def rows_of(reading: Reading, table: Table) -> Iterator[Row]:
+def rows_of(reader: Reader, table: Table) -> Iterator[Row]:
     """Inside a snapshot. SQLite has no booleans of its own; here they are."""
     flags = [at for at, column in enumerate(table.columns) if column.kind == "boolean"]
-    rows = reading.stream(table.in_order)
+    rows = reader.stream(table.in_order)
     return (_with_flags(row, flags) for row in rows) if flags else rows
 
 
@@ -76,22 +76,22 @@ def _with_flags(row: Row, flags: list[int]) -> Row:
     return tuple(values)
 
 
-def count_of(reading: Reading, table: Table) -> int:
-    count: int = reading.read(f"SELECT count(*) FROM {table.name}")[0][0]
+def count_of(reader: Reader, table: Table) -> int:
+    count: int = reader.read(f"SELECT count(*) FROM {table.name}")[0][0]
     return count
 
 
-def counter_of(reading: Reading, table: Table) -> int:
+def counter_of(reader: Reader, table: Table) -> int:
     """The greatest number given. PostgreSQL does not count those that rows brought along: they are looked for."""
     if not table.serial:
         return 0
-    greatest = reading.read(f"SELECT max({table.serial}) FROM {table.name}")[0][0] or 0
-    return max(greatest, reading.counter(table))
+    greatest = reader.read(f"SELECT max({table.serial}) FROM {table.name}")[0][0] or 0
+    return max(greatest, reader.counter(table))
 
 
-def content_of(reading: Reading, table: Table, advance: Advance) -> Content:
+def content_of(reader: Reader, table: Table, advance: Advance) -> Content:
     """Read a table to its end. Inside a snapshot."""
     tally = Tally(table, advance)
-    for _ in tally.over(rows_of(reading, table)):
+    for _ in tally.over(rows_of(reader, table)):
         pass
-    return tally.content(counter_of(reading, table))
+    return tally.content(counter_of(reader, table))

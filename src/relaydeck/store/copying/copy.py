@@ -20,7 +20,7 @@ from relaydeck.store.copying.contents import (
     rows_of,
 )
 from relaydeck.store.copying.mark import marked, set_mark
-from relaydeck.store.database import Database, Reading, Row
+from relaydeck.store.database import Database, Reader, Row
 from relaydeck.store.migrate import migrate, refuse_newer, schema_version
 
 
@@ -41,23 +41,23 @@ class Source(Protocol):
 class DatabaseSource:
     """A database inside a snapshot."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.version = schema_version(reading)
+    def __init__(self, reader: Reader) -> None:
+        self.version = schema_version(reader)
         refuse_newer(self.version)
-        self.tables = copied_tables(reading)
-        self._reading = reading
+        self.tables = copied_tables(reader)
+        self._reader = reader
 
     def count(self) -> int:
-        return sum(count_of(self._reading, table) for table in self.tables)
+        return sum(count_of(self._reader, table) for table in self.tables)
 
     def rows(self, table: Table) -> Iterator[Row]:
-        return rows_of(self._reading, table)
+        return rows_of(self._reader, table)
 
     def counter(self, table: Table) -> int:
-        return counter_of(self._reading, table)
+        return counter_of(self._reader, table)
 
     def content(self, table: Table, advance: Advance) -> Content:
-        return content_of(self._reading, table, advance)
+        return content_of(self._reader, table, advance)
 
 
 class Loaded(NamedTuple):
@@ -109,7 +109,7 @@ def _prepare(source: Source, target: Database, origin: str) -> bool:
     return found is not None
 
 
-def require_empty(target: Reading) -> None:
+def require_empty(target: Reader) -> None:
     if target.tables():
         raise OperatorError(
             "the target is not empty",
@@ -143,7 +143,7 @@ def _copy(source: Source, target: Database, table: Table, advance: Advance) -> C
     return tally.content(counter)
 
 
-def contents_of(target: Reading, tables: list[Table], advance: Advance) -> dict[str, Content]:
+def contents_of(target: Reader, tables: list[Table], advance: Advance) -> dict[str, Content]:
     """Read back what a database holds now."""
     with target.snapshot():
         return {table.name: content_of(target, table, advance) for table in tables}

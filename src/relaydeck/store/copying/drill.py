@@ -14,7 +14,7 @@ from relaydeck.store.copying.contents import Content
 from relaydeck.store.copying.copy import contents_of, load
 from relaydeck.store.copying.mark import remove_mark
 from relaydeck.store.copying.move import Watch
-from relaydeck.store.database import Database, Reading
+from relaydeck.store.database import Database, Reader
 from relaydeck.store.home import filling
 from relaydeck.store.migrate import migrate
 from relaydeck.store.rotation import SEALED_COLUMNS
@@ -73,16 +73,16 @@ def restored(backup: BackupFile, database: Database, watch: Watch) -> list[Compa
     return [Compared(name, backup.contents[name], content) for name, content in found.items()]
 
 
-def examined(reading: Reading, keyring: Keyring) -> Secrets:
+def examined(reader: Reader, keyring: Keyring) -> Secrets:
     """Open every sealed value, and walk the audit log."""
     opened, damaged = 0, []
-    with reading.snapshot():
+    with reader.snapshot():
         for column in SEALED_COLUMNS:
             sql = f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"
-            for record, sealed in reading.stream(sql):
+            for record, sealed in reader.stream(sql):
                 try:
                     keyring.open(sealed, column.place(record))
                     opened += 1
                 except Damaged as damage:
                     damaged.append(damage)
-        return Secrets(opened, damaged, verify(reading.stream, keyring))
+        return Secrets(opened, damaged, verify(reader.stream, keyring))

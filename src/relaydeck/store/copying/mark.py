@@ -4,16 +4,16 @@ While it is there nobody opens the database; who filled it may go on.
 """
 
 from relaydeck.errors import OperatorError
-from relaydeck.store.database import Database, Reading
+from relaydeck.store.database import Database, Reader
 
 MARK = "unfinished_copy"
 
 
-def marked(reading: Reading) -> str | None:
+def marked(reader: Reader) -> str | None:
     """What an unfinished copy is a copy of; None when there is none."""
-    if not reading.has_table(MARK):
+    if not reader.has_table(MARK):
         return None
-    origin: str = reading.read(f"SELECT origin FROM {MARK}")[0][0]
+    origin: str = reader.read(f"SELECT origin FROM {MARK}")[0][0]
     return origin
 
 
@@ -28,8 +28,8 @@ def remove_mark(database: Database) -> None:
         execute(f"DROP TABLE {MARK}")
 
 
-def refuse_unfinished(reading: Reading) -> None:
-    origin = marked(reading)
+def refuse_unfinished(reader: Reader) -> None:
+    origin = marked(reader)
     if origin is not None:
         raise OperatorError(
             f"this database is an unfinished copy of {origin}",

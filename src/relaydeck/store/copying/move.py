@@ -10,7 +10,7 @@ from relaydeck.store.copying.backup_file import BackupFile
 from relaydeck.store.copying.contents import Advance
 from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
 from relaydeck.store.copying.mark import refuse_unfinished, remove_mark
-from relaydeck.store.database import Database, Reading, Row
+from relaydeck.store.database import Database, Reader, Row
 from relaydeck.store.home import looking_at
 from relaydeck.store.migrate import schema_version
 
@@ -20,13 +20,13 @@ _REVISION = "SELECT revision FROM clock"
 
 def move(where: Path | DatabaseUrl, target: Database, watch: Watch) -> Loaded:
     """Copy one moment. Raises OperatorError, the copy left unfinished, if the source was written to meanwhile."""
-    with closing(looking_at(where)) as reading, reading.snapshot():
-        source = readable(reading)
-        moment = _moment(reading)
+    with closing(looking_at(where)) as reader, reader.snapshot():
+        source = readable(reader)
+        moment = _moment(reader)
         with watch("moving", 2 * source.count()) as advance:
             loaded = fill(source, target, _origin(where), advance)
-    with closing(looking_at(where)) as reading:
-        if _moment(reading) != moment:
+    with closing(looking_at(where)) as reader:
+        if _moment(reader) != moment:
             raise OperatorError(
                 "the source was written to while it was copied: the copy is not finished",
                 "Stop the service, then run this again: it goes on with what has changed.",
@@ -44,17 +44,17 @@ def restore(backup: BackupFile, target: Database, watch: Watch, before_end: Call
     return loaded
 
 
-def readable(reading: Reading) -> DatabaseSource:
+def readable(reader: Reader) -> DatabaseSource:
     """A database as a source. Raises OperatorError when there is nothing whole in it."""
-    refuse_unfinished(reading)
-    if schema_version(reading) == 0:
+    refuse_unfinished(reader)
+    if schema_version(reader) == 0:
         raise OperatorError("the database is empty: there is nothing to copy", "Check RELAYDECK_DATABASE_URL.")
-    return DatabaseSource(reading)
+    return DatabaseSource(reader)
 
 
-def _moment(reading: Reading) -> tuple[list[Row], int]:
+def _moment(reader: Reader) -> tuple[list[Row], int]:
     # Every write takes a revision; a migration takes none.
-    return reading.read(_REVISION), schema_version(reading)
+    return reader.read(_REVISION), schema_version(reader)
 
 
 def _origin(where: Path | DatabaseUrl) -> str:
