@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.homes import Home
-from relaydeck.store.bell import Bell
 from relaydeck.store.migrate import migrate
 from relaydeck.store.sqlite import SqliteReader
+from relaydeck.store.write_signal import WriteSignal
 
 if TYPE_CHECKING:
     from relaydeck.store.postgres import PostgresDatabase
@@ -39,7 +39,7 @@ def copied(home: Home, server: "PostgresServer", folder: Path) -> Home:
     url = server.url(server.fresh())
     beside = replica_of(home._replace(database=url.reveal()), folder)
     with (
-        closing(PostgresDatabase(url, Bell(folder / "bell"))) as database,
+        closing(PostgresDatabase(url, WriteSignal(folder / "write-signal"))) as database,
         closing(SqliteReader(home.folder / "relaydeck.db")) as source,
         source.snapshot(),
     ):

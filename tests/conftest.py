@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.store.bell import Bell
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.places import choose
 from tests.postgres import PostgresServer
 from tests.running import Running, make_token, run_command
@@ -72,7 +72,7 @@ def postgres() -> Iterator[PostgresServer]:
 def migrated(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The name of a database with the newest schema and nothing in it: to be copied."""
     name = postgres.fresh()
-    database = PostgresDatabase(postgres.url(name), Bell(tmp_path_factory.mktemp("migrated") / "bell"))
+    database = PostgresDatabase(postgres.url(name), WriteSignal(tmp_path_factory.mktemp("migrated") / "write-signal"))
     migrate(database)
     database.close()
     return name

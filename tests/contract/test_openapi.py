@@ -14,7 +14,7 @@ from relaydeck.contract.openapi import document as build_document
 from relaydeck.contract.schemas import schemas
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.signers.shapes import SHAPES
-from relaydeck.store.bell import Bell
+from relaydeck.store.write_signal import WriteSignal
 from tests.conftest import DEMO
 from tests.contract.promises import Json, Promises
 from tests.running import Answer, Running, make_token, run_command
@@ -61,7 +61,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         with sqlite3.connect(home / "relaydeck.db") as database:
             database.execute("ALTER TABLE clock RENAME TO stopped_clock")
         database.close()
-        Bell(home / "run" / "bell").ring(of_tokens=True)
+        WriteSignal(home / "run" / "write-signal").send(of_tokens=True)
         yield running
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relaydeck.store.bell import Bell
+from relaydeck.store.write_signal import WriteSignal
 from tests.contract import shapes
 from tests.places import ENGINES
 from tests.running import Answer, Running
@@ -130,14 +130,14 @@ def test_7_too_many_requests_when_the_rate_is_exceeded(used_up: Running, method:
 def store_that_cannot_be_read(home: Path) -> Iterator[None]:
     """Takes away the table that every reader looks at first, and tells the service to look."""
     connection = sqlite3.connect(home / "relaydeck.db", isolation_level=None)
-    bell = Bell(home / "run" / "bell")
+    write_signal = WriteSignal(home / "run" / "write-signal")
     try:
         connection.execute("ALTER TABLE clock RENAME TO taken_away")
-        bell.ring(of_tokens=True)
+        write_signal.send(of_tokens=True)
         yield
     finally:
         connection.execute("ALTER TABLE taken_away RENAME TO clock")
-        bell.ring(of_tokens=True)
+        write_signal.send(of_tokens=True)
         connection.close()
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from relaydeck.database_url import DatabaseUrl
-from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.places import ENGINES, place_of
 
 Connect = Callable[[], Database]
@@ -28,9 +28,13 @@ def connect(home: Path) -> Iterator[Connect]:
     opened: list[Database] = []
 
     def connecting() -> Database:
-        where, bell = place_of(home), Bell(home / "bell")
+        where, write_signal = place_of(home), WriteSignal(home / "write-signal")
         database: Database
-        database = PostgresDatabase(where, bell) if isinstance(where, DatabaseUrl) else SqliteDatabase(where, bell)
+        database = (
+            PostgresDatabase(where, write_signal)
+            if isinstance(where, DatabaseUrl)
+            else SqliteDatabase(where, write_signal)
+        )
         opened.append(database)
         migrate(database)
         return database

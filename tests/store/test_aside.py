@@ -10,10 +10,10 @@ import pytest
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import StoreTrouble
-from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database
 from relaydeck.store.home import open_store
 from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.places import ENGINES, place_of
 from tests.postgres import PostgresServer
 
@@ -31,7 +31,7 @@ def database(request: pytest.FixtureRequest, home: Path, lend: Callable[[Path, s
 def postgresql(home: Path, tmp_path: Path, lend: Callable[[Path, str], Path]) -> Iterator[PostgresDatabase]:
     where = place_of(lend(home, "postgresql"))
     assert isinstance(where, DatabaseUrl)
-    with closing(PostgresDatabase(where, Bell(tmp_path / "bell"))) as database:
+    with closing(PostgresDatabase(where, WriteSignal(tmp_path / "write-signal"))) as database:
         yield database
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
-from relaydeck.store.bell import Bell
 from relaydeck.store.copying.backup import write_backup
 from relaydeck.store.copying.backup_file import BackupFile
 from relaydeck.store.copying.contents import LEFT_OUT, Content, content_of, copied_tables
@@ -21,6 +20,7 @@ from relaydeck.store.home import open_store
 from relaydeck.store.migrate import migrate, schema_version
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.places import ENGINES
 from tests.postgres import PostgresServer
 from tests.store.test_upgrade import ROWS, insert
@@ -34,12 +34,12 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     made: list[Database] = []
 
     def making(engine: str) -> Database:
-        bell = Bell(tmp_path / f"bell-{len(made)}")
+        write_signal = WriteSignal(tmp_path / f"write-signal-{len(made)}")
         if engine == "postgresql":
             server: PostgresServer = request.getfixturevalue("postgres")
-            made.append(PostgresDatabase(server.url(server.fresh()), bell))
+            made.append(PostgresDatabase(server.url(server.fresh()), write_signal))
         else:
-            made.append(SqliteDatabase(tmp_path / f"{len(made)}.db", bell))
+            made.append(SqliteDatabase(tmp_path / f"{len(made)}.db", write_signal))
         return made[-1]
 
     yield making

@@ -57,13 +57,13 @@ def test_leaving_by_an_error_changes_nothing_and_takes_no_revision(database: Dat
 
 
 def test_a_commit_rings_the_bell_and_an_undone_transaction_does_not(database: Database) -> None:
-    before = database.bell.heard()
+    before = database.write_signal.last()
     with pytest.raises(Undone), database.transaction():
         raise Undone
-    assert database.bell.heard() == before
+    assert database.write_signal.last() == before
     with database.transaction():
         pass
-    assert database.bell.heard() != before
+    assert database.write_signal.last() != before
 
 
 def test_a_failed_step_is_undone_alone(database: Database) -> None:

@@ -11,12 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from relaydeck.contract.paging import encode_page
 from relaydeck.http.paging import Page, read_page
-from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database, Row
 from relaydeck.store.follower import Follower
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.store.conftest import Connect
 
 MAX_PER_PAGE = 7
@@ -98,7 +98,7 @@ class ListingAgainstAList(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         folder = Path(self.folder.name)
-        database = SqliteDatabase(folder / "db", Bell(folder / "bell"))
+        database = SqliteDatabase(folder / "db", WriteSignal(folder / "write-signal"))
         migrate(database)
         self.books = self.kind(database)
         self.model: list[dict] = []

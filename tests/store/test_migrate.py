@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from relaydeck.errors import OperatorError, StoreTrouble
-from relaydeck.store.bell import Bell
 from relaydeck.store.home import open_store
 from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
 from relaydeck.store.sealing import Place
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.running import clean_environment, run_command
 
 
 def opened(folder: Path) -> SqliteDatabase:
-    return SqliteDatabase(folder / "db", Bell(folder / "bell"))
+    return SqliteDatabase(folder / "db", WriteSignal(folder / "write-signal"))
 
 
 def dumped(path: Path) -> list[str]:

@@ -15,11 +15,11 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreError, StoreTrouble, StoreUnreachable
 from relaydeck.settings import Settings
-from relaydeck.store.bell import Bell
 from relaydeck.store.home import open_store
 from relaydeck.store.migrate import newest_version
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_news import CHANNEL
+from relaydeck.store.write_signal import WriteSignal
 from tests.places import place_of
 from tests.postgres import PostgresServer
 from tests.running import Running, clean_environment, free_port, run_command
@@ -42,7 +42,7 @@ def url(home: Path) -> DatabaseUrl:
 
 @pytest.fixture
 def database(url: DatabaseUrl, tmp_path: Path) -> Iterator[PostgresDatabase]:
-    with closing(PostgresDatabase(url, Bell(tmp_path / "bell"))) as database:
+    with closing(PostgresDatabase(url, WriteSignal(tmp_path / "write-signal"))) as database:
         yield database
 
 
@@ -107,9 +107,12 @@ def test_a_statement_that_failed_unnoticed_is_not_committed_as_if_it_had_not(dat
 
 
 def test_a_writer_that_is_kept_waiting_gives_up_with_trouble(url: DatabaseUrl, tmp_path: Path) -> None:
-    bell = Bell(tmp_path / "bell")
+    write_signal = WriteSignal(tmp_path / "write-signal")
     hasty = DatabaseUrl(f"{url.reveal()}?options=-c%20lock_timeout%3D50ms")
-    with closing(PostgresDatabase(url, bell)) as first, closing(PostgresDatabase(hasty, bell)) as second:
+    with (
+        closing(PostgresDatabase(url, write_signal)) as first,
+        closing(PostgresDatabase(hasty, write_signal)) as second,
+    ):
         with first.transaction(), pytest.raises(StoreTrouble, match="lock timeout"):
             write(second)
         assert write(second) == 2
@@ -122,13 +125,13 @@ def test_a_writer_that_waited_begins_with_what_it_waited_for(
     url: DatabaseUrl, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     """The end of the audit log and the newest key: else it would write a link twice, or seal with a retired key."""
-    bell, began = Bell(tmp_path / "bell"), []
+    write_signal, began = WriteSignal(tmp_path / "write-signal"), []
 
     def begin_and_tell(database: PostgresDatabase) -> None:
         with database.transaction() as transaction:
             began.append((transaction.revision, transaction.chain_end, transaction.newest_key))
 
-    with closing(PostgresDatabase(url, bell)) as first, closing(PostgresDatabase(url, bell)) as second:
+    with closing(PostgresDatabase(url, write_signal)) as first, closing(PostgresDatabase(url, write_signal)) as second:
         write(second)
         waits = threading.Thread(target=begin_and_tell, args=(second,))
         with first.transaction() as transaction:
@@ -222,7 +225,7 @@ def test_nor_in_the_settings_as_they_are_printed() -> None:
 def test_a_server_that_is_away_is_told_as_such(tmp_path: Path) -> None:
     port = free_port()
     with pytest.raises(StoreUnreachable, match=re.escape(f"the database postgresql://127.0.0.1:{port}/name cannot")):
-        PostgresDatabase(DatabaseUrl(planted(port)), Bell(tmp_path / "bell")).read("SELECT 1")
+        PostgresDatabase(DatabaseUrl(planted(port)), WriteSignal(tmp_path / "write-signal")).read("SELECT 1")
 
 
 def test_a_home_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None:

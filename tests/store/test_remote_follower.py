@@ -10,12 +10,12 @@ from typing import NamedTuple
 import pytest
 
 from relaydeck.errors import BadRequest, ServerFailure
-from relaydeck.store.bell import Bell
 from relaydeck.store.database import Row
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.remote_follower import RemoteFollower
+from relaydeck.store.write_signal import WriteSignal
 from tests.postgres import PostgresServer
 
 
@@ -79,7 +79,7 @@ async def eventually(seen: Callable[[], bool]) -> None:
 async def machines(postgres: PostgresServer, migrated: str, tmp_path: Path) -> AsyncIterator[list[Machine]]:
     url, made = postgres.url(postgres.fresh(migrated)), []
     for number in (1, 2):
-        made.append(machine(PostgresDatabase(url, Bell(tmp_path / f"bell-{number}"))))
+        made.append(machine(PostgresDatabase(url, WriteSignal(tmp_path / f"write-signal-{number}"))))
     yield made
     for each in made:
         await each.follower.close()
@@ -159,7 +159,7 @@ async def test_a_write_of_this_machine_that_could_not_be_looked_at_is_told(machi
 async def test_while_the_database_is_away_answers_tell_their_age_until_they_are_too_old(tmp_path: Path) -> None:
     server = PostgresServer()
     try:
-        with closing(PostgresDatabase(server.url(server.fresh()), Bell(tmp_path / "bell"))) as database:
+        with closing(PostgresDatabase(server.url(server.fresh()), WriteSignal(tmp_path / "write-signal"))) as database:
             migrate(database)
             here = machine(database)
             here.create("one")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from relaydeck.store import migrate as migrating
-from relaydeck.store.bell import Bell
 from relaydeck.store.database import Database
 from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.places import ENGINES
 from tests.postgres import PostgresServer
 
@@ -173,10 +173,10 @@ ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
 
 @pytest.fixture(params=ENGINES)
 def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    database: Database = SqliteDatabase(tmp_path / "db", Bell(tmp_path / "bell"))
+    database: Database = SqliteDatabase(tmp_path / "db", WriteSignal(tmp_path / "write-signal"))
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("postgres")
-        database = PostgresDatabase(server.url(server.fresh()), Bell(tmp_path / "bell"))
+        database = PostgresDatabase(server.url(server.fresh()), WriteSignal(tmp_path / "write-signal"))
     yield database
     database.close()
 

@@ -32,7 +32,7 @@ class Kept(Generic[T]):
         """The fact, or its fetch under way, which this starts when needed. Shield it when awaiting."""
         if self._task is None or (self._task.done() and not self._fresh(self._task)):
             self._task = asyncio.ensure_future(self._fetched())
-            self._task.add_done_callback(_heard)
+            self._task.add_done_callback(_seen_write)
         return self._task
 
     @property
@@ -55,7 +55,7 @@ class Kept(Generic[T]):
             self._task.cancel()
 
 
-def _heard(task: "asyncio.Task[T]") -> None:
+def _seen_write(task: "asyncio.Task[T]") -> None:
     """Whoever started it may be gone: a failure nobody waits for is no news."""
     if not task.cancelled():
         task.exception()

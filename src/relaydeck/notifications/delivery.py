@@ -87,7 +87,7 @@ class Delivery:
         )
         self._loaded_under = 0  # the tenure under which what is due was read
         self._seen = -1
-        self._heard = -1
+        self._seen_write = -1
         self._next_upkeep = monotonic()
         self._tries: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
@@ -127,7 +127,7 @@ class Delivery:
                 async with asyncio.timeout(min(left, _LISTEN_SECONDS) if listening else left):
                     await self._woken.wait()
             except TimeoutError:
-                if listening and self._database.bell.heard() != self._heard:
+                if listening and self._database.write_signal.last() != self._seen_write:
                     return
 
     async def close(self) -> None:
@@ -156,7 +156,7 @@ class Delivery:
 
     async def turn(self) -> float:
         """Start what is due; how many seconds until there may be more. Raises StoreError, ServerFailure."""
-        self._heard = self._database.bell.heard()
+        self._seen_write = self._database.write_signal.last()
         due, cleaning = await self._aside(partial(outbox.next_free, self._read)), await self._is_to_clean()
         is_due = due is not None and due <= self._milliseconds()
         if not (self._receivers.under_way or is_due or cleaning):

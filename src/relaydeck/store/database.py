@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from relaydeck.store.bell import Bell
 from relaydeck.store.catalogue import Table
+from relaydeck.store.write_signal import WriteSignal
 
 Row = tuple[Any, ...]
 Values = Mapping[str, Any]
@@ -128,7 +128,7 @@ class Database(Reader, Protocol):
     """A database that is also written. One thread at a time does that."""
 
     remote: bool  # shared with other machines, and each question to it is a round trip
-    bell: Bell
+    write_signal: WriteSignal
     words: Mapping[str, str]  # what it spells in its own way: the placeholders of the migrations
 
     async def aside(self, work: Callable[[], Result]) -> Result:

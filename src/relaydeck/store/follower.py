@@ -59,32 +59,32 @@ class Follower:
         self._database = database
         self._followers = followers
         self._changed = changed
-        self._bell = database.bell.heard
-        self._token_bell = database.bell.heard_of_tokens
-        self._heard = -1
-        self._heard_of_tokens = -1
+        self._last_write = database.write_signal.last
+        self._last_token_write = database.write_signal.last_of_tokens
+        self._seen_write = -1
+        self._seen_token_write = -1
         self.revision = -1
         self._newest_of_each = newest_of_each(followers)
 
     def load(self) -> None:
-        self._heard, self._heard_of_tokens = self._bell(), self._token_bell()
+        self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         self.revision = self._newest()[0]
         for follower in self._followers:
             follower.load(self._database)
 
     def catch_up(self) -> Awaitable[Headers] | None:
-        heard = self._bell()
-        if heard != self._heard:
+        last = self._last_write()
+        if last != self._seen_write:
             self.look()
             # Remembered from before the look: a write that came during it is heard again.
-            self._heard = heard
+            self._seen_write = last
         return None
 
     def catch_up_with_tokens(self) -> Awaitable[Headers] | None:
-        heard = self._token_bell()
-        if heard != self._heard_of_tokens:
+        last = self._last_token_write()
+        if last != self._seen_token_write:
             self.look()
-            self._heard_of_tokens = heard
+            self._seen_token_write = last
         return None
 
     async def reach(self, revision: int) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings
-from relaydeck.store.bell import Bell
 from relaydeck.store.copying.mark import refuse_unfinished
 from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import migrate
 from relaydeck.store.sealing import MasterKey, create_master_key, read_master_key
 from relaydeck.store.sqlite import SqliteDatabase, SqliteReader
 from relaydeck.store.vault import Vault
+from relaydeck.store.write_signal import WriteSignal
 
 if TYPE_CHECKING:
     from relaydeck.store.postgres import PostgresDatabase, PostgresReader
@@ -43,7 +43,7 @@ def open_store(home: Path, where: Path | DatabaseUrl, master_key_path: Path) -> 
     run = home / "run"
     _make_folders(home, run)
     with _one_at_a_time(run / "opening"):
-        database = _database(where, Bell(run / "bell"))
+        database = _database(where, WriteSignal(run / "write-signal"))
         try:
             return _open(database, master_key_path)
         except BaseException:
@@ -51,13 +51,13 @@ def open_store(home: Path, where: Path | DatabaseUrl, master_key_path: Path) -> 
             raise
 
 
-def _database(where: Path | DatabaseUrl, bell: Bell) -> Database:
+def _database(where: Path | DatabaseUrl, write_signal: WriteSignal) -> Database:
     if isinstance(where, Path):
         if not where.exists():
             _make_private_file(where)
-        return SqliteDatabase(where, bell)
+        return SqliteDatabase(where, write_signal)
     postgres: type[PostgresDatabase] = import_module(_POSTGRES).PostgresDatabase
-    return postgres(where, bell)
+    return postgres(where, write_signal)
 
 
 def looking_at(where: Path | DatabaseUrl) -> Reader:
@@ -75,7 +75,7 @@ def filling(home: Path, where: Path | DatabaseUrl) -> Iterator[Database]:
     _make_folders(home, run)
     with (
         _one_at_a_time(run / "opening"),
-        closing(_database(where, Bell(run / "bell"))) as database,
+        closing(_database(where, WriteSignal(run / "write-signal"))) as database,
         database.opening(),
     ):
         yield database

@@ -17,13 +17,13 @@ from psycopg.pq import TransactionStatus
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import StoreTrouble
 from relaydeck.store import postgres_catalogue as catalogue
-from relaydeck.store.bell import Bell
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
 from relaydeck.store.postgres_aside import Aside
 from relaydeck.store.postgres_connection import PostgresConnection, break_off, connect, in_our_words, told
 from relaydeck.store.postgres_news import CHANNEL, PostgresNews
 from relaydeck.store.spelling import spelled, spelled_schema
+from relaydeck.store.write_signal import WriteSignal
 
 _LOCK = int.from_bytes(b"relaydck")
 # The row of the clock is locked until the end: who comes next waits here, and commits come in the order of revisions.
@@ -156,9 +156,9 @@ class PostgresReader:
 class PostgresDatabase(PostgresReader):
     remote = True
 
-    def __init__(self, url: DatabaseUrl, bell: Bell) -> None:
+    def __init__(self, url: DatabaseUrl, write_signal: WriteSignal) -> None:
         super().__init__(url)
-        self.bell = bell
+        self.write_signal = write_signal
         self.words: Mapping[str, str] = _WORDS
         self._writer: PostgresConnection | None = None
         self._aside = Aside(self._connected)
@@ -183,7 +183,7 @@ class PostgresDatabase(PostgresReader):
         transaction = PostgresTransaction(connection, begun)
         with _undone_unless_committed(connection):
             yield transaction
-        self.bell.ring(of_tokens=transaction.changes_tokens)
+        self.write_signal.send(of_tokens=transaction.changes_tokens)
 
     def transaction_at_once(self) -> None:
         return None

@@ -6,7 +6,7 @@
 
 A notification only says when to look. One that is lost, or a connection that breaks, delays that until the
 next regular look and hides nothing, because every look compares revisions. Writes of this machine ring the
-bell as well: a request that hears it waits for a look that began after the ring.
+write_signal as well: a request that hears it waits for a look that began after the ring.
 
 While the database is away, what is remembered goes on being shown, with its age, until it is too old.
 """
@@ -18,10 +18,10 @@ from typing import Any, Protocol
 
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
 from relaydeck.side_threads import SideThreads
-from relaydeck.store.bell import Bell
 from relaydeck.store.database import Reader, Row
 from relaydeck.store.follower import NO_SUCH_REVISION, Follows, Headers, gather_news, newest_of_each
 from relaydeck.store.listing import Listing
+from relaydeck.store.write_signal import WriteSignal
 
 LOOK_SECONDS = 1.0  # between looks that nobody asked for
 _AWAY_SECONDS = 3.0  # without a look that succeeded
@@ -47,7 +47,7 @@ class RemoteReader(Reader, Protocol):
 
 
 class RemoteDatabase(Protocol):
-    bell: Bell
+    write_signal: WriteSignal
 
     def open_reader(self) -> RemoteReader: ...
 
@@ -73,10 +73,10 @@ class RemoteFollower:
         self._stale_seconds = stale_seconds
         self._announce = announce
         self._monotonic = monotonic
-        self._bell = database.bell.heard
-        self._token_bell = database.bell.heard_of_tokens
-        self._heard = -1
-        self._heard_of_tokens = -1
+        self._last_write = database.write_signal.last
+        self._last_token_write = database.write_signal.last_of_tokens
+        self._seen_write = -1
+        self._seen_token_write = -1
         self.revision = -1
         self._newest_of_each = newest_of_each(followers)
         self._thread = SideThreads(1, "follower")
@@ -89,7 +89,7 @@ class RemoteFollower:
 
     def load(self) -> None:
         """Everything, before the first answer: from then on no answer waits for the database."""
-        self._heard, self._heard_of_tokens = self._bell(), self._token_bell()
+        self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         with self._reader.snapshot():
             self.revision = self._newest()[0]
             for follower in self._followers:
@@ -110,20 +110,24 @@ class RemoteFollower:
         return self._problem or ("" if self.age < _AWAY_SECONDS else "the database does not answer")
 
     def catch_up(self) -> Awaitable[Headers] | None:
-        if self._bell() == self._heard and self._monotonic() - self._fresh_at < _AWAY_SECONDS:
+        if self._last_write() == self._seen_write and self._monotonic() - self._fresh_at < _AWAY_SECONDS:
             return None
         return self._caught_up()
 
     def catch_up_with_tokens(self) -> Awaitable[Headers] | None:
-        if self._token_bell() == self._heard_of_tokens and self._monotonic() - self._fresh_at < _AWAY_SECONDS:
+        if self._last_token_write() == self._seen_token_write and self._monotonic() - self._fresh_at < _AWAY_SECONDS:
             return None
         return self._caught_up()
 
     async def _caught_up(self) -> Headers:
-        heard, of_tokens = self._bell(), self._token_bell()
-        if (heard, of_tokens) != (self._heard, self._heard_of_tokens) and not self.problem and await self._looked():
-            self._heard, self._heard_of_tokens = heard, of_tokens
-        behind = (heard, of_tokens) != (self._heard, self._heard_of_tokens)
+        last, of_tokens = self._last_write(), self._last_token_write()
+        if (
+            (last, of_tokens) != (self._seen_write, self._seen_token_write)
+            and not self.problem
+            and await self._looked()
+        ):
+            self._seen_write, self._seen_token_write = last, of_tokens
+        behind = (last, of_tokens) != (self._seen_write, self._seen_token_write)
         return self._told_age(behind=behind)
 
     def _told_age(self, *, behind: bool) -> Headers:

@@ -11,9 +11,9 @@ import msgspec
 
 from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble
 from relaydeck.store import sqlite_catalogue as catalogue
-from relaydeck.store.bell import Bell
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
+from relaydeck.store.write_signal import WriteSignal
 
 # Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
 _PRAGMAS = (
@@ -130,9 +130,9 @@ class SqliteReader:
 class SqliteDatabase(SqliteReader):
     remote = False
 
-    def __init__(self, path: Path, bell: Bell) -> None:
+    def __init__(self, path: Path, write_signal: WriteSignal) -> None:
         super().__init__(path)
-        self.bell = bell
+        self.write_signal = write_signal
         self.words: Mapping[str, str] = _WORDS
         self._writer: sqlite3.Connection | None = None
         self._patience = _PATIENCE_MS  # of the connection that writes
@@ -183,7 +183,7 @@ class SqliteDatabase(SqliteReader):
             if isinstance(error, sqlite3.Error):
                 raise _told(error) from error
             raise
-        self.bell.ring(of_tokens=transaction.changes_tokens)
+        self.write_signal.send(of_tokens=transaction.changes_tokens)
 
     @contextmanager
     def migration(self) -> Iterator[Execute]:

@@ -15,14 +15,14 @@ from pathlib import Path
 from relaydeck.shared_memory import map_cells
 
 
-class Bell:
+class WriteSignal:
     def __init__(self, path: Path) -> None:
         self._cells = map_cells(path, 2)
         # What a reader compares: looked at on every request, so without a Python function in between.
-        self.heard = partial(self._cells.__getitem__, 0)
-        self.heard_of_tokens = partial(self._cells.__getitem__, 1)
+        self.last = partial(self._cells.__getitem__, 0)
+        self.last_of_tokens = partial(self._cells.__getitem__, 1)
 
-    def ring(self, *, of_tokens: bool) -> None:
+    def send(self, *, of_tokens: bool) -> None:
         if of_tokens:
             self._cells[1] = secrets.randbits(64)
         self._cells[0] = secrets.randbits(64)
