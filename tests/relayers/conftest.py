@@ -14,8 +14,8 @@ from relaydeck.relayers import changes, records, troubles
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.relayers.monitor import Monitor, MonitorOptions
 from relaydeck.relayers.troubles import Trouble
-from relaydeck.store.acting import Acting
 from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.home import Store, open_store
 from relaydeck.store.writer import Writer
 from tests.networks.fault_node import FaultNode
@@ -98,7 +98,7 @@ class Watching:
 
     def pause(self, name: str, *, paused: bool) -> None:
         with self.store.database.transaction() as transaction:
-            changes.set_paused(Acting(transaction, self.audit, "test", int(self.clock())), name, paused=paused)
+            changes.set_paused(ChangeContext(transaction, self.audit, "test", int(self.clock())), name, paused=paused)
 
     async def stop(self) -> None:
         for monitor in self.monitors:

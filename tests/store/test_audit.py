@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relaydeck.errors import ServerFailure
-from relaydeck.store.audit import EMPTY, AuditLog, BrokenLink, Deed, Head, head, read_head, verify
+from relaydeck.store.audit import EMPTY, AuditEntry, AuditLog, BrokenLink, Head, head, read_head, verify
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Hidden, difference, secret_fact, told
 from relaydeck.store.home import Store
@@ -22,7 +22,7 @@ ROWS = 8
 
 def append(log: AuditLog, transaction: Transaction, number: int) -> None:
     before = f'{{"name":"{number}"}}'
-    deed = Deed(1_800_000_000 + number, f"token:{number}", "relayer.updated", f"r{number}", before)
+    deed = AuditEntry(1_800_000_000 + number, f"token:{number}", "relayer.updated", f"r{number}", before)
     log.append(transaction, [deed])
 
 
@@ -152,7 +152,7 @@ def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: S
 def test_text_that_became_bytes_is_a_change(store: Store) -> None:
     """JSON spells both alike: `YWJj` is how it writes the bytes abc."""
     with undone(store) as transaction:
-        AuditLog(store.vault).append(transaction, [Deed(0, "YWJj", "a", "r")])
+        AuditLog(store.vault).append(transaction, [AuditEntry(0, "YWJj", "a", "r")])
         transaction.execute("UPDATE audit SET actor = :bytes WHERE seq = :seq", {"bytes": b"abc", "seq": ROWS + 1})
         assert verify(transaction.execute, store.vault) == BrokenLink(ROWS + 1, "was changed")
 

@@ -24,7 +24,7 @@ from relaydeck.signers import changes as signer_changes
 from relaydeck.signers.hints import hints
 from relaydeck.signers.records import NewSigner
 from relaydeck.signers.shapes import SHAPES, nested_object_problem
-from relaydeck.store.acting import Acting
+from relaydeck.store.change_context import ChangeContext
 
 COLLECTIONS: dict[Resource, Collection] = {
     "networks": queries.NETWORKS,
@@ -44,11 +44,11 @@ class NewSignerDocument(msgspec.Struct, forbid_unknown_fields=True):
     id: str | msgspec.UnsetType = msgspec.UNSET
 
 
-def found(acting: Acting, resource: Resource, name: str) -> Item:
-    return queries.find(acting.transaction.all, acting.vault, COLLECTIONS[resource], name)
+def found(context: ChangeContext, resource: Resource, name: str) -> Item:
+    return queries.find(context.transaction.all, context.vault, COLLECTIONS[resource], name)
 
 
-def create(acting: Acting, resource: Resource, document: Document, resolver: Resolver | None = None) -> Item:
+def create(context: ChangeContext, resource: Resource, document: Document, resolver: Resolver | None = None) -> Item:
     """Raises BadRequest, or RecordExists."""
     identity = COLLECTIONS[resource].identity
     if resource == "relayers":
@@ -57,14 +57,14 @@ def create(acting: Acting, resource: Resource, document: Document, resolver: Res
     if not isinstance(name, str) or (problem := identifier_problem(name)):
         raise BadRequest(f"{identity} {problem if isinstance(name, str) else 'must be given, as a string'}")
     single = Single(resource, name, document, resolver or NoReferences())
-    stored = Stored(acting.transaction.all, acting.vault)
+    stored = Stored(context.transaction.all, context.vault)
     if stored.exists(resource, name):
         raise RecordExists(resource[:-1])
-    return _made(acting, resource, name, single, stored)
+    return _made(context, resource, name, single, stored)
 
 
 def patch(
-    acting: Acting,
+    context: ChangeContext,
     resource: Resource,
     name: str,
     change: Document,
@@ -72,25 +72,25 @@ def patch(
     resolver: Resolver | None = None,
 ) -> Item:
     """A merge patch (RFC 7396). Raises BadRequest, OutOfDate, or that there is no such record."""
-    before = found(acting, resource, name)
+    before = found(context, resource, name)
     require_match(before, if_match)
     document = _whole(resource, before, change)
     single = Single(resource, name, document, resolver or NoReferences())
-    return _made(acting, resource, name, single, Stored(acting.transaction.all, acting.vault))
+    return _made(context, resource, name, single, Stored(context.transaction.all, context.vault))
 
 
-def _made(acting: Acting, resource: Resource, name: str, single: Single, stored: Stored) -> Item:
+def _made(context: ChangeContext, resource: Resource, name: str, single: Single, stored: Stored) -> Item:
     step, notes = single.step(stored)
     if step is not None:
-        take(step, acting)
-    item = found(acting, resource, name)
+        take(step, context)
+    item = found(context, resource, name)
     return item._replace(notes=(*notes, *item.notes))
 
 
-def delete(acting: Acting, resource: Resource, name: str, if_match: str | None) -> None:
+def delete(context: ChangeContext, resource: Resource, name: str, if_match: str | None) -> None:
     """Raises StillInUse, OutOfDate, or that there is no such record."""
-    require_match(found(acting, resource, name), if_match)
-    take(Remove(resource, name), acting)
+    require_match(found(context, resource, name), if_match)
+    take(Remove(resource, name), context)
 
 
 def require_match(item: Item, if_match: str | None) -> None:
@@ -122,9 +122,9 @@ def _settable(view: View) -> Document:
     return {name: value for name, value in view.items() if name not in _READ_ONLY}
 
 
-def create_signer(acting: Acting, new: NewSigner) -> Item:
-    signer_changes.create(acting, new)
-    return found(acting, "signers", new.id)._replace(notes=tuple(hints(new.config)))
+def create_signer(context: ChangeContext, new: NewSigner) -> Item:
+    signer_changes.create(context, new)
+    return found(context, "signers", new.id)._replace(notes=tuple(hints(new.config)))
 
 
 def read_signer(document: NewSignerDocument) -> NewSigner:

@@ -15,7 +15,7 @@ from relaydeck.http.front import Call, Reply
 from relaydeck.http.paging import read_page
 from relaydeck.notifications import events
 from relaydeck.notifications.deliveries import DeliveryRow
-from relaydeck.store.acting import Acting
+from relaydeck.store.change_context import ChangeContext
 
 STATES = ("pending", "delivered", "dead")
 _FILTERS = ("state", "notification_id", "relayer_id")
@@ -77,32 +77,34 @@ class EventOperations:
     async def replay(self, call: Call) -> Reply:
         name = named(call)
         refuse_content(call)
-        return await self._writing.run_once(call, "deliveries.replay", lambda acting: Outcome(replay_one(acting, name)))
+        return await self._writing.run_once(
+            call, "deliveries.replay", lambda context: Outcome(replay_one(context, name))
+        )
 
     async def replay_all(self, call: Call) -> Reply:
         refuse_content(call)
         return await self._writing.run_once(
-            call, "deliveries.replay_all", lambda acting: Outcome({"replayed": replay_dead(acting)})
+            call, "deliveries.replay_all", lambda context: Outcome({"replayed": replay_dead(context)})
         )
 
     async def list_audit(self, call: Call) -> Reply:
         return await self._lists.give(call, queries.AUDIT)
 
 
-def replay_one(acting: Acting, name: str) -> dict[str, Any]:
+def replay_one(context: ChangeContext, name: str) -> dict[str, Any]:
     """Raises RecordNotFound, or NotPossible while it is still on its way."""
-    if events.find_delivery(acting.transaction.all, name) is None:
+    if events.find_delivery(context.transaction.all, name) is None:
         raise RecordNotFound("delivery")
-    if not events.replay(acting.transaction, name, acting.now):
+    if not events.replay(context.transaction, name, context.now):
         raise NotPossible("Delivery is still on its way")
-    acting.did("delivery.replayed", name)
-    return whole_delivery(acting.transaction.all, name)
+    context.did("delivery.replayed", name)
+    return whole_delivery(context.transaction.all, name)
 
 
-def replay_dead(acting: Acting) -> int:
-    count = events.replay_all_dead(acting.transaction, acting.now)
+def replay_dead(context: ChangeContext) -> int:
+    count = events.replay_all_dead(context.transaction, context.now)
     if count:
-        acting.did("deliveries.replayed", "", {"count": count})
+        context.did("deliveries.replayed", "", {"count": count})
     return count
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from relaydeck.errors import BadRequest, KeyUsedOtherwise, ServerFailure
 from relaydeck.http.front import Call, Reply, written_at
-from relaydeck.store.acting import Acting
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.sealing import Damaged, Place
 
 KEPT_SECONDS = 86_400
@@ -36,48 +36,50 @@ def key_of(call: Call) -> bytes | None:
     return key
 
 
-def once(acting: Acting, call: Call, operation: str, key: bytes, work: Callable[[Acting], Reply]) -> Reply:
+def once(
+    context: ChangeContext, call: Call, operation: str, key: bytes, work: Callable[[ChangeContext], Reply]
+) -> Reply:
     """Do the work, or give the answer it had. Raises KeyUsedOtherwise."""
     assert call.credential is not None
     scope = hashlib.sha256(b"%d\0%b" % (call.credential.seq, key)).hexdigest()
     request = hashlib.sha256(b"\0".join([operation.encode(), call.argument.encode(), call.body])).digest()
-    kept = _find(acting, scope)
+    kept = _find(context, scope)
     if kept is None:
-        reply = work(acting)
-        _keep(acting, scope, _Kept(request, reply.status, reply.body, dict(reply.headers).get(b"etag", b"")))
+        reply = work(context)
+        _keep(context, scope, _Kept(request, reply.status, reply.body, dict(reply.headers).get(b"etag", b"")))
         return reply
     if kept.request != request:
         raise KeyUsedOtherwise("the same Idempotency-Key came with another path or body")
     etag = ((b"etag", kept.etag),) if kept.etag else ()
-    return Reply(kept.status, kept.body, headers=(*etag, *written_at(acting.transaction.revision), _REPLAYED))
+    return Reply(kept.status, kept.body, headers=(*etag, *written_at(context.transaction.revision), _REPLAYED))
 
 
 def _place(scope: str) -> Place:
     return Place("idempotency_keys", scope, "answer")
 
 
-def _find(acting: Acting, scope: str) -> _Kept | None:
-    row = acting.transaction.one(
+def _find(context: ChangeContext, scope: str) -> _Kept | None:
+    row = context.transaction.one(
         "SELECT sealed_answer FROM idempotency_keys WHERE scope = :scope AND created_at > :oldest",
-        {"scope": scope, "oldest": acting.now - KEPT_SECONDS},
+        {"scope": scope, "oldest": context.now - KEPT_SECONDS},
     )
     if row is None:
         return None
     try:
-        return msgspec.msgpack.decode(acting.vault.open(row[0], _place(scope)), type=_Kept)
+        return msgspec.msgpack.decode(context.vault.open(row[0], _place(scope)), type=_Kept)
     except Damaged as damage:
         raise ServerFailure(str(damage)) from None
 
 
-def _keep(acting: Acting, scope: str, kept: _Kept) -> None:
-    acting.transaction.execute(
-        "DELETE FROM idempotency_keys WHERE created_at <= :oldest", {"oldest": acting.now - KEPT_SECONDS}
+def _keep(context: ChangeContext, scope: str, kept: _Kept) -> None:
+    context.transaction.execute(
+        "DELETE FROM idempotency_keys WHERE created_at <= :oldest", {"oldest": context.now - KEPT_SECONDS}
     )
-    acting.transaction.execute(
+    context.transaction.execute(
         "INSERT INTO idempotency_keys (scope, sealed_answer, created_at) VALUES (:scope, :sealed, :now)",
         {
             "scope": scope,
-            "sealed": acting.vault.seal(msgspec.msgpack.encode(kept), _place(scope), acting.transaction),
-            "now": acting.now,
+            "sealed": context.vault.seal(msgspec.msgpack.encode(kept), _place(scope), context.transaction),
+            "now": context.now,
         },
     )

@@ -15,7 +15,7 @@ from relaydeck.http.paging import read_page
 from relaydeck.notifications import changes as notification_changes
 from relaydeck.provisioning.declared import Resource
 from relaydeck.relayers import changes as relayer_changes
-from relaydeck.store.acting import Acting
+from relaydeck.store.change_context import ChangeContext
 
 _decode_signer = body_decoder(NewSignerDocument)
 
@@ -78,8 +78,8 @@ class ResourceOperations:
         async def create(call: Call) -> Reply:
             document = document_of(call)
 
-            def work(acting: Acting) -> Outcome:
-                return outcome(commands.create(acting, resource, document), 201)
+            def work(context: ChangeContext) -> Outcome:
+                return outcome(commands.create(context, resource, document), 201)
 
             return await self._writing.run_once(call, f"{resource}.create", work)
 
@@ -89,8 +89,8 @@ class ResourceOperations:
         async def patch(call: Call) -> Reply:
             name, change, if_match = named(call), document_of(call), if_match_of(call)
 
-            def work(acting: Acting) -> Outcome:
-                return outcome(commands.patch(acting, resource, name, change, if_match))
+            def work(context: ChangeContext) -> Outcome:
+                return outcome(commands.patch(context, resource, name, change, if_match))
 
             return await self._writing.run(call, work)
 
@@ -101,8 +101,8 @@ class ResourceOperations:
             name, if_match = named(call), if_match_of(call)
             refuse_content(call)
 
-            def work(acting: Acting) -> Outcome:
-                commands.delete(acting, resource, name, if_match)
+            def work(context: ChangeContext) -> Outcome:
+                commands.delete(context, resource, name, if_match)
                 return Outcome(None)
 
             return await self._writing.run(call, work)
@@ -114,9 +114,9 @@ class ResourceOperations:
             name = named(call)
             refuse_content(call)
 
-            def work(acting: Acting) -> Outcome:
-                relayer_changes.set_paused(acting, name, paused=paused)
-                return outcome(commands.found(acting, "relayers", name))
+            def work(context: ChangeContext) -> Outcome:
+                relayer_changes.set_paused(context, name, paused=paused)
+                return outcome(commands.found(context, "relayers", name))
 
             return await self._writing.run_once(call, operation, work)
 
@@ -128,8 +128,8 @@ class ResourceOperations:
         except msgspec.ValidationError as error:
             raise BadRequest(reason_of(error).replace("$", "$.config")) from None
 
-        def work(acting: Acting) -> Outcome:
-            return outcome(commands.create_signer(acting, new), 201)
+        def work(context: ChangeContext) -> Outcome:
+            return outcome(commands.create_signer(context, new), 201)
 
         return await self._writing.run_once(call, "signers.create", work)
 
@@ -137,7 +137,7 @@ class ResourceOperations:
         name = named(call)
         refuse_content(call)
 
-        def work(acting: Acting) -> Outcome:
-            return Outcome(notification_changes.send_test(acting, name).shown(), 201)
+        def work(context: ChangeContext) -> Outcome:
+            return Outcome(notification_changes.send_test(context, name).shown(), 201)
 
         return await self._writing.run_once(call, "notifications.test", work)

@@ -16,12 +16,12 @@ from relaydeck.http.front import Call, Reply, actor_of, written_at
 from relaydeck.http.paging import Page
 from relaydeck.http.path_identifiers import path_identifier
 from relaydeck.provisioning.single import Document
-from relaydeck.store.acting import Acting
 from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.writer import Writer
 
-Work = Callable[[Acting], Outcome]
+Work = Callable[[ChangeContext], Outcome]
 _DEEPEST = 16
 _decode_document = body_decoder(dict[str, Any])
 
@@ -35,7 +35,9 @@ class Writing:
         self._now = now
 
     async def run(self, call: Call, work: Work) -> Reply:
-        return await self._writer.write(lambda transaction: answer(work(self._acting(transaction, call)), transaction))
+        return await self._writer.write(
+            lambda transaction: answer(work(self._change_context(transaction, call)), transaction)
+        )
 
     async def run_once(self, call: Call, operation: str, work: Work) -> Reply:
         """The same for a POST: with an Idempotency-Key it is done once."""
@@ -44,13 +46,13 @@ class Writing:
             return await self.run(call, work)
 
         def store(transaction: Transaction) -> Reply:
-            acting = self._acting(transaction, call)
-            return once(acting, call, operation, key, lambda change: answer(work(change), transaction))
+            context = self._change_context(transaction, call)
+            return once(context, call, operation, key, lambda change: answer(work(change), transaction))
 
         return await self._writer.write(store)
 
-    def _acting(self, transaction: Transaction, call: Call) -> Acting:
-        return Acting(transaction, self._audit, actor_of(call), int(self._now()))
+    def _change_context(self, transaction: Transaction, call: Call) -> ChangeContext:
+        return ChangeContext(transaction, self._audit, actor_of(call), int(self._now()))
 
 
 def answer(outcome: Outcome, transaction: Transaction | None = None) -> Reply:

@@ -18,7 +18,7 @@ from relaydeck.http.front import Call, Reply
 from relaydeck.http.issuing import issue, span_seconds, withdraw
 from relaydeck.http.tokens import is_live, new_token
 from relaydeck.identifiers import identifier_problem
-from relaydeck.store.acting import Acting
+from relaydeck.store.change_context import ChangeContext
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,24 +52,24 @@ class TokenOperations:
         seconds = None if new.expires is msgspec.UNSET else span_seconds(new.expires)
         if new.expires is not msgspec.UNSET and seconds is None:
             raise BadRequest("expires must be a number and a unit: 45m, 12h, 30d or 8w")
-        return await self._writing.run_once(call, "tokens.create", lambda acting: _create(acting, new, seconds))
+        return await self._writing.run_once(call, "tokens.create", lambda context: _create(context, new, seconds))
 
     async def revoke(self, call: Call) -> Reply:
         name = named(call)
         refuse_content(call)
 
-        def work(acting: Acting) -> Outcome:
-            if not withdraw(acting, name):
+        def work(context: ChangeContext) -> Outcome:
+            if not withdraw(context, name):
                 raise RecordNotFound("token")
             return Outcome(None)
 
         return await self._writing.run(call, work)
 
 
-def _create(acting: Acting, new: NewToken, seconds: int | None) -> Outcome:
-    if is_live(acting.transaction, new.name):
+def _create(context: ChangeContext, new: NewToken, seconds: int | None) -> Outcome:
+    if is_live(context.transaction, new.name):
         raise RecordExists("token")
-    token, expires_at = new_token(), None if seconds is None else acting.now + seconds
-    issue(acting, new.name, new.kind, token, expires_at=expires_at)
-    view = token_item((new.name, new.kind, acting.now, expires_at, None), acting.now).view
+    token, expires_at = new_token(), None if seconds is None else context.now + seconds
+    issue(context, new.name, new.kind, token, expires_at=expires_at)
+    view = token_item((new.name, new.kind, context.now, expires_at, None), context.now).view
     return Outcome(view | {"token": token.reveal()}, 201)

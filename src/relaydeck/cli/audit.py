@@ -3,7 +3,7 @@
 import sys
 
 from relaydeck.admin import queries
-from relaydeck.cli.acting import opened
+from relaydeck.cli.local_changes import opened
 from relaydeck.cli.showing import print_json, print_table
 from relaydeck.errors import OperatorError
 from relaydeck.http.paging import Page

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from relaydeck.admin.events import delivery_view, replay_dead, replay_one, whole_delivery
-from relaydeck.cli.acting import acting, opened
+from relaydeck.cli.local_changes import local_change, opened
 from relaydeck.cli.showing import print_json, print_record, print_table
 from relaydeck.notifications import events
 
@@ -32,13 +32,13 @@ def show(name: str, as_json: bool) -> None:
 
 
 def replay(name: str) -> None:
-    with acting() as change:
+    with local_change() as change:
         replay_one(change, name)
     sys.stderr.write(f"replaying {name}; a running service delivers it\n")
 
 
 def replay_all() -> None:
-    with acting() as change:
+    with local_change() as change:
         count = replay_dead(change)
     sys.stderr.write(f"replaying {count} dead {'delivery' if count == 1 else 'deliveries'}\n")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Protocol
 
-from relaydeck.cli.acting import actor
+from relaydeck.cli.local_changes import actor
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.home import open_home

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from relaydeck.cli.acting import actor
+from relaydeck.cli.local_changes import actor
 from relaydeck.errors import OperatorError
 from relaydeck.provisioning.export import exported
 from relaydeck.provisioning.making import Provisioner

@@ -8,8 +8,8 @@ from typing import Any
 from relaydeck.admin import commands, queries
 from relaydeck.admin.commands import COLLECTIONS
 from relaydeck.admin.views import Item
-from relaydeck.cli.acting import acting, opened
 from relaydeck.cli.assignments import document
+from relaydeck.cli.local_changes import local_change, opened
 from relaydeck.cli.showing import Column, print_json, print_notes, print_record, print_table
 from relaydeck.errors import OperatorError
 from relaydeck.http.paging import Page
@@ -75,7 +75,7 @@ def show(resource: Resource, name: str, as_json: bool) -> None:
 
 def create(resource: Resource, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
     content = document(source, assignments)
-    with acting() as change:
+    with local_change() as change:
         if resource == "signers":
             item = commands.create_signer(change, commands.read_signer_document(content))
         else:
@@ -87,19 +87,19 @@ def update(resource: Resource, name: str, source: str, assignments: tuple[str, .
     content = document(source, assignments)
     if not content:
         raise OperatorError("there is nothing to change", "Give FIELD=TEXT or FIELD:=JSON arguments, or --from FILE.")
-    with acting() as change:
+    with local_change() as change:
         item = commands.patch(change, resource, name, content, None, _resolver())
     _done(f"updated {resource[:-1]} {name}", item, as_json)
 
 
 def delete(resource: Resource, name: str) -> None:
-    with acting() as change:
+    with local_change() as change:
         commands.delete(change, resource, name, None)
     sys.stderr.write(f"deleted {resource[:-1]} {name}\n")
 
 
 def pause(name: str, *, paused: bool) -> None:
-    with acting() as change:
+    with local_change() as change:
         changed = set_paused(change, name, paused=paused)
     if changed:
         sys.stderr.write(f"{'paused' if paused else 'resumed'} relayer {name}\n")
@@ -108,7 +108,7 @@ def pause(name: str, *, paused: bool) -> None:
 
 
 def test_notification(name: str, as_json: bool) -> None:
-    with acting() as change:
+    with local_change() as change:
         event = send_test(change, name)
     if as_json:
         print_json(event.shown())

@@ -24,7 +24,7 @@ from granian.server.common import AbstractServer
 
 from relaydeck import __version__
 from relaydeck.app import Application
-from relaydeck.cli.acting import acting_on
+from relaydeck.cli.local_changes import change_in
 from relaydeck.errors import OperatorError
 from relaydeck.http.issuing import issue, withdraw
 from relaydeck.http.tokens import Kind, all_tokens, digest_of, new_token
@@ -223,7 +223,7 @@ def _accept_bootstrap_token(settings: Settings, store: Store, log: Log) -> None:
         if last[0].revoked_at is not None:
             log.event("warning", "the bootstrap token was revoked and stays so: put another one in its file")
         return
-    with acting_on(store) as change:
+    with change_in(store) as change:
         withdraw(change, "bootstrap")
         # A token that an earlier file held comes back, or comes back as another kind: as if it were new.
         change.transaction.execute("DELETE FROM tokens WHERE digest = :digest", {"digest": digest})
@@ -250,7 +250,7 @@ def _first_token(store: Store, address: str, log: Log) -> None:
         log.event("warning", "there is no access token yet: make one with 'relaydeck token create NAME'")
         return
     token = new_token()
-    with acting_on(store) as change:
+    with change_in(store) as change:
         issue(change, _unused_name(store, "first"), "api", token)
     sys.stdout.write(_welcome(token, address))
     sys.stdout.flush()

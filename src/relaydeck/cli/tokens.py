@@ -5,7 +5,7 @@ import sys
 import time
 from contextlib import closing
 
-from relaydeck.cli.acting import acting
+from relaydeck.cli.local_changes import local_change
 from relaydeck.errors import OperatorError
 from relaydeck.http.issuing import issue, span_seconds, withdraw
 from relaydeck.http.tokens import KINDS, Token, all_tokens, new_token
@@ -21,7 +21,7 @@ def create(name: str, kind: str, expires: str) -> None:
         raise OperatorError(f"--kind must be one of {', '.join(KINDS)}")
     lasts = _span(expires) if expires else None
     token = new_token()
-    with acting() as change:
+    with local_change() as change:
         issue(change, name, kind, token, expires_at=None if lasts is None else change.now + lasts)
     sys.stdout.write(token.reveal() + "\n")
 
@@ -34,7 +34,7 @@ def _span(text: str) -> int:
 
 
 def revoke(name: str) -> None:
-    with acting() as change:
+    with local_change() as change:
         if not withdraw(change, name):
             raise OperatorError(f"there is no live token named {name!r}", "See 'relaydeck token list'.")
     sys.stderr.write(f"revoked {name}\n")

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from relaydeck.app import fee_options
-from relaydeck.cli.acting import opened
+from relaydeck.cli.local_changes import opened
 from relaydeck.cli.showing import print_json, print_record, print_table
 from relaydeck.fees.estimator import Estimator
 from relaydeck.relayers import why

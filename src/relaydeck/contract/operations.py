@@ -33,8 +33,8 @@ from relaydeck.signers.changes import AskedSigner
 from relaydeck.signers.hints import hints
 from relaydeck.signers.records import NewSigner
 from relaydeck.signers.shapes import nested_object_problem
-from relaydeck.store.acting import Acting
 from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.listing import Listing
 from relaydeck.store.writer import Writer
@@ -139,8 +139,8 @@ class Operations:
         now = int(self._now())
 
         def store(transaction: Transaction) -> tuple[Notification, int]:
-            acting = Acting(transaction, self._audit, actor_of(call), now)
-            return notification_changes.update(acting, notification_id, change), transaction.revision
+            context = ChangeContext(transaction, self._audit, actor_of(call), now)
+            return notification_changes.update(context, notification_id, change), transaction.revision
 
         changed, revision = await self._writer.write(store)
         return Reply(200, _success(notification_view(changed), []), headers=written_at(revision))

@@ -5,7 +5,7 @@ import re
 from relaydeck.http import tokens
 from relaydeck.http.tokens import Kind
 from relaydeck.secret import Secret
-from relaydeck.store.acting import Acting
+from relaydeck.store.change_context import ChangeContext
 
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -17,15 +17,15 @@ def span_seconds(text: str) -> int | None:
     return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
-def issue(acting: Acting, name: str, kind: Kind, token: Secret, *, expires_at: int | None = None) -> None:
+def issue(context: ChangeContext, name: str, kind: Kind, token: Secret, *, expires_at: int | None = None) -> None:
     """Raises OperatorError when a live token has that name."""
-    tokens.add(acting.transaction, name, kind, token, now=acting.now, expires_at=expires_at)
-    acting.created("token", name, {"kind": kind, "expires_at": expires_at})
+    tokens.add(context.transaction, name, kind, token, now=context.now, expires_at=expires_at)
+    context.created("token", name, {"kind": kind, "expires_at": expires_at})
 
 
-def withdraw(acting: Acting, name: str) -> bool:
+def withdraw(context: ChangeContext, name: str) -> bool:
     """Whether there was a live token of that name."""
-    revoked = tokens.revoke(acting.transaction, name, now=acting.now)
+    revoked = tokens.revoke(context.transaction, name, now=context.now)
     if revoked:
-        acting.did("token.revoked", name)
+        context.did("token.revoked", name)
     return revoked

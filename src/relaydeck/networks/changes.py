@@ -5,7 +5,7 @@ import msgspec
 from relaydeck.errors import RecordNotFound
 from relaydeck.networks import records
 from relaydeck.networks.model import Network, RpcUrl
-from relaydeck.store.acting import Acting, remove_row
+from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.facts import Facts, Hidden
 from relaydeck.store.references import refuse_while_used
@@ -18,23 +18,23 @@ def url_fact(urls: tuple[RpcUrl, ...]) -> Hidden:
     return Hidden(urls, [{"url": each.shown, "weight": each.weight} for each in urls])
 
 
-def create(acting: Acting, network: Network) -> None:
-    records.create(acting.transaction, acting.vault, network, origin=acting.origin, now=acting.now)
-    acting.created("network", network.name, _facts(network))
+def create(context: ChangeContext, network: Network) -> None:
+    records.create(context.transaction, context.vault, network, origin=context.origin, now=context.now)
+    context.created("network", network.name, _facts(network))
 
 
-def update(acting: Acting, network: Network) -> None:
-    before = _stored_facts(_row(acting.transaction, network.name), acting.vault)
-    records.update(acting.transaction, acting.vault, network)
-    acting.changed("network.updated", network.name, before, _facts(network))
+def update(context: ChangeContext, network: Network) -> None:
+    before = _stored_facts(_row(context.transaction, network.name), context.vault)
+    records.update(context.transaction, context.vault, network)
+    context.changed("network.updated", network.name, before, _facts(network))
 
 
-def delete(acting: Acting, name: str) -> None:
+def delete(context: ChangeContext, name: str) -> None:
     """Raises StillInUse while a relayer is on it."""
-    before = _stored_facts(_row(acting.transaction, name), acting.vault)
-    refuse_while_used(acting.transaction, "network", name)
-    remove_row(acting.transaction, "networks", "name", name)
-    acting.removed("network", name, before)
+    before = _stored_facts(_row(context.transaction, name), context.vault)
+    refuse_while_used(context.transaction, "network", name)
+    remove_row(context.transaction, "networks", "name", name)
+    context.removed("network", name, before)
 
 
 def _row(transaction: Transaction, name: str) -> Row:

@@ -5,42 +5,44 @@ from relaydeck.notifications import events, records
 from relaydeck.notifications.events import Event
 from relaydeck.notifications.records import Notification, NotificationChange
 from relaydeck.secret import Secret
-from relaydeck.store.acting import Acting, remove_row
+from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, Hidden, secret_fact
 from relaydeck.store.references import refuse_while_used
 from relaydeck.web_addresses import shown_address
 
 
-def create(acting: Acting, notification: Notification, signing_key: Secret | None) -> None:
-    records.create(acting.transaction, acting.vault, notification, signing_key, origin=acting.origin, now=acting.now)
-    acting.created("notification", notification.id, _facts(acting.transaction, notification.id))
+def create(context: ChangeContext, notification: Notification, signing_key: Secret | None) -> None:
+    records.create(
+        context.transaction, context.vault, notification, signing_key, origin=context.origin, now=context.now
+    )
+    context.created("notification", notification.id, _facts(context.transaction, notification.id))
 
 
-def update(acting: Acting, notification_id: str, change: NotificationChange) -> Notification:
+def update(context: ChangeContext, notification_id: str, change: NotificationChange) -> Notification:
     """Make the change and give the result. Raises NotificationNotFound."""
-    before = _facts(acting.transaction, notification_id)
-    changed = records.update(acting.transaction, acting.vault, notification_id, change, now=lambda: acting.now)
-    acting.changed("notification.updated", notification_id, before, _facts(acting.transaction, notification_id))
+    before = _facts(context.transaction, notification_id)
+    changed = records.update(context.transaction, context.vault, notification_id, change, now=lambda: context.now)
+    context.changed("notification.updated", notification_id, before, _facts(context.transaction, notification_id))
     return changed
 
 
-def delete(acting: Acting, notification_id: str) -> None:
+def delete(context: ChangeContext, notification_id: str) -> None:
     """Raises StillInUse while a relayer tells it."""
-    before = _facts(acting.transaction, notification_id)
-    refuse_while_used(acting.transaction, "notification", notification_id)
-    remove_row(acting.transaction, "notifications", "id", notification_id)
-    acting.removed("notification", notification_id, before)
+    before = _facts(context.transaction, notification_id)
+    refuse_while_used(context.transaction, "notification", notification_id)
+    remove_row(context.transaction, "notifications", "id", notification_id)
+    context.removed("notification", notification_id, before)
 
 
-def send_test(acting: Acting, notification_id: str) -> Event:
+def send_test(context: ChangeContext, notification_id: str) -> Event:
     """Write a test event for the receiver. Raises NotificationNotFound."""
-    _facts(acting.transaction, notification_id)
+    _facts(context.transaction, notification_id)
     sequence = events.record(
-        acting.transaction, "notification.test", relayer=None, notification_id=notification_id, now=acting.now
+        context.transaction, "notification.test", relayer=None, notification_id=notification_id, now=context.now
     )
-    acting.did("notification.tested", notification_id)
-    return events.list_events(acting.transaction.all, sequence - 1, 1)[0]
+    context.did("notification.tested", notification_id)
+    return events.list_events(context.transaction.all, sequence - 1, 1)[0]
 
 
 def _facts(transaction: Transaction, notification_id: str) -> Facts:

@@ -15,8 +15,8 @@ from relaydeck.provisioning.stored import ORIGIN, ReadRows, Stored
 from relaydeck.relayers import changes as relayer_changes
 from relaydeck.signers import changes as signer_changes
 from relaydeck.signers.records import NewSigner
-from relaydeck.store.acting import Acting
 from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.home import Store
 
 Progress = Callable[[list[Step]], Iterable[Step]]
@@ -44,9 +44,9 @@ class Provisioner:
             if transaction.revision != seen + 1:
                 # Somebody wrote since: what was planned may be wrong now.
                 plan = self._checked_plan(transaction.all)
-            acting = Acting(transaction, AuditLog(self._store.vault), actor, now, ORIGIN)
+            context = ChangeContext(transaction, AuditLog(self._store.vault), actor, now, ORIGIN)
             for step in progress(plan.steps):
-                take(step, acting)
+                take(step, context)
         return plan
 
     def _plan_and_revision(self) -> tuple[Plan, int]:
@@ -62,42 +62,42 @@ class Provisioner:
         return plan
 
 
-def take(step: Step, acting: Acting) -> None:
+def take(step: Step, context: ChangeContext) -> None:
     match step:
         case Create(record=record):
-            _create(record, acting)
+            _create(record, context)
         case Change(record=record):
-            _change(record, acting)
+            _change(record, context)
         case Remove(resource, name):
-            _DELETE[resource](acting, name)
+            _DELETE[resource](context, name)
 
 
-def _create(record: Record, acting: Acting) -> None:
+def _create(record: Record, context: ChangeContext) -> None:
     match record:
         case Network():
-            network_changes.create(acting, record)
+            network_changes.create(context, record)
         case NewSigner():
-            signer_changes.create(acting, record)
+            signer_changes.create(context, record)
         case KeyedNotification(notification, key):
-            notification_changes.create(acting, notification, key)
+            notification_changes.create(context, notification, key)
         case _:
-            relayer_changes.create(acting, record)
+            relayer_changes.create(context, record)
 
 
-def _change(record: Record, acting: Acting) -> None:
+def _change(record: Record, context: ChangeContext) -> None:
     match record:
         case Network():
-            network_changes.update(acting, record)
+            network_changes.update(context, record)
         case NewSigner():
             raise AssertionError("a signer is never changed in place")
         case KeyedNotification(notification, key):
             change = NotificationChange(notification.type, notification.url, key)
-            notification_changes.update(acting, notification.id, change)
+            notification_changes.update(context, notification.id, change)
         case _:
-            relayer_changes.update(acting, record)
+            relayer_changes.update(context, record)
 
 
-_DELETE: dict[Resource, Callable[[Acting, str], None]] = {
+_DELETE: dict[Resource, Callable[[ChangeContext, str], None]] = {
     "networks": network_changes.delete,
     "signers": signer_changes.delete,
     "notifications": notification_changes.delete,

@@ -11,7 +11,7 @@ from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import changes, records, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.relayers.troubles import Outcome, ReadRows, Trouble
-from relaydeck.store.acting import Acting
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Row
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
@@ -105,30 +105,30 @@ def matters(watched: Watched, outcome: Outcome, now: int) -> bool:
     return judged(watched, outcome, now) != watched.trouble
 
 
-def settle(acting: Acting, watched: Watched, outcome: Outcome, rounds: int) -> list[str]:
+def settle(context: ChangeContext, watched: Watched, outcome: Outcome, rounds: int) -> list[str]:
     """Write it down; gives what was told. A relayer that somebody changed meanwhile is left to its next look."""
     relayer = watched.relayer
-    if not _is_as_it_was(acting, watched):
+    if not _is_as_it_was(context, watched):
         return []
-    trouble = judged(watched, outcome, acting.now)
+    trouble = judged(watched, outcome, context.now)
     told: list[str] = []
     if watched.disabled and outcome.nonce is not None:
-        changes.enable(acting, relayer.id)
+        changes.enable(context, relayer.id)
         told.append("relayer.enabled")
     if trouble.failed_rounds >= rounds and not relayer.system_disabled:
-        changes.disable(acting, relayer.id, DisabledReason(NONCE_SYNC_FAILED, _details(relayer, trouble)))
+        changes.disable(context, relayer.id, DisabledReason(NONCE_SYNC_FAILED, _details(relayer, trouble)))
         told.append("relayer.disabled")
     if trouble.low_since is not None and watched.trouble.low_since is None:
         assert trouble.balance is not None
         least = relayer.policies.min_balance
-        changes.tell_low_balance(acting, relayer.id, balance=trouble.balance, min_balance=least)
+        changes.tell_low_balance(context, relayer.id, balance=trouble.balance, min_balance=least)
         told.append("relayer.low_balance")
-    troubles.keep(acting.transaction, relayer.id, trouble)
+    troubles.keep(context.transaction, relayer.id, trouble)
     return told
 
 
-def _is_as_it_was(acting: Acting, watched: Watched) -> bool:
-    row = acting.transaction.one(
+def _is_as_it_was(context: ChangeContext, watched: Watched) -> bool:
+    row = context.transaction.one(
         "SELECT r.revision, n.revision FROM relayers r JOIN networks n ON n.name = r.network WHERE r.id = :id",
         {"id": watched.relayer.id},
     )

@@ -26,8 +26,8 @@ from relaydeck.relayers.arrivals import Arrivals
 from relaydeck.relayers.health import Watched
 from relaydeck.relayers.schedule import Schedule, Walk
 from relaydeck.relayers.troubles import Outcome
-from relaydeck.store.acting import Acting
 from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.home import Store
 from relaydeck.store.leases import Lease, LeaseLost
@@ -226,8 +226,8 @@ class Monitor:
     async def _settle(self, watched: Watched, outcome: Outcome) -> None:
         def write(transaction: Transaction) -> list[str]:
             self._lease.require(transaction)
-            acting = Acting(transaction, self._audit, "monitor", int(self._now()))
-            return health.settle(acting, watched, outcome, self._options.rounds)
+            context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
+            return health.settle(context, watched, outcome, self._options.rounds)
 
         for kind in await self._writer.write(write):
             self._tell(kind, watched, outcome)

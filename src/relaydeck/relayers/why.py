@@ -20,7 +20,7 @@ GetPool = Callable[[tuple[RpcUrl, ...], int], Awaitable["NodePool"]]
 _DEEDS = {"paused": "relayer.paused", "disabled": "relayer.disabled"}
 
 
-class Deed(NamedTuple):
+class AuditEntry(NamedTuple):
     """When something was last done to a relayer, and by whom; neither is known of one that came so."""
 
     moment: int | None = None
@@ -31,7 +31,7 @@ class Known(NamedTuple):
     """What is stored of a relayer, as of one moment."""
 
     watched: Watched
-    deeds: dict[str, Deed]
+    deeds: dict[str, AuditEntry]
 
 
 def read(read_rows: ReadRows, vault: Vault, relayer_id: str) -> Known:
@@ -44,12 +44,12 @@ def read(read_rows: ReadRows, vault: Vault, relayer_id: str) -> Known:
     return Known(watched, deeds)
 
 
-def _last_deed(read_rows: ReadRows, relayer_id: str, action: str) -> Deed:
+def _last_deed(read_rows: ReadRows, relayer_id: str, action: str) -> AuditEntry:
     rows = read_rows(
         "SELECT moment, actor FROM audit WHERE record = :id AND action = :action ORDER BY seq DESC LIMIT 1",
         {"id": relayer_id, "action": action},
     )
-    return Deed(*rows[0]) if rows else Deed()
+    return AuditEntry(*rows[0]) if rows else AuditEntry()
 
 
 async def explained(known: Known, pool: GetPool, *, interval: float, rounds: int, now: float) -> dict[str, Any]:
@@ -83,14 +83,14 @@ def _states(known: Known, rounds: int) -> list[dict[str, Any]]:
         found.append(_state("disabled", known.deeds["disabled"], cause))
     elif trouble.failed_rounds:
         cause = f"no RPC URL answered in {trouble.failed_rounds} of {rounds} rounds; after {rounds} it is disabled"
-        found.append(_state("failing", Deed(trouble.failing_since, "monitor"), cause))
+        found.append(_state("failing", AuditEntry(trouble.failing_since, "monitor"), cause))
     if trouble.low_since is not None:
         cause = f"its balance was {trouble.balance} Wei, and min_balance is {relayer.policies.min_balance} Wei"
-        found.append(_state("low_balance", Deed(trouble.low_since, "monitor"), cause))
+        found.append(_state("low_balance", AuditEntry(trouble.low_since, "monitor"), cause))
     return found
 
 
-def _state(state: str, deed: Deed, cause: str) -> dict[str, Any]:
+def _state(state: str, deed: AuditEntry, cause: str) -> dict[str, Any]:
     return {"state": state, "since": _stamp(deed.moment), "by": deed.actor, "cause": cause}
 
 

@@ -9,8 +9,8 @@ from relaydeck.errors import RecordNotFound, SignerExists
 from relaydeck.signers import records
 from relaydeck.signers.records import NewSigner, PreparedSigner
 from relaydeck.signers.shapes import SHAPES, secret_fields
-from relaydeck.store.acting import Acting, remove_row
-from relaydeck.store.audit import AuditLog, Deed
+from relaydeck.store.audit import AuditEntry, AuditLog
+from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, told
 from relaydeck.store.references import refuse_while_used
@@ -37,10 +37,10 @@ def _told_of_nothing_shown(signer_type: str) -> str:
     return told(_facts(signer_type, {}))
 
 
-def create(acting: Acting, new: NewSigner) -> dict[str, str]:
+def create(context: ChangeContext, new: NewSigner) -> dict[str, str]:
     """The part of the config that may be shown. Raises SignerExists."""
-    asked = prepare(acting.vault, acting.actor, new)
-    (refusal,) = create_all(acting.transaction, acting.audit, [asked], origin=acting.origin, now=acting.now)
+    asked = prepare(context.vault, context.actor, new)
+    (refusal,) = create_all(context.transaction, context.audit, [asked], origin=context.origin, now=context.now)
     if refusal is not None:
         raise refusal
     return asked.signer.shown
@@ -53,7 +53,7 @@ def create_all(
     signers = [asked.signer for asked in many]
     refusals = records.create_all(transaction, audit.vault, signers, origin=origin, now=now)
     deeds = [
-        Deed(now, asked.actor, "signer.created", asked.signer.new.id, None, asked.facts)
+        AuditEntry(now, asked.actor, "signer.created", asked.signer.new.id, None, asked.facts)
         for asked, refusal in zip(many, refusals, strict=True)
         if refusal is None
     ]
@@ -61,14 +61,14 @@ def create_all(
     return refusals
 
 
-def delete(acting: Acting, signer_id: str) -> None:
+def delete(context: ChangeContext, signer_id: str) -> None:
     """Raises StillInUse while a relayer uses it."""
-    row = acting.transaction.one("SELECT type, open_config FROM signers WHERE id = :id", {"id": signer_id})
+    row = context.transaction.one("SELECT type, open_config FROM signers WHERE id = :id", {"id": signer_id})
     if row is None:
         raise RecordNotFound("signer")
-    refuse_while_used(acting.transaction, "signer", signer_id)
-    remove_row(acting.transaction, "signers", "id", signer_id)
-    acting.removed("signer", signer_id, _facts(row[0], msgspec.json.decode(row[1])))
+    refuse_while_used(context.transaction, "signer", signer_id)
+    remove_row(context.transaction, "signers", "id", signer_id)
+    context.removed("signer", signer_id, _facts(row[0], msgspec.json.decode(row[1])))
 
 
 def _facts(signer_type: str, shown: Mapping[str, str]) -> Facts:

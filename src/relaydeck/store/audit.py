@@ -63,7 +63,7 @@ class BrokenLink(NamedTuple):
     why: str
 
 
-class Deed(msgspec.Struct, frozen=True, gc=False):
+class AuditEntry(msgspec.Struct, frozen=True, gc=False):
     """What an entry tells. `before` and `after` are JSON objects as text, without secrets."""
 
     moment: int
@@ -82,7 +82,7 @@ class AuditLog:
         self._key: bytes | None = None
         self._made_in: Transaction | None = None  # the transaction in which this process made the key
 
-    def append(self, transaction: Transaction, deeds: Sequence[Deed]) -> None:
+    def append(self, transaction: Transaction, deeds: Sequence[AuditEntry]) -> None:
         if not deeds:
             return
         end, link = transaction.chain_end

@@ -8,7 +8,7 @@ nothing new appears under an old one; and it opens with any, so it never notices
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from relaydeck.store.audit import AuditLog, Deed
+from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Transaction
 from relaydeck.store.home import Store
 from relaydeck.store.sealing import Damaged, Place
@@ -58,7 +58,7 @@ class Rotation:
         with self._database.transaction() as transaction:
             if not self._is_under_way(transaction):
                 self._vault.add_data_key(transaction, now)
-                AuditLog(self._vault).append(transaction, [Deed(now, actor, "key.rotated", "")])
+                AuditLog(self._vault).append(transaction, [AuditEntry(now, actor, "key.rotated", "")])
             self._newest = _newest_key(transaction)
         return sum(self._count_older(column) for column in SEALED_COLUMNS)
 

@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 
 from relaydeck.errors import OperatorError, RequestError
 from relaydeck.settings import read_settings
-from relaydeck.store.acting import Acting
 from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.home import Store, open_home
 
 
@@ -34,13 +34,13 @@ def opened() -> Iterator[Store]:
 
 
 @contextmanager
-def acting_on(store: Store) -> Iterator[Acting]:
+def change_in(store: Store) -> Iterator[ChangeContext]:
     """One transaction: committed at the end, undone by any error."""
     with store.database.transaction() as transaction:
-        yield Acting(transaction, AuditLog(store.vault), actor(), int(time.time()), "cli")
+        yield ChangeContext(transaction, AuditLog(store.vault), actor(), int(time.time()), "cli")
 
 
 @contextmanager
-def acting() -> Iterator[Acting]:
-    with opened() as store, acting_on(store) as change:
+def local_change() -> Iterator[ChangeContext]:
+    with opened() as store, change_in(store) as change:
         yield change

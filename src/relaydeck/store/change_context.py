@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-from relaydeck.store.audit import AuditLog, Deed
+from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, difference, told
 from relaydeck.store.vault import Vault
 
 
-class Acting(NamedTuple):
+class ChangeContext(NamedTuple):
     transaction: Transaction
     audit: AuditLog
     actor: str  # `token:NAME`, `cli:USER` or `monitor`
@@ -36,7 +36,7 @@ class Acting(NamedTuple):
         self._note(action, record, None, None if facts is None else told(facts))
 
     def _note(self, action: str, record: str, before: str | None, after: str | None) -> None:
-        self.audit.append(self.transaction, [Deed(self.now, self.actor, action, record, before, after)])
+        self.audit.append(self.transaction, [AuditEntry(self.now, self.actor, action, record, before, after)])
 
 
 def remove_row(transaction: Transaction, table: str, identity: str, name: str) -> None:
