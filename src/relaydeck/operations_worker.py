@@ -101,7 +101,7 @@ async def event_samples(store: Store) -> list[Sample]:
     """None while the store cannot be read: the scrape goes on without them."""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            found = await store.database.aside(lambda: read_figures(store.database.read))
+            found = await store.database.run_in_reader(lambda: read_figures(store.database.read))
     except (StoreError, TimeoutError):
         return []
     waited = 0 if found.oldest_pending is None else max(0, int(time.time()) - found.oldest_pending)
@@ -117,7 +117,7 @@ async def event_samples(store: Store) -> list[Sample]:
 async def store_readiness(store: Store) -> Readiness:
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            await store.database.aside(lambda: store.database.read("SELECT revision FROM clock", {}))
+            await store.database.run_in_reader(lambda: store.database.read("SELECT revision FROM clock", {}))
     except (StoreError, TimeoutError):
         return Readiness(False, "the store cannot be read")
     return Readiness(True)

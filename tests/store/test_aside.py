@@ -47,22 +47,22 @@ def write(database: Database) -> int:
 
 async def test_it_gives_what_was_read_and_raises_what_was_raised(database: Database) -> None:
     written = write(database)
-    assert await database.aside(lambda: revision(database)) == written
+    assert await database.run_in_reader(lambda: revision(database)) == written
     with pytest.raises(StoreTrouble):
-        await database.aside(lambda: database.read("SELECT 1 FROM nowhere"))
+        await database.run_in_reader(lambda: database.read("SELECT 1 FROM nowhere"))
 
 
 async def test_the_event_loop_goes_on_meanwhile(postgresql: PostgresDatabase) -> None:
     went_on = threading.Event()
     asyncio.get_running_loop().call_later(0, went_on.set)
-    assert await postgresql.aside(lambda: went_on.wait(10))
+    assert await postgresql.run_in_reader(lambda: went_on.wait(10))
 
 
 async def test_a_snapshot_of_the_event_loop_is_not_theirs(postgresql: PostgresDatabase) -> None:
     with postgresql.snapshot():
         before = revision(postgresql)
         after = write(postgresql)
-        assert await postgresql.aside(lambda: revision(postgresql)) == after
+        assert await postgresql.run_in_reader(lambda: revision(postgresql)) == after
         assert revision(postgresql) == before
 
 
@@ -79,7 +79,7 @@ async def test_two_snapshots_aside_do_not_end_each_other(postgresql: PostgresDat
             return first, revision(postgresql)
 
     before = revision(postgresql)
-    looks = await asyncio.gather(*(postgresql.aside(looking_twice) for _ in range(2)))
+    looks = await asyncio.gather(*(postgresql.run_in_reader(looking_twice) for _ in range(2)))
     assert looks == [(before, before)] * 2
 
 
@@ -88,4 +88,4 @@ async def test_a_connection_that_broke_is_made_anew(postgresql: PostgresDatabase
         postgres.ask(f"SELECT pg_terminate_backend({postgresql.reader.info.backend_pid}, 5000)")
         assert revision(postgresql) == 0
 
-    await postgresql.aside(broken)
+    await postgresql.run_in_reader(broken)

@@ -64,7 +64,7 @@ class Delivery:
         random: Callable[[], float] = random.random,
     ) -> None:
         self._database = store.database
-        self._read, self._aside = store.database.read, store.database.aside
+        self._read, self._run_in_reader = store.database.read, store.database.run_in_reader
         self._writer = writer
         self._log = log
         self._options = options
@@ -157,7 +157,7 @@ class Delivery:
     async def turn(self) -> float:
         """Start what is due; how many seconds until there may be more. Raises StoreError, ServerFailure."""
         self._seen_write = self._database.write_signal.last()
-        due, cleaning = await self._aside(partial(outbox.next_free, self._read)), await self._is_to_clean()
+        due, cleaning = await self._run_in_reader(partial(outbox.next_free, self._read)), await self._is_to_clean()
         is_due = due is not None and due <= self._milliseconds()
         if not (self._receivers.under_way or is_due or cleaning):
             return self._until(due)
@@ -185,7 +185,7 @@ class Delivery:
         tenure = self._claims.tenure
         if anew := tenure != self._loaded_under:
             self._receivers.forget_due()
-        self._seen, found = await self._aside(partial(self._due_since, None if anew else self._seen))
+        self._seen, found = await self._run_in_reader(partial(self._due_since, None if anew else self._seen))
         self._loaded_under = tenure
         for receiver, due in found:
             self._receivers.note(receiver, due)
@@ -230,7 +230,7 @@ class Delivery:
     async def _is_to_clean(self) -> bool:
         if self._monotonic() < self._next_upkeep:
             return False
-        if not (found := await self._aside(self._upkeep_is_due)):
+        if not (found := await self._run_in_reader(self._upkeep_is_due)):
             self._next_upkeep = self._monotonic() + _UPKEEP_SECONDS
         return found
 

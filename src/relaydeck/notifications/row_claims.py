@@ -66,7 +66,7 @@ class RowClaims:
 
     async def take(self, rooms: Sequence[Room], now: int) -> Taken:
         # Not ended with who asks: what is claimed then must be known to whoever gives it back.
-        self._taking = asyncio.ensure_future(self._database.aside(partial(self._take, rooms, now)))
+        self._taking = asyncio.ensure_future(self._database.run_in_reader(partial(self._take, rooms, now)))
         taken = await asyncio.shield(self._taking)
         if taken.dues:
             self._lively_until = self._monotonic() + self._seconds
@@ -106,7 +106,7 @@ class RowClaims:
         if self._taking is None:
             return
         await asyncio.gather(self._taking, return_exceptions=True)
-        if await self._database.aside(partial(self._read, _ANY_LEFT, {"holder": self._holder})):
+        if await self._database.run_in_reader(partial(self._read, _ANY_LEFT, {"holder": self._holder})):
             await self._writer.write(self._give_back)
 
     def _give_back(self, transaction: Transaction) -> None:

@@ -39,7 +39,7 @@ class Trial:
         monotonic: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
-        self._messages, self._aside = Messages(store), store.database.aside
+        self._messages, self._run_in_reader = Messages(store), store.database.run_in_reader
         self._writer = writer
         self._log = log
         self._sender = sender
@@ -61,7 +61,7 @@ class Trial:
 
     async def _send(self, due: Due, now: int) -> Answer:
         try:
-            message = await self._aside(partial(self._messages.read, due, now))
+            message = await self._run_in_reader(partial(self._messages.read, due, now))
             if isinstance(message, Answer):
                 return message
             return await self._sender.post(message.url, message.headers, message.body)

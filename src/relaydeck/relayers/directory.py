@@ -25,7 +25,7 @@ class RelayerDirectory:
         found = self._remembered.get(relayer_id)
         if found is None:
             forgotten = self._forgotten
-            found = await self._database.aside(partial(self.read, relayer_id))
+            found = await self._database.run_in_reader(partial(self.read, relayer_id))
             # What was read before the last write is right for who asked before it, and for nobody after.
             if forgotten == self._forgotten and len(self._remembered) < _MOST_REMEMBERED:
                 self._remembered[relayer_id] = found

@@ -70,7 +70,7 @@ class Monitor:
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random.random,
     ) -> None:
-        self._read, self._aside, self._vault = store.database.read, store.database.aside, store.vault
+        self._read, self._run_in_reader, self._vault = store.database.read, store.database.run_in_reader, store.vault
         self._writer, self._audit, self._log, self._pool = writer, audit, log, pool
         self._options = options
         self._now, self._monotonic, self._random = now, monotonic, random
@@ -97,7 +97,7 @@ class Monitor:
         self._walk = Walk(self._schedule, self._options.interval, self._now())
         self._walked_under = self._lease.fence
         last = 0
-        while rows := await self._aside(partial(self._read, _PART, {"last": last, "rows": _LOAD_ROWS})):
+        while rows := await self._run_in_reader(partial(self._read, _PART, {"last": last, "rows": _LOAD_ROWS})):
             self._schedule.add(row[0] for row in rows)
             last = rows[-1][0]
             await asyncio.sleep(0)
@@ -147,7 +147,7 @@ class Monitor:
 
     async def turn(self) -> float:
         """Start the looks that are due; how many seconds until there may be more. Raises ServerFailure."""
-        if not self._schedule and not await self._aside(partial(self._read, _ANY)):
+        if not self._schedule and not await self._run_in_reader(partial(self._read, _ANY)):
             await self._lease.release(self._writer)
             return _LONGEST_SLEEP
         if not await self._holds_lease():
@@ -167,7 +167,7 @@ class Monitor:
         return await self._lease.hold(self._writer)
 
     async def _taken_for(self) -> float:
-        return await self._aside(partial(self._lease.taken_for, self._read))
+        return await self._run_in_reader(partial(self._lease.taken_for, self._read))
 
     def _note_due(self) -> None:
         assert self._walk is not None
@@ -184,7 +184,7 @@ class Monitor:
             if sequence not in self._looks:  # else its last look takes longer than the interval
                 sequences.append(sequence)
         if sequences:
-            for watched in await self._aside(partial(health.read_due, self._read, self._vault, sequences)):
+            for watched in await self._run_in_reader(partial(health.read_due, self._read, self._vault, sequences)):
                 self._looks[watched.sequence] = asyncio.create_task(self._look(watched))
 
     @property

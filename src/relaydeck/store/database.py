@@ -131,7 +131,7 @@ class Database(Reader, Protocol):
     write_signal: WriteSignal
     words: Mapping[str, str]  # what it spells in its own way: the placeholders of the migrations
 
-    async def aside(self, work: Callable[[], Result]) -> Result:
+    async def run_in_reader(self, work: Callable[[], Result]) -> Result:
         """Do what reads the database without keeping the event loop waiting for it. Raises what `work` raises."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:

@@ -19,9 +19,9 @@ from relaydeck.errors import StoreTrouble
 from relaydeck.store import postgres_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
-from relaydeck.store.postgres_aside import Aside
 from relaydeck.store.postgres_connection import PostgresConnection, break_off, connect, in_our_words, told
 from relaydeck.store.postgres_news import CHANNEL, PostgresNews
+from relaydeck.store.reader_threads import Aside
 from relaydeck.store.spelling import spelled, spelled_schema
 from relaydeck.store.write_signal import WriteSignal
 
@@ -161,14 +161,14 @@ class PostgresDatabase(PostgresReader):
         self.write_signal = write_signal
         self.words: Mapping[str, str] = _WORDS
         self._writer: PostgresConnection | None = None
-        self._aside = Aside(self._connected)
+        self._run_in_reader = Aside(self._connected)
 
     @property
     def reader(self) -> PostgresConnection:
-        return self._aside.connection or super().reader
+        return self._run_in_reader.connection or super().reader
 
-    async def aside(self, work: Callable[[], Result]) -> Result:
-        return await self._aside.run(work)
+    async def run_in_reader(self, work: Callable[[], Result]) -> Result:
+        return await self._run_in_reader.run(work)
 
     @property
     def writer(self) -> PostgresConnection:
@@ -239,13 +239,13 @@ class PostgresDatabase(PostgresReader):
 
     def abandon(self) -> None:
         super().abandon()
-        self._aside.give_up(StoreTrouble(_AWAY))
+        self._run_in_reader.give_up(StoreTrouble(_AWAY))
 
     def _connections(self) -> list[PostgresConnection | None]:
-        return [self._reader, self._writer, *self._aside.connections]
+        return [self._reader, self._writer, *self._run_in_reader.connections]
 
     def close(self) -> None:
-        self._aside.close()
+        self._run_in_reader.close()
         if self._writer is not None:
             self._writer.close()
         self._writer = None

@@ -158,7 +158,7 @@ class SqliteDatabase(SqliteReader):
             self._writer = self._connect()
         return self._writer
 
-    async def aside(self, work: Callable[[], Result]) -> Result:
+    async def run_in_reader(self, work: Callable[[], Result]) -> Result:
         return work()  # it reads a file that is in memory: another thread would take longer to ask
 
     def transaction(self) -> AbstractContextManager[Transaction]:
