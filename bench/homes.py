@@ -15,7 +15,7 @@ from relaydeck.settings import Settings
 from relaydeck.signers import records as signer_records
 from relaydeck.signers.shapes import SecretStoreConfig
 from relaydeck.store.database import Transaction
-from relaydeck.store.home import Store, open_store
+from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.vault import Vault
 
 _IN_ONE_TRANSACTION = 20_000
@@ -31,10 +31,10 @@ class Home(NamedTuple):
 
 def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = lambda share: None) -> Home:
     """A new home; `advance` is told which share of the work each step was."""
-    store = open_home(folder)
+    store = open_store(folder)
     token = tokens.new_token()
     try:
-        # The service syncs each commit. Nothing of a half-filled home is kept, so filling need not.
+        # The service syncs each commit. Nothing of a half-filled home is kept, so open_for_filling need not.
         store.database.writer.execute("PRAGMA synchronous = OFF")
         with store.database.transaction() as transaction:
             tokens.add(transaction, "bench", "api", token, now=_now())
@@ -50,7 +50,7 @@ def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = l
 
 def change(home: Home, work: Callable[[Transaction, Vault], None]) -> None:
     """Write something more into a home."""
-    store = open_home(home.folder)
+    store = open_store(home.folder)
     try:
         with store.database.transaction() as transaction:
             work(transaction, store.vault)
@@ -58,9 +58,9 @@ def change(home: Home, work: Callable[[Transaction, Vault], None]) -> None:
         store.close()
 
 
-def open_home(folder: Path) -> Store:
+def open_store(folder: Path) -> Store:
     settings = Settings(home=folder)
-    return open_store(settings.home, settings.database, settings.master_key_path)
+    return open_store_at(settings.home, settings.database, settings.master_key_path)
 
 
 def _fill(store: Store, amount: int, add: Callable[[Transaction, Vault, int], None], added: Advance) -> None:

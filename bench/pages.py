@@ -35,7 +35,7 @@ def expected_seconds(pace: Pace) -> float:
 
 
 def large_home(run: Run) -> Home:
-    """Made once: filling it takes longer than most comparisons."""
+    """Made once: open_for_filling it takes longer than most comparisons."""
     if "large" not in run.kept:
         run.kept["large"] = make_home(
             run.folder / "large",

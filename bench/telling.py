@@ -11,7 +11,7 @@ from itertools import count
 from random import Random
 from typing import NamedTuple
 
-from bench.homes import Home, change, open_home
+from bench.homes import Home, change, open_store
 from relaydeck.notifications import events
 from relaydeck.notifications import records as notification_records
 from relaydeck.notifications.records import Notification
@@ -19,7 +19,7 @@ from relaydeck.relayers import records as relayer_records
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from relaydeck.store.vault import Vault
 
 _RELAYERS_EACH = 10
@@ -93,7 +93,7 @@ class Teller:
 
 @contextmanager
 def telling(home: Home, receivers: int) -> Iterator[Teller]:
-    store = open_home(home.folder)
+    store = open_store(home.folder)
     try:
         yield Teller(store, receivers)
     finally:

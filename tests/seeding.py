@@ -16,7 +16,7 @@ from relaydeck.secret import Secret
 from relaydeck.signers import records as signer_records
 from relaydeck.signers.records import NewSigner
 from relaydeck.signers.shapes import LocalConfig
-from relaydeck.store.home import Store, open_store
+from relaydeck.store.open_store import Store, open_store_at
 from tests.places import place_of
 
 ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
@@ -25,7 +25,7 @@ WEBHOOK = "https://hooks.example.com/relaydeck"
 
 @contextmanager
 def opened(home: Path) -> Iterator[Store]:
-    store = open_store(home, place_of(home), home / "master.key")
+    store = open_store_at(home, place_of(home), home / "master.key")
     try:
         yield store
     finally:

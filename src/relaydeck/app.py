@@ -43,8 +43,8 @@ from relaydeck.settings import Settings
 from relaydeck.signers import records as signer_records
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.follower import Follower, Follows
-from relaydeck.store.home import open_home
 from relaydeck.store.listing import Listing
+from relaydeck.store.open_store import open_store
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
@@ -66,7 +66,7 @@ class Worker:
         self._log = log
         self._metrics = metrics
         self._records = request_records(settings, log, metrics)
-        self._store = open_home(settings)
+        self._store = open_store(settings)
         database, vault = self._store
         self._writer = Writer(database, self._away) if database.remote else Writer(database)
         self._settings = settings

@@ -20,7 +20,7 @@ from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
 from relaydeck.notifications.figures import COUNTED_UP_TO, read_figures
 from relaydeck.settings import Settings
-from relaydeck.store.home import Store, open_home
+from relaydeck.store.open_store import Store, open_store
 
 _LOOK_SECONDS = 1.0
 _PATIENCE_SECONDS = 2.0  # with a database that hangs: a probe or a scrape has its own limits
@@ -31,7 +31,7 @@ class OperationsWorker:
 
     def __init__(self, service_pid: int, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._service = service_pid
-        self._store = open_home(settings)
+        self._store = open_store(settings)
         self._records = request_records(settings, log, metrics)
         self._stale_seconds = settings.stale_seconds
         self._away_since: float | None = None

@@ -15,7 +15,7 @@ from relaydeck.notifications.events import DeliveryRow, Kind
 from relaydeck.notifications.outbox import Attempt
 from relaydeck.notifications.records import Notification
 from relaydeck.secret import Secret
-from relaydeck.store.home import Store, open_store
+from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.writer import Writer
 from tests.notifications.receiver import Answering, Receiver, accept
 from tests.places import ENGINES, place_of
@@ -110,7 +110,7 @@ class Scene:
 @pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, home: Path, lend: Callable[[Path, str], Path]) -> Iterator[Store]:
     fill(lend(home, request.param))
-    store = open_store(home, place_of(home), home / "master.key")
+    store = open_store_at(home, place_of(home), home / "master.key")
     yield store
     store.close()
 

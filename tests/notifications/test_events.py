@@ -11,7 +11,7 @@ from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import events, outbox, retries
 from relaydeck.notifications.retries import Answer, judge, wished_delay
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from tests.notifications.conftest import Scene
 from tests.notifications.receiver import accept, answer
 from tests.seeding import relayer, relayer_shown

@@ -12,7 +12,7 @@ from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.read_file import read_file
 from relaydeck.provisioning.references import Resolver
-from relaydeck.store.home import open_store
+from relaydeck.store.open_store import open_store_at
 from relaydeck.store.rotation import SEALED_COLUMNS
 from tests.places import ENGINES, place_of
 
@@ -59,7 +59,7 @@ WHOLE = NETWORK + SIGNER + NOTIFICATION + RELAYER
 class ProvisionedHome:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.store = open_store(folder, place_of(folder), folder / "master.key")
+        self.store = open_store_at(folder, place_of(folder), folder / "master.key")
 
     def _provisioner(self, text: str | bytes, environment: dict[str, str] | None, prune: bool) -> Provisioner:
         content = text if isinstance(text, bytes) else text.encode()

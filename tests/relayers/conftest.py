@@ -16,7 +16,7 @@ from relaydeck.relayers.monitor import Monitor, MonitorOptions
 from relaydeck.relayers.troubles import Trouble
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.home import Store, open_store
+from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.writer import Writer
 from tests.networks.fault_node import FaultNode
 from tests.notifications.conftest import Clock
@@ -112,7 +112,7 @@ class Watching:
 @pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, home: Path, lend: Callable[[Path, str], Path]) -> Iterator[Store]:
     fill(lend(home, request.param))
-    store = open_store(home, place_of(home), home / "master.key")
+    store = open_store_at(home, place_of(home), home / "master.key")
     yield store
     store.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from relaydeck.errors import RelayerNotFound
 from relaydeck.relayers.directory import RelayerDirectory
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from tests.places import ENGINES
 from tests.postgres import PostgresServer
 from tests.seeding import fill, opened, relayer

@@ -13,7 +13,7 @@ from relaydeck.errors import ServerFailure
 from relaydeck.store.audit import EMPTY, AuditEntry, AuditLog, BrokenLink, Head, head, read_head, verify
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Hidden, difference, secret_fact, told
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from relaydeck.store.rotation import Rotation
 from tests.seeding import opened
 

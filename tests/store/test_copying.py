@@ -16,8 +16,8 @@ from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
 from relaydeck.store.copying.drill import restored, scratch
 from relaydeck.store.copying.mark import MARK, marked, remove_mark, set_mark
 from relaydeck.store.database import Database
-from relaydeck.store.home import open_store
 from relaydeck.store.migrate import migrate, schema_version
+from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
@@ -150,11 +150,11 @@ def test_until_it_is_whole_the_target_is_opened_by_nobody(make: Make, to: str, t
     copy(filled(make("sqlite")), target, "there")
     where: Path | DatabaseUrl = target._url if isinstance(target, PostgresDatabase) else target._path
     with pytest.raises(OperatorError, match="this database is an unfinished copy of there"):
-        open_store(tmp_path / "home", where, tmp_path / "home" / "master.key")
+        open_store_at(tmp_path / "home", where, tmp_path / "home" / "master.key")
     assert not (tmp_path / "home" / "master.key").exists()
     remove_mark(target)
     with pytest.raises(OperatorError, match=r"the master key file .* is missing"):
-        open_store(tmp_path / "home", where, tmp_path / "home" / "master.key")
+        open_store_at(tmp_path / "home", where, tmp_path / "home" / "master.key")
 
 
 @pytest.mark.parametrize("to", ENGINES)

@@ -9,7 +9,7 @@ import pytest
 
 from relaydeck.errors import OperatorError
 from relaydeck.networks.model import RpcUrl
-from relaydeck.store.home import open_store
+from relaydeck.store.open_store import open_store_at
 from tests.running import Running, run_command
 from tests.seeding import fill, issue, relayer, relayer_shown
 
@@ -81,7 +81,7 @@ def test_an_unusable_master_key_changes_nothing(made: Path, spoil) -> None:
     spoil(made)
     before = contents(made)
     with pytest.raises(OperatorError):
-        open_store(made, made / "relaydeck.db", made / "master.key")
+        open_store_at(made, made / "relaydeck.db", made / "master.key")
     assert contents(made) == before
 
 
@@ -89,7 +89,7 @@ def test_a_home_opens_again_once_its_master_key_is_back(made: Path) -> None:
     kept = (made / "master.key").read_bytes()
     missing(made)
     with pytest.raises(OperatorError):
-        open_store(made, made / "relaydeck.db", made / "master.key")
+        open_store_at(made, made / "relaydeck.db", made / "master.key")
     (made / "master.key").write_bytes(kept)
     issue(made, "more")
 

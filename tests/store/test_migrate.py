@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from relaydeck.errors import OperatorError, StoreTrouble
-from relaydeck.store.home import open_store
 from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
+from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealing import Place
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
@@ -79,7 +79,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def newer_home(home: Path) -> Path:
-    store = open_store(home, home / "relaydeck.db", home / "master.key")
+    store = open_store_at(home, home / "relaydeck.db", home / "master.key")
     store.database.writer.execute("INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
     store.close()
     return home
@@ -98,19 +98,19 @@ def test_serve_refuses_a_newer_database_and_says_what_to_do(newer_home: Path) ->
 def test_a_refused_newer_database_is_not_changed(newer_home: Path) -> None:
     before = dumped(newer_home / "relaydeck.db")
     with pytest.raises(OperatorError):
-        open_store(newer_home, newer_home / "relaydeck.db", newer_home / "master.key")
+        open_store_at(newer_home, newer_home / "relaydeck.db", newer_home / "master.key")
     assert dumped(newer_home / "relaydeck.db") == before
 
 
 FIRST_START = """
 import sys
 from pathlib import Path
-from relaydeck.store.home import open_store
+from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealing import Place
 home = Path(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
-store = open_store(home, home / "relaydeck.db", home / "master.key")
+store = open_store_at(home, home / "relaydeck.db", home / "master.key")
 with store.database.transaction() as transaction:
     sealed = store.vault.seal(b"secret", Place("t", "r", "f"), transaction)
 print(sealed.hex(), store.database.read("SELECT count(*) FROM data_keys")[0][0])
@@ -140,7 +140,7 @@ def test_five_first_starts_at_once_agree_on_one_master_key(home: Path) -> None:
 
 
 def opens_in(home: Path, sealed: bytes) -> bytes:
-    store = open_store(home, home / "relaydeck.db", home / "master.key")
+    store = open_store_at(home, home / "relaydeck.db", home / "master.key")
     try:
         return store.vault.open(sealed, Place("t", "r", "f"))
     finally:

@@ -15,8 +15,8 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreError, StoreTrouble, StoreUnreachable
 from relaydeck.settings import Settings
-from relaydeck.store.home import open_store
 from relaydeck.store.migrate import newest_version
+from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_news import CHANNEL
 from relaydeck.store.write_signal import WriteSignal
@@ -161,7 +161,7 @@ def test_a_database_in_another_encoding_is_refused(postgres: PostgresServer, tmp
     postgres.ask("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
     home = tmp_path / "home"
     with pytest.raises(OperatorError) as refused:
-        open_store(home, postgres.url("latin"), home / "master.key")
+        open_store_at(home, postgres.url("latin"), home / "master.key")
     assert refused.value.problem == f"the database postgresql://127.0.0.1:{postgres.port}/latin has the encoding LATIN1"
 
 
@@ -230,8 +230,8 @@ def test_a_server_that_is_away_is_told_as_such(tmp_path: Path) -> None:
 
 def test_a_home_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None:
     asked = (
-        "import sys; from pathlib import Path; import relaydeck.app; from relaydeck.store.home import open_store;"
-        f"home = Path({str(tmp_path)!r}); open_store(home, home / 'db', home / 'master.key').close();"
+        "import sys; from pathlib import Path; import relaydeck.app; from relaydeck.store.open_store import open_store_at;"
+        f"home = Path({str(tmp_path)!r}); open_store_at(home, home / 'db', home / 'master.key').close();"
         "print([name for name in sys.modules if name.startswith('psycopg')])"
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
@@ -249,7 +249,7 @@ def test_a_service_outlives_a_restart_of_its_database(tmp_path: Path) -> None:
     server = PostgresServer()
     try:
         home, url = tmp_path / "home", server.url(server.fresh())
-        with closing(open_store(home, url, home / "master.key")):
+        with closing(open_store_at(home, url, home / "master.key")):
             pass
         token = run_command(home, "token", "create", "me", database_url=url.reveal()).stdout.strip()
         with Running(home, token=token, database_url=url.reveal()) as running:

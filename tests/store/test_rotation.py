@@ -10,7 +10,7 @@ import pytest
 from relaydeck.secret import Secret
 from relaydeck.signers import records as signers
 from relaydeck.signers.shapes import LocalConfig
-from relaydeck.store.home import Store, looking_at, open_store
+from relaydeck.store.open_store import Store, open_reader_at, open_store_at
 from relaydeck.store.rotation import SEALED_COLUMNS, Rotation
 from relaydeck.store.sealing import sealing_key_of
 from tests.conftest import DEMO
@@ -27,7 +27,7 @@ def store(home: Path) -> Iterator[Store]:
 
 
 def opened(home: Path) -> Store:
-    return open_store(home, place_of(home), home / "master.key")
+    return open_store_at(home, place_of(home), home / "master.key")
 
 
 def add_signers(store: Store, *names: str) -> None:
@@ -196,5 +196,5 @@ def test_a_wrong_master_key_stops_it(home: Path) -> None:
     refused = run_command(home, "key", "rotate")
     assert refused.returncode == 1
     assert "the master key does not open" in refused.stderr
-    with closing(looking_at(place_of(home))) as database:
+    with closing(open_reader_at(place_of(home))) as database:
         assert database.read("SELECT count(*) FROM data_keys") == [(1,)]

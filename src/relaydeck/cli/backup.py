@@ -19,7 +19,7 @@ from relaydeck.store.copying.contents import Content
 from relaydeck.store.copying.copy import DatabaseSource
 from relaydeck.store.copying.passphrase import open_master_key, seal_master_key
 from relaydeck.store.database import Reader
-from relaydeck.store.home import filling, looking_at
+from relaydeck.store.open_store import open_for_filling, open_reader_at
 from relaydeck.store.sealing import MasterKey, create_master_key, master_key_bytes, open_keyring
 
 
@@ -47,7 +47,7 @@ def write(
 def source_of(where: Path | DatabaseUrl) -> Iterator[tuple[Reader, DatabaseSource]]:
     """The database at one moment, whoever writes to it meanwhile."""
     require_there(where)
-    with closing(looking_at(where)) as reader, reader.snapshot():
+    with closing(open_reader_at(where)) as reader, reader.snapshot():
         yield reader, move.readable(reader)
 
 
@@ -78,7 +78,7 @@ def restore(path: Path, passphrase_file: Path | None) -> None:
     settings = read_settings()
     with checked(path) as backup:
         key = master_key_for(backup, settings.master_key_path, passphrase_file)
-        with filling(settings.home, settings.database) as target:
+        with open_for_filling(settings.home, settings.database) as target:
             loaded = move.restore(backup, target, watched, lambda: _put(key, settings.master_key_path))
     sys.stdout.write(f"restored {len(loaded.contents)} tables, {loaded.rows} rows to {settings.database}; read back\n")
     if key is None:

@@ -23,8 +23,8 @@ from relaydeck.settings import Settings, read_settings, unknown_names
 from relaydeck.store.audit import BrokenLink
 from relaydeck.store.copying.mark import marked
 from relaydeck.store.database import Reader
-from relaydeck.store.home import looking_at
 from relaydeck.store.migrate import newest_version, schema_version
+from relaydeck.store.open_store import open_reader_at
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
 
@@ -156,7 +156,7 @@ def _database(settings: Settings, surroundings: Surroundings) -> Iterator[Findin
         return
     mend = "restore it from a backup" if isinstance(where, Path) else "see to its server"
     try:
-        with closing(looking_at(where)) as database, database.snapshot():
+        with closing(open_reader_at(where)) as database, database.snapshot():
             yield from _inside(database, settings, surroundings)
     except StoreUnreachable as error:
         yield Finding("FAIL", "database", "; ".join(operator_words(error)))

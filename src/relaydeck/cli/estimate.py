@@ -17,7 +17,7 @@ from relaydeck.networks.model import Network
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.relayers.model import Relayer
 from relaydeck.settings import read_settings
-from relaydeck.store.home import open_home
+from relaydeck.store.open_store import open_store
 from relaydeck.store.sealing import Damaged
 
 
@@ -38,7 +38,7 @@ def explain(relayer_id: str, transaction: str, token: str, as_json: bool) -> Non
 
 
 def _find(relayer_id: str) -> tuple[Relayer, Network]:
-    with closing(open_home(read_settings())) as store:
+    with closing(open_store(read_settings())) as store:
         try:
             return RelayerDirectory(store.database, store.vault).read(relayer_id)
         except RelayerNotFound as error:

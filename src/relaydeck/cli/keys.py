@@ -9,7 +9,7 @@ from typing import Protocol
 from relaydeck.cli.local_changes import actor
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
-from relaydeck.store.home import open_home
+from relaydeck.store.open_store import open_store
 from relaydeck.store.rotation import Outcome, Rotation
 
 _LEAST_PAUSE_SECONDS = 0.002
@@ -20,7 +20,7 @@ class _Advance(Protocol):
 
 
 def rotate() -> None:
-    with closing(open_home(read_settings())) as store:
+    with closing(open_store(read_settings())) as store:
         rotation = Rotation(store)
         total = rotation.begin(int(time.time()), actor())
         with _progress(total) as advance:

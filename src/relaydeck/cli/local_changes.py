@@ -10,7 +10,7 @@ from relaydeck.errors import OperatorError, RequestError
 from relaydeck.settings import read_settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.home import Store, open_home
+from relaydeck.store.open_store import Store, open_store
 
 
 def actor() -> str:
@@ -25,7 +25,7 @@ def actor() -> str:
 @contextmanager
 def opened() -> Iterator[Store]:
     """The home; what the resources refuse is told as something an operator can mend."""
-    with closing(open_home(read_settings())) as store:
+    with closing(open_store(read_settings())) as store:
         try:
             yield store
         except RequestError as refusal:

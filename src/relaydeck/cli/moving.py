@@ -8,14 +8,14 @@ from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.copying import move as moving
-from relaydeck.store.home import filling
+from relaydeck.store.open_store import open_for_filling
 
 
 def move(to: str) -> None:
     settings = read_settings()
     require_there(settings.database)
     url = _read(sys.stdin.readline().strip() if to == "-" else to)
-    with filling(settings.home, url.sqlite_path or url) as target:
+    with open_for_filling(settings.home, url.sqlite_path or url) as target:
         loaded = moving.move(settings.database, target, watched)
     kept = f" ({loaded.kept} tables were there already)" if loaded.kept else ""
     sys.stdout.write(

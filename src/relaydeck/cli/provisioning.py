@@ -16,7 +16,7 @@ from relaydeck.provisioning.plan import Change, Create, FieldChange, Plan, Remov
 from relaydeck.provisioning.read_file import read_file
 from relaydeck.provisioning.references import Resolver
 from relaydeck.settings import read_settings
-from relaydeck.store.home import open_home
+from relaydeck.store.open_store import open_store
 
 _LONG = 1000  # steps, from which on a progress bar is worth showing
 _MARKS: dict[type[Step], tuple[str, str]] = {
@@ -34,7 +34,7 @@ _VERBS: dict[type[Step], tuple[str, str]] = {
 def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
     name, content, folder = _read(file)
     declared = read_file(content, Resolver(os.environ, folder))
-    with closing(open_home(read_settings())) as store:
+    with closing(open_store(read_settings())) as store:
         provisioner = Provisioner(store, declared, file_name=name, prune=prune)
         plan = provisioner.plan() if plan_only else _make_so(provisioner)
     for note in plan.notes:
@@ -50,7 +50,7 @@ def _make_so(provisioner: Provisioner) -> Plan:
 
 
 def export_state() -> None:
-    with closing(open_home(read_settings())) as store, closing(exported(store)) as pieces:
+    with closing(open_store(read_settings())) as store, closing(exported(store)) as pieces:
         for piece in pieces:
             sys.stdout.buffer.write(piece.encode())  # TOML is UTF-8 whatever the locale
 

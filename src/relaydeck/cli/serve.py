@@ -32,7 +32,7 @@ from relaydeck.log import Log
 from relaydeck.operations_worker import OperationsWorker
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings, read_settings, unknown_names
-from relaydeck.store.home import Store, open_home
+from relaydeck.store.open_store import Store, open_store
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _OWN_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,256}")
@@ -53,7 +53,7 @@ def run(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path
             address=host,
         )
     _require_free(host, port)
-    store = open_home(settings)
+    store = open_store(settings)
     try:
         _accept_bootstrap_token(settings, store, log)
         _first_token(store, f"{scheme}://{_in_url(host)}:{port}", log)

@@ -11,7 +11,7 @@ from relaydeck.http.issuing import issue, span_seconds, withdraw
 from relaydeck.http.tokens import KINDS, Token, all_tokens, new_token
 from relaydeck.identifiers import identifier_problem
 from relaydeck.settings import read_settings
-from relaydeck.store.home import open_home
+from relaydeck.store.open_store import open_store
 
 
 def create(name: str, kind: str, expires: str) -> None:
@@ -41,7 +41,7 @@ def revoke(name: str) -> None:
 
 
 def show(as_json: bool) -> None:
-    with closing(open_home(read_settings())) as store:
+    with closing(open_store(read_settings())) as store:
         tokens = all_tokens(store.database)
     if as_json:
         rows = [

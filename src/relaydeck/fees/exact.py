@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 QUOTIENT_DIGITS = 36  # significant digits kept when a division does not end; rounded up
-_LARGEST_EXPONENT = 80  # beyond any rate between two coins; keeps a mistyped exponent from filling the memory
+_LARGEST_EXPONENT = 80  # beyond any rate between two coins; keeps a mistyped exponent from open_for_filling the memory
 
 
 class Exact(NamedTuple):

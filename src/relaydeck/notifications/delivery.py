@@ -29,8 +29,8 @@ from relaydeck.notifications.sender import Sender
 from relaydeck.notifications.trying import Posts, Trial
 from relaydeck.settings import AddressRange
 from relaydeck.store.database import Transaction
-from relaydeck.store.home import Store
 from relaydeck.store.leases import Lease
+from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
 _LONGEST_SLEEP = 60.0

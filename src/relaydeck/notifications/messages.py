@@ -8,7 +8,7 @@ from relaydeck.notifications.outbox import Due
 from relaydeck.notifications.records import place
 from relaydeck.notifications.retries import Answer
 from relaydeck.secret import Secret
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import Damaged
 
 _MESSAGE = (

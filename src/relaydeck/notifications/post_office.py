@@ -9,7 +9,7 @@ from relaydeck.log import Log
 from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
 from relaydeck.store.follower import ReadRows
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:

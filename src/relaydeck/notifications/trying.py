@@ -13,7 +13,7 @@ from relaydeck.notifications.messages import Messages
 from relaydeck.notifications.outbox import Attempt, Due, Outcome, Tried
 from relaydeck.notifications.retries import Answer, judge
 from relaydeck.store.database import Transaction
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
 _TROUBLE_SECONDS = 1.0  # between tries to write while the store fails

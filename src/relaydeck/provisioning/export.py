@@ -18,7 +18,7 @@ from relaydeck.relayers import records as relayer_records
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.signers.shapes import SHAPES, secret_fields
 from relaydeck.store.database import Row
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 

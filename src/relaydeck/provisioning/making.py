@@ -17,7 +17,7 @@ from relaydeck.signers import changes as signer_changes
 from relaydeck.signers.records import NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 
 Progress = Callable[[list[Step]], Iterable[Step]]
 

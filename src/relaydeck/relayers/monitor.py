@@ -29,8 +29,8 @@ from relaydeck.relayers.troubles import Outcome
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
-from relaydeck.store.home import Store
 from relaydeck.store.leases import Lease, LeaseLost
+from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from relaydeck.settings import Settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Reader
 from relaydeck.store.follower import ReadRows
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Transaction
-from relaydeck.store.home import Store
+from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import Damaged, Place
 
 BATCH_ROWS = 500

@@ -15,8 +15,8 @@ from relaydeck.store.copying.copy import contents_of, load
 from relaydeck.store.copying.mark import remove_mark
 from relaydeck.store.copying.move import Watch
 from relaydeck.store.database import Database, Reader
-from relaydeck.store.home import filling
 from relaydeck.store.migrate import migrate
+from relaydeck.store.open_store import open_for_filling
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.sealing import Damaged, Keyring
 
@@ -41,7 +41,7 @@ def scratch(where: Path | DatabaseUrl) -> Iterator[Database]:
     with (
         TemporaryDirectory(prefix="relaydeck-drill-") as folder,
         _beside(where, Path(folder)) as place,
-        filling(Path(folder), place) as database,
+        open_for_filling(Path(folder), place) as database,
     ):
         yield database
 

@@ -11,8 +11,8 @@ from relaydeck.store.copying.contents import Advance
 from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
 from relaydeck.store.copying.mark import refuse_unfinished, remove_mark
 from relaydeck.store.database import Database, Reader, Row
-from relaydeck.store.home import looking_at
 from relaydeck.store.migrate import schema_version
+from relaydeck.store.open_store import open_reader_at
 
 Watch = Callable[[str, int], AbstractContextManager[Advance]]  # shows how far something is, of how much
 _REVISION = "SELECT revision FROM clock"
@@ -20,12 +20,12 @@ _REVISION = "SELECT revision FROM clock"
 
 def move(where: Path | DatabaseUrl, target: Database, watch: Watch) -> Loaded:
     """Copy one moment. Raises OperatorError, the copy left unfinished, if the source was written to meanwhile."""
-    with closing(looking_at(where)) as reader, reader.snapshot():
+    with closing(open_reader_at(where)) as reader, reader.snapshot():
         source = readable(reader)
         moment = _moment(reader)
         with watch("moving", 2 * source.count()) as advance:
             loaded = fill(source, target, _origin(where), advance)
-    with closing(looking_at(where)) as reader:
+    with closing(open_reader_at(where)) as reader:
         if _moment(reader) != moment:
             raise OperatorError(
                 "the source was written to while it was copied: the copy is not finished",

@@ -34,11 +34,11 @@ class Store(NamedTuple):
         self.database.close()
 
 
-def open_home(settings: Settings) -> Store:
-    return open_store(settings.home, settings.database, settings.master_key_path)
+def open_store(settings: Settings) -> Store:
+    return open_store_at(settings.home, settings.database, settings.master_key_path)
 
 
-def open_store(home: Path, where: Path | DatabaseUrl, master_key_path: Path) -> Store:
+def open_store_at(home: Path, where: Path | DatabaseUrl, master_key_path: Path) -> Store:
     """Raises OperatorError, having changed nothing, when the master key is wrong or missing."""
     run = home / "run"
     _make_folders(home, run)
@@ -60,7 +60,7 @@ def _database(where: Path | DatabaseUrl, write_signal: WriteSignal) -> Database:
     return postgres(where, write_signal)
 
 
-def looking_at(where: Path | DatabaseUrl) -> Reader:
+def open_reader_at(where: Path | DatabaseUrl) -> Reader:
     """A database as it is: nothing is made, locked or brought up to date."""
     if isinstance(where, Path):
         return SqliteReader(where)
@@ -69,7 +69,7 @@ def looking_at(where: Path | DatabaseUrl) -> Reader:
 
 
 @contextmanager
-def filling(home: Path, where: Path | DatabaseUrl) -> Iterator[Database]:
+def open_for_filling(home: Path, where: Path | DatabaseUrl) -> Iterator[Database]:
     """A database as it is, to be filled; whoever would open it here waits until that is done."""
     run = home / "run"
     _make_folders(home, run)
