@@ -30,8 +30,8 @@ class Table(NamedTuple):
         return f"SELECT {', '.join(self.column_names)} FROM {self.name} ORDER BY {listed}"
 
 
-def kind_of(spelled: str, kinds: dict[str, Kind]) -> Kind:
+def kind_of(to_postgres: str, kinds: dict[str, Kind]) -> Kind:
     """A column's kind by the engine's name of its type."""
-    if spelled not in kinds:
-        raise StoreRefusal(f"a column has the type {spelled!r}, which no copy knows")
-    return kinds[spelled]
+    if to_postgres not in kinds:
+        raise StoreRefusal(f"a column has the type {to_postgres!r}, which no copy knows")
+    return kinds[to_postgres]

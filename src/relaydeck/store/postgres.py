@@ -19,10 +19,10 @@ from relaydeck.errors import StoreTrouble
 from relaydeck.store import postgres_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
+from relaydeck.store.dialect import to_postgres, to_postgres_schema
 from relaydeck.store.postgres_connection import PostgresConnection, break_off, connect, in_our_words, told
 from relaydeck.store.postgres_news import CHANNEL, PostgresNews
 from relaydeck.store.reader_threads import Aside
-from relaydeck.store.spelling import spelled, spelled_schema
 from relaydeck.store.write_signal import WriteSignal
 
 _LOCK = int.from_bytes(b"relaydck")
@@ -44,7 +44,7 @@ class PostgresTransaction(Transaction):
         self._connection = connection
 
     def execute(self, sql: str, values: Any = _NO_VALUES, /) -> "psycopg.Cursor[Row]":
-        return self._run(spelled(sql), values or _NO_VALUES)
+        return self._run(to_postgres(sql), values or _NO_VALUES)
 
     def _run(self, sql: bytes, values: Any) -> "psycopg.Cursor[Row]":
         try:
@@ -67,7 +67,7 @@ def _insertion(table: str, columns: tuple[str, ...], count: int) -> bytes:
 
 def _asked(connection: PostgresConnection, sql: str, values: Values) -> "psycopg.Cursor[Row]":
     try:
-        return connection.execute(spelled(sql), values)
+        return connection.execute(to_postgres(sql), values)
     except psycopg.Error as error:
         raise in_our_words(error) from None
 
@@ -111,7 +111,7 @@ class PostgresReader:
 
     def stream(self, sql: str) -> Iterator[Row]:
         with told(), self.reader.cursor(name=f"stream_{next(self._stream_numbers)}") as cursor:
-            yield from cursor.execute(spelled(sql), _NO_VALUES)
+            yield from cursor.execute(to_postgres(sql), _NO_VALUES)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -212,7 +212,7 @@ class PostgresDatabase(PostgresReader):
             connection.execute("SET LOCAL statement_timeout = 0")
             connection.execute("SET LOCAL lock_timeout = 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-            yield lambda sql, values=_NO_VALUES: connection.execute(spelled(spelled_schema(sql)), values)
+            yield lambda sql, values=_NO_VALUES: connection.execute(to_postgres(to_postgres_schema(sql)), values)
 
     def load(self, table: Table, rows: Iterable[Row]) -> None:
         statement = f"COPY {table.name} ({', '.join(table.column_names)}) FROM STDIN"

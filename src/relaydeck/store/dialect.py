@@ -1,4 +1,4 @@
-"""SQL as it is written here, spelled for PostgreSQL's driver. Done once for each statement."""
+"""SQL as it is written here, to_postgres for PostgreSQL's driver. Done once for each statement."""
 
 import re
 from functools import cache
@@ -14,7 +14,7 @@ _TEXT = re.compile(r"\bTEXT\b")
 
 
 @cache
-def spelled(sql: str) -> bytes:
+def to_postgres(sql: str) -> bytes:
     """`:name` as `%(name)s`, and the few functions that PostgreSQL knows by another name."""
     return _PARTS.sub(_part, sql).encode()
 
@@ -27,6 +27,6 @@ def _part(match: "re.Match[str]") -> str:
     return match[0].replace("%", "%%")
 
 
-def spelled_schema(sql: str) -> str:
+def to_postgres_schema(sql: str) -> str:
     """Text compared byte by byte, as SQLite does it, whatever the server's language; its indexes outlive upgrades."""
     return _TEXT.sub('TEXT COLLATE "C"', sql)
