@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from relaydeck.errors import ServerFailure
 from relaydeck.store.audit import EMPTY, AuditEntry, AuditLog, BrokenLink, Head, head, read_head, verify
 from relaydeck.store.database import Transaction
-from relaydeck.store.facts import Hidden, difference, secret_fact, told
+from relaydeck.store.facts import Hidden, difference, secret_fact, to_json
 from relaydeck.store.open_store import Store
 from relaydeck.store.rotation import Rotation
 from tests.seeding import opened
@@ -244,4 +244,4 @@ def test_facts_tell_what_differs_and_no_secret() -> None:
         {"name": "b", "key": "changed", "url": "changed"},
     )
     assert difference(before, before | {"key": secret_fact(None)}) == ({"key": "set"}, {"key": None})
-    assert told(before) == '{"name":"a","key":"set","url":"https://h","same":1}'
+    assert to_json(before) == '{"name":"a","key":"set","url":"https://h","same":1}'

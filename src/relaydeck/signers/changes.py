@@ -12,7 +12,7 @@ from relaydeck.signers.shapes import SHAPES, secret_fields
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Transaction
-from relaydeck.store.facts import Facts, told
+from relaydeck.store.facts import Facts, to_json
 from relaydeck.store.references import refuse_while_used
 from relaydeck.store.vault import Vault
 
@@ -28,13 +28,13 @@ class AskedSigner(msgspec.Struct, frozen=True, gc=False):
 def prepare(vault: Vault, actor: str, new: NewSigner, *, named: bool = True) -> AskedSigner:
     """Do ahead of the transaction what needs none. `named`: the caller gave the id, so that it may be taken."""
     prepared = records.prepare(vault, new, named=named)
-    facts = told(_facts(new.type, prepared.shown)) if prepared.shown else _told_of_nothing_shown(new.type)
+    facts = to_json(_facts(new.type, prepared.shown)) if prepared.shown else _told_of_nothing_shown(new.type)
     return AskedSigner(prepared, facts, actor)
 
 
 @cache
 def _told_of_nothing_shown(signer_type: str) -> str:
-    return told(_facts(signer_type, {}))
+    return to_json(_facts(signer_type, {}))
 
 
 def create(context: ChangeContext, new: NewSigner) -> dict[str, str]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Transaction
-from relaydeck.store.facts import Facts, difference, told
+from relaydeck.store.facts import Facts, difference, to_json
 from relaydeck.store.vault import Vault
 
 
@@ -20,20 +20,20 @@ class ChangeContext(NamedTuple):
         return self.audit.vault.caught_up(self.transaction)
 
     def created(self, resource: str, record: str, facts: Facts) -> None:
-        self._note(f"{resource}.created", record, None, told(facts))
+        self._note(f"{resource}.created", record, None, to_json(facts))
 
     def removed(self, resource: str, record: str, facts: Facts) -> None:
-        self._note(f"{resource}.deleted", record, told(facts), None)
+        self._note(f"{resource}.deleted", record, to_json(facts), None)
 
     def changed(self, action: str, record: str, before: Facts, after: Facts) -> None:
         """Notes the fields that differ; no difference, no row."""
         old, new = difference(before, after)
         if old or new:
-            self._note(action, record, told(old), told(new))
+            self._note(action, record, to_json(old), to_json(new))
 
     def did(self, action: str, record: str, facts: Facts | None = None) -> None:
         """Something that was done and changed no field."""
-        self._note(action, record, None, None if facts is None else told(facts))
+        self._note(action, record, None, None if facts is None else to_json(facts))
 
     def _note(self, action: str, record: str, before: str | None, after: str | None) -> None:
         self.audit.append(self.transaction, [AuditEntry(self.now, self.actor, action, record, before, after)])

@@ -14,7 +14,7 @@ class Hidden(NamedTuple):
     shown: Any
 
 
-def told(facts: Facts) -> str:
+def to_json(facts: Facts) -> str:
     """The facts as JSON text."""
     return msgspec.json.encode({name: _shown(value) for name, value in facts.items()}).decode()
 

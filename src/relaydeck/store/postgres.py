@@ -20,7 +20,7 @@ from relaydeck.store import postgres_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
 from relaydeck.store.dialect import to_postgres, to_postgres_schema
-from relaydeck.store.postgres_connection import PostgresConnection, break_off, connect, in_our_words, told
+from relaydeck.store.postgres_connection import PostgresConnection, break_off, connect, in_our_words, translate_errors
 from relaydeck.store.postgres_news import CHANNEL, PostgresNews
 from relaydeck.store.reader_threads import Aside
 from relaydeck.store.write_signal import WriteSignal
@@ -96,7 +96,7 @@ class PostgresReader:
         return connect(self._url, writes=writes)
 
     def read(self, sql: str, values: Values = _NO_VALUES, /) -> list[Row]:
-        with told():
+        with translate_errors():
             return self._ask(sql, values).fetchall()
 
     def _ask(self, sql: str, values: Values = _NO_VALUES) -> "psycopg.Cursor[Row]":
@@ -110,7 +110,7 @@ class PostgresReader:
         return _asked(self.reader, sql, values)
 
     def stream(self, sql: str) -> Iterator[Row]:
-        with told(), self.reader.cursor(name=f"stream_{next(self._stream_numbers)}") as cursor:
+        with translate_errors(), self.reader.cursor(name=f"stream_{next(self._stream_numbers)}") as cursor:
             yield from cursor.execute(to_postgres(sql), _NO_VALUES)
 
     @contextmanager
@@ -119,7 +119,7 @@ class PostgresReader:
         try:
             yield
         finally:
-            with told():
+            with translate_errors():
                 connection.execute("COMMIT")
 
     def has_table(self, name: str) -> bool:
@@ -207,7 +207,7 @@ class PostgresDatabase(PostgresReader):
     @contextmanager
     def migration(self) -> Iterator[Execute]:
         connection = self.writer
-        with _undone_unless_committed(connection), told():
+        with _undone_unless_committed(connection), translate_errors():
             connection.execute("BEGIN")
             connection.execute("SET LOCAL statement_timeout = 0")
             connection.execute("SET LOCAL lock_timeout = 0")
@@ -216,25 +216,25 @@ class PostgresDatabase(PostgresReader):
 
     def load(self, table: Table, rows: Iterable[Row]) -> None:
         statement = f"COPY {table.name} ({', '.join(table.column_names)}) FROM STDIN"
-        with told(), self.writer.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+        with translate_errors(), self.writer.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             for row in rows:
                 copy.write_row(row)
 
     def set_counter(self, table: Table, greatest: int) -> None:
-        with told():
+        with translate_errors():
             self.writer.execute(catalogue.SET_COUNTER, [table.name, table.serial, greatest])
 
     @contextmanager
     def opening(self) -> Iterator[None]:
         """Of all machines: of two first starts, one makes the master key and the other is told to bring it."""
         connection = self.writer
-        with told():
+        with translate_errors():
             connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK + 1])
         try:
             yield
         finally:
             if not connection.closed:
-                with told():
+                with translate_errors():
                     connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK + 1])
 
     def abandon(self) -> None:
@@ -271,7 +271,7 @@ def _begin(connection: PostgresConnection) -> tuple[PostgresConnection, Row]:
 def _undone_unless_committed(connection: PostgresConnection) -> Iterator[None]:
     try:
         yield
-        with told():
+        with translate_errors():
             ended = connection.execute("COMMIT").statusmessage
         if ended != "COMMIT":  # the server's way to say that a statement in it had failed
             raise StoreTrouble("the transaction had failed before its end")

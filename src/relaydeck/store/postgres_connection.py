@@ -96,7 +96,7 @@ def drop_database(url: DatabaseUrl, name: str) -> None:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """What the driver raises inside leaves as a StoreError of ours."""
     try:
         yield

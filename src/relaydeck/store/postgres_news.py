@@ -3,7 +3,7 @@
 import os
 
 from relaydeck.database_url import DatabaseUrl
-from relaydeck.store.postgres_connection import connect, told
+from relaydeck.store.postgres_connection import connect, translate_errors
 
 CHANNEL = "relaydeck"  # each commit notifies it of its revision
 
@@ -14,7 +14,7 @@ class PostgresNews:
     def __init__(self, url: DatabaseUrl) -> None:
         self._connection = connect(url)
         try:
-            with told():
+            with translate_errors():
                 self._connection.execute(f"LISTEN {CHANNEL}")
                 # Our own: the driver closes its socket as soon as the connection breaks, and the loop still watches it.
                 self._descriptor = os.dup(self._connection.fileno())
@@ -27,7 +27,7 @@ class PostgresNews:
 
     def heard(self) -> None:
         """Take in what came; which revisions they were, a look will tell."""
-        with told():
+        with translate_errors():
             self._connection.pgconn.consume_input()
             while self._connection.pgconn.notifies() is not None:
                 pass
