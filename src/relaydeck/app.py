@@ -28,7 +28,7 @@ from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
-from relaydeck.notifications.post_office import PostOffice
+from relaydeck.notifications.delivery_service import DeliveryService
 from relaydeck.operations_worker import (
     OperationsWorker,
     open_routes,
@@ -38,7 +38,7 @@ from relaydeck.operations_worker import (
 )
 from relaydeck.relayers import records as relayer_records
 from relaydeck.relayers.directory import RelayerDirectory
-from relaydeck.relayers.watch import Watch
+from relaydeck.relayers.monitor_service import MonitorService
 from relaydeck.settings import Settings
 from relaydeck.signers import records as signer_records
 from relaydeck.store.audit import AuditLog
@@ -89,10 +89,18 @@ class Worker:
         )
         tokens = TokenBook()
         self._directory = RelayerDirectory(database, vault)
-        self._post_office = PostOffice(settings, self._store, self._writer, log, metrics.count_try)
+        self._delivery_service = DeliveryService(settings, self._store, self._writer, log, metrics.count_try)
         self._estimator = Estimator(fee_options(settings))
-        self._watch = Watch(settings, self._store, self._writer, self._audit, log, self._estimator.pool)
-        followers: list[Follows] = [tokens, self._signers, self._relayers, self._post_office, self._watch]
+        self._monitor_service = MonitorService(
+            settings, self._store, self._writer, self._audit, log, self._estimator.pool
+        )
+        followers: list[Follows] = [
+            tokens,
+            self._signers,
+            self._relayers,
+            self._delivery_service,
+            self._monitor_service,
+        ]
         self._follower = self._follow(followers)
         self._signer_pages = Pages(self._signers, self._follower.fill, settings.max_per_page)
         self._relayer_pages = Pages(self._relayers, self._follower.fill, settings.max_per_page)
@@ -226,11 +234,11 @@ class Worker:
     async def stop(self) -> None:
         for task in self._background:
             task.cancel()
-        await self._watch.close()
+        await self._monitor_service.close()
         if self._shared_limiter is not None:
             await self._shared_limiter.close()
         await self._estimator.close()
-        await self._post_office.close()
+        await self._delivery_service.close()
         await self._writer.stop()
         if not isinstance(self._follower, Follower):
             await self._follower.close()  # until now it would notice a server that begins to hang

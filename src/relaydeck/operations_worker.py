@@ -51,7 +51,7 @@ class OperationsWorker:
             encode_failure=failure_encoder(Failure),
         )
 
-        self._watch = asyncio.create_task(self._end_with_the_service())
+        self._monitor_service = asyncio.create_task(self._end_with_the_service())
 
     async def _readiness(self) -> Readiness:
         """Of the workers, which go on from memory for a time: they have been without the database for as long as we."""
@@ -72,7 +72,7 @@ class OperationsWorker:
         os.kill(server if os.getppid() == server else os.getpid(), signal.SIGTERM)
 
     async def stop(self) -> None:
-        self._watch.cancel()
+        self._monitor_service.cancel()
         self._records.flush()
         self._store.close()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from relaydeck.relayers.monitor import GetPool, Monitor
 
 
-class Watch:
+class MonitorService:
     """Follows the table of relayers, as the read model does."""
 
     table = "relayers"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from relaydeck.notifications.delivery import Delivery
 
 
-class PostOffice:
+class DeliveryService:
     """Follows the table of deliveries, as the read model follows its own."""
 
     table = "deliveries"
