@@ -12,7 +12,7 @@ from relaydeck.log import Log
 from relaydeck.notifications import events, records
 from relaydeck.notifications.delivery import Delivery, DeliveryOptions
 from relaydeck.notifications.events import DeliveryRow, Kind
-from relaydeck.notifications.outbox import Attempt
+from relaydeck.notifications.outbox import AttemptRecord
 from relaydeck.notifications.records import Notification
 from relaydeck.secret import Secret
 from relaydeck.store.open_store import Store, open_store_at
@@ -94,7 +94,7 @@ class Scene:
         (row,) = events.list_deliveries(self.store.database.read, after=sequence - 1, limit=1)
         return row
 
-    def attempts(self, sequence: int) -> list[Attempt]:
+    def attempts(self, sequence: int) -> list[AttemptRecord]:
         return events.attempts_of(self.store.database.read, self.delivery(sequence).id)
 
     def states(self) -> list[str]:

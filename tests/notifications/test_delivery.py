@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import web
 
 from relaydeck.notifications import events, retries
-from relaydeck.notifications.outbox import Attempt
+from relaydeck.notifications.outbox import AttemptRecord
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import Received, accept, answer, hang
 from tests.running import free_port
@@ -35,8 +35,8 @@ async def test_every_try_is_recorded_with_the_first_bytes_of_the_answer(scene: S
     scene.clock.pass_(5)
     await scene.deliver(delivery)
     first, second = scene.attempts(sequence)
-    assert first == Attempt(1_700_000_000_000, 0, 503, "", (" [31mnot now " + "x" * 512)[:512].strip())
-    assert second == Attempt(1_700_000_005_000, 0, 204, "", "")
+    assert first == AttemptRecord(1_700_000_000_000, 0, 503, "", (" [31mnot now " + "x" * 512)[:512].strip())
+    assert second == AttemptRecord(1_700_000_005_000, 0, 204, "", "")
 
 
 async def test_a_redirect_is_a_failure_and_not_followed(scene: Scene) -> None:
@@ -85,7 +85,7 @@ async def test_a_body_that_never_ends_does_not_undo_a_success(scene: Scene) -> N
     scene.notify("pager", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
     sequence = scene.paused("r1", "pager")
     await scene.deliver(scene.process())
-    assert scene.attempts(sequence) == [Attempt(1_700_000_000_000, 0, 200, "", "a" * 512)]
+    assert scene.attempts(sequence) == [AttemptRecord(1_700_000_000_000, 0, 200, "", "a" * 512)]
     await asyncio.wait_for(closed.wait(), 5)
     server.close()
 

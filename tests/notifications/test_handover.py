@@ -156,7 +156,7 @@ async def test_a_try_that_ends_after_the_lease_was_lost_is_not_written_down(scen
 async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relaydeck.notifications.trying._TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr("relaydeck.notifications.attempt._TROUBLE_SECONDS", 0.01)
     receiver = await scene.receiver("pager")
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
     await delivery.turn()

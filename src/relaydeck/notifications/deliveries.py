@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from relaydeck.notifications.outbox import NOW, Attempt, ReadRows
+from relaydeck.notifications.outbox import NOW, AttemptRecord, ReadRows
 from relaydeck.store.database import Transaction
 
 _COLUMNS = (
@@ -60,14 +60,14 @@ def find_delivery(read: ReadRows, delivery_id: str) -> DeliveryRow | None:
     return DeliveryRow(*rows[0]) if rows else None
 
 
-def attempts_of(read: ReadRows, delivery_id: str) -> list[Attempt]:
+def attempts_of(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
     """Every try of a delivery, oldest first."""
     rows = read(
         "SELECT a.started_at, a.duration, a.status, a.problem, a.answer FROM attempts a"
         " JOIN events e ON e.seq = a.delivery WHERE e.id = :id ORDER BY a.seq",
         {"id": delivery_id},
     )
-    return [Attempt(*row) for row in rows]
+    return [AttemptRecord(*row) for row in rows]
 
 
 def replay(transaction: Transaction, delivery_id: str, now: int) -> bool:

@@ -21,12 +21,12 @@ from typing import NamedTuple
 from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
 from relaydeck.notifications import outbox, upkeep
+from relaydeck.notifications.attempt import Attempt, Posts
 from relaydeck.notifications.claims import ClaimLost, Claims, LeaseClaims
 from relaydeck.notifications.outbox import Due
 from relaydeck.notifications.receivers import Receivers
 from relaydeck.notifications.row_claims import RowClaims
 from relaydeck.notifications.sender import Sender
-from relaydeck.notifications.trying import Posts, Trial
 from relaydeck.settings import AddressRange
 from relaydeck.store.database import Transaction
 from relaydeck.store.leases import Lease
@@ -74,7 +74,7 @@ class Delivery:
         self._now, self._monotonic, self._random = now, monotonic, random
         self._receivers = Receivers(options.most_at_once, options.most_per_receiver)
         self._claims = self._make_claims()
-        self._trial = Trial(
+        self._attempt = Attempt(
             store,
             writer,
             log,
@@ -219,7 +219,7 @@ class Delivery:
     async def _try(self, due: Due, was_troubled: bool) -> None:
         delivered = False
         try:
-            delivered = await self._trial(due)
+            delivered = await self._attempt(due)
         except ClaimLost:
             self._claims.lose()
             self._log.event("warning", "another process tries it now: a try is not written down", sequence=due.sequence)

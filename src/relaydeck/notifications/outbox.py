@@ -28,7 +28,7 @@ class Due(NamedTuple):
     relayer_id: str | None
 
 
-class Attempt(NamedTuple):
+class AttemptRecord(NamedTuple):
     """One try: the status it was answered with, or else the word for what went wrong."""
 
     started_at: int
@@ -50,7 +50,7 @@ class Tried(NamedTuple):
     """A try to be written down."""
 
     due: Due
-    attempt: Attempt
+    attempt: AttemptRecord
     outcome: Outcome
 
 
@@ -116,7 +116,7 @@ def settle(transaction: Transaction, tries: Sequence[Tried]) -> None:
     """Write down tries and what becomes of their deliveries; let the next of each line come forward."""
     transaction.insert(
         "attempts",
-        ("delivery", *Attempt._fields),
+        ("delivery", *AttemptRecord._fields),
         [(tried.due.sequence, *tried.attempt) for tried in tries],
     )
     for due, attempt, outcome in tries:

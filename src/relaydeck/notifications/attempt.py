@@ -10,7 +10,7 @@ from relaydeck.log import Log
 from relaydeck.notifications import outbox
 from relaydeck.notifications.claims import ClaimLost, Claims
 from relaydeck.notifications.messages import Messages
-from relaydeck.notifications.outbox import Attempt, Due, Outcome, Tried
+from relaydeck.notifications.outbox import AttemptRecord, Due, Outcome, Tried
 from relaydeck.notifications.retries import Answer, judge
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
@@ -25,7 +25,7 @@ class Posts(Protocol):
     async def close(self) -> None: ...
 
 
-class Trial:
+class Attempt:
     def __init__(
         self,
         store: Store,
@@ -52,7 +52,7 @@ class Trial:
         started, began = self._now(), self._monotonic()
         answer = await self._send(due, int(started))
         duration = round((self._monotonic() - began) * 1000)
-        attempt = Attempt(int(started * 1000), duration, answer.status, answer.problem, answer.text)
+        attempt = AttemptRecord(int(started * 1000), duration, answer.status, answer.problem, answer.text)
         outcome = judge(answer, tries=due.tries + 1, in_line=due.in_line, now=self._now(), random=self._random)
         await self._settle(Tried(due, attempt, outcome))
         self._count_try("failed" if outcome.state == "pending" else outcome.state)
@@ -88,7 +88,7 @@ class Trial:
         outbox.settle(transaction, [tried for tried in tries if tried.due.sequence in ours])
         return [None if tried.due.sequence in ours else ClaimLost() for tried in tries]
 
-    def _tell(self, due: Due, attempt: Attempt, outcome: Outcome) -> None:
+    def _tell(self, due: Due, attempt: AttemptRecord, outcome: Outcome) -> None:
         self._log.event(
             "warning" if outcome.state == "dead" else "debug",
             f"event {outcome.state}",
