@@ -54,16 +54,16 @@ async def measure(node_url: str, ours: Ask, *, singles: int = 300, many: int = 1
     for number in range(max(singles, many)):
         transaction(number)
     async with bare_node(node_url) as bare:
-        await _together(bare, 64, 64)
-        await _together(ours, 64, 64)
+        await _batcher(bare, 64, 64)
+        await _batcher(ours, 64, 64)
         bare_times, our_times = [], []
         for number in range(singles):
             bare_times.append(await _seconds(bare, number))
             our_times.append(await _seconds(ours, number))
         bare_rates, our_rates = [], []
         for _ in range(rounds):
-            bare_rates.append(await _together(bare, many // rounds, 64))
-            our_rates.append(await _together(ours, many // rounds, 64))
+            bare_rates.append(await _batcher(bare, many // rounds, 64))
+            our_rates.append(await _batcher(ours, many // rounds, 64))
     bare_ms, ours_ms = statistics.median(bare_times) * 1000, statistics.median(our_times) * 1000
     bare_rate, our_rate = statistics.median(bare_rates), statistics.median(our_rates)
     return Figures(bare_ms, ours_ms, ours_ms / bare_ms, bare_rate, our_rate, our_rate / bare_rate)
@@ -122,7 +122,7 @@ async def _seconds(ask: Ask, number: int) -> float:
     return time.perf_counter() - started
 
 
-async def _together(ask: Ask, count: int, at_once: int) -> float:
+async def _batcher(ask: Ask, count: int, at_once: int) -> float:
     """How many a second, `at_once` at a time."""
     numbers = iter(range(count))
 

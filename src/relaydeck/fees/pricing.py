@@ -7,11 +7,11 @@ from typing import Any
 
 from relaydeck.fees.options import FeeOptions
 from relaydeck.networks.evm import quantity
+from relaydeck.networks.evm.batcher import Batcher
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.probing import BLOCK_NUMBER
 from relaydeck.networks.evm.question import Question
-from relaydeck.networks.evm.together import Together
 
 GAS_PRICE: Question[int] = Question("eth_gasPrice", (), quantity.quantity)
 PRIORITY_FEE: Question[int] = Question("eth_maxPriorityFeePerGas", (), quantity.quantity)
@@ -39,15 +39,15 @@ class History:
     next_blob_base_fee: int | None
 
 
-async def fee_market_price(together: Together, pool: NodePool, options: FeeOptions) -> Price:
+async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions) -> Price:
     """The next block's base fee plus the median of the recent blocks' tips at the percentile."""
-    answer = await together.ask(_history_question(options))
+    answer = await batcher.ask(_history_question(options))
     history = answer.value
     pool.seen_block(history.block)
     if history.rewards:
         priority, source = upper_median(history.rewards), "eth_feeHistory"
     else:
-        priority, source = await _suggested_priority(together)
+        priority, source = await _suggested_priority(batcher)
     how = {
         "method": "eth_feeHistory",
         "base_fee": history.next_base_fee,
@@ -59,22 +59,22 @@ async def fee_market_price(together: Together, pool: NodePool, options: FeeOptio
     return Price(history.next_base_fee + priority, history.block, answer.node, how, history.next_blob_base_fee)
 
 
-async def _suggested_priority(together: Together) -> tuple[int, str]:
+async def _suggested_priority(batcher: Batcher) -> tuple[int, str]:
     """Empty blocks tell no tip (nor do nodes that answer no rewards): ask for the node's own suggestion."""
     try:
-        return (await together.ask(PRIORITY_FEE)).value, PRIORITY_FEE.method
+        return (await batcher.ask(PRIORITY_FEE)).value, PRIORITY_FEE.method
     except NodeError:
         return 0, "no transaction in any block, and no suggestion from the node"
 
 
-async def legacy_price(together: Together, pool: NodePool) -> Price:
-    answer, block = await asyncio.gather(together.ask(GAS_PRICE), together.ask(BLOCK_NUMBER))
+async def legacy_price(batcher: Batcher, pool: NodePool) -> Price:
+    answer, block = await asyncio.gather(batcher.ask(GAS_PRICE), batcher.ask(BLOCK_NUMBER))
     pool.seen_block(block.value)
     return Price(answer.value, block.value, answer.node, {"method": GAS_PRICE.method})
 
 
-async def blob_base_fee(together: Together) -> int:
-    return (await together.ask(BLOB_BASE_FEE)).value
+async def blob_base_fee(batcher: Batcher) -> int:
+    return (await batcher.ask(BLOB_BASE_FEE)).value
 
 
 def upper_median(rewards: Sequence[int]) -> int:

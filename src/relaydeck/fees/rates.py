@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from relaydeck.fees.errors import InternalFailure, NoFreshRate
 from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient
 from relaydeck.networks.evm import quantity
+from relaydeck.networks.evm.batcher import Batcher
 from relaydeck.networks.evm.errors import NodeError
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.probing import BLOCK_NUMBER
 from relaydeck.networks.evm.question import contract_call
 from relaydeck.networks.evm.revert import printable
-from relaydeck.networks.evm.together import Together
 from relaydeck.networks.evm.verdict import Verdict, verdict
 from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate
 
@@ -57,8 +57,8 @@ NATIVE = Rate(ONE, ONE)
 class RateReader:
     """Reads the rates of one chain. Decimals of tokens and feeds are asked once and remembered."""
 
-    def __init__(self, together: Together, pool: NodePool) -> None:
-        self._together = together
+    def __init__(self, batcher: Batcher, pool: NodePool) -> None:
+        self._batcher = together
         self._pool = pool
         self._decimals: dict[str, int] = {}
 
@@ -69,7 +69,7 @@ class RateReader:
             return _with_margin(token, _fixed(token.rate))
         _, block, rounds = await asyncio.gather(
             self._check_token(token),
-            self._together.ask(BLOCK_NUMBER),
+            self._batcher.ask(BLOCK_NUMBER),
             asyncio.gather(*(self._round(feed) for feed in _feeds(token.rate))),
         )
         self._pool.seen_block(block.value)
@@ -105,7 +105,7 @@ class RateReader:
 
     async def _words(self, address: str, data: str, count: int) -> list[int] | None:
         try:
-            answer = await self._together.ask(contract_call(address, data, quantity.data))
+            answer = await self._batcher.ask(contract_call(address, data, quantity.data))
         except NodeError as error:
             if verdict(error) is not Verdict.REVERTED:
                 raise  # the node's refusal, not the contract's answer

@@ -12,7 +12,7 @@ T = TypeVar("T")
 _Waiting = list[tuple[Question[Any], "asyncio.Future[Answer[Any]]"]]
 
 
-class Together:
+class Batcher:
     """For what several estimates share. A question of one estimate alone goes to the pool directly, so that
     nothing shared ever waits for a slow one."""
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class CachedValue(Generic[T]):
     """Fresh for `age` seconds after it arrived, or until `head` (the newest block seen) has grown since.
 
     A failed fetch is not kept, but those who waited for it share the failure.
