@@ -20,10 +20,10 @@ from relaydeck.errors import StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.body import BodyReader, Receive
-from relaydeck.http.front import Front, Route, Send, failure_encoder, innermost
 from relaydeck.http.limit_server import LimitServer
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.operations import Readiness
+from relaydeck.http.pipeline import Pipeline, Route, Send, failure_encoder, innermost
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import TokenBook
@@ -31,9 +31,9 @@ from relaydeck.log import Log
 from relaydeck.notifications.delivery_service import DeliveryService
 from relaydeck.operations_worker import (
     OperationsWorker,
+    open_access_log,
     open_routes,
     readiness_from_memory,
-    request_records,
     store_readiness,
 )
 from relaydeck.relayers import records as relayer_records
@@ -65,7 +65,7 @@ class Worker:
     def __init__(self, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._log = log
         self._metrics = metrics
-        self._records = request_records(settings, log, metrics)
+        self._access_log = open_access_log(settings, log, metrics)
         self._store = open_store(settings)
         database, vault = self._store
         self._writer = Writer(database, self._away) if database.remote else Writer(database)
@@ -115,7 +115,7 @@ class Worker:
         limiter = _limiter(settings)
         self._shared_limiter = _shared_limiter(settings, limiter, log, metrics)
         router = Router(self._open_routes(settings), operations.routes(), {b"admin": self._find_admin})
-        self.front = Front(
+        self.pipeline = Pipeline(
             exact_routes=router.exact,
             find_route=router.find,
             catch_up=self._follower.catch_up,
@@ -126,7 +126,7 @@ class Worker:
             shared_limiter=self._shared_limiter,
             limit_policy=_limit_policy(settings),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
-            records=self._records,
+            access_log=self._access_log,
             log=log,
             encode_failure=failure_encoder(Failure),
         )
@@ -244,7 +244,7 @@ class Worker:
             await self._follower.close()  # until now it would notice a server that begins to hang
         if self._admin is not None:
             self._admin.close()
-        self._records.flush()
+        self._access_log.flush()
         self._store.close()
 
 
@@ -265,7 +265,7 @@ class Application:
 
     def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http":
-            return self._front(scope, receive, send)
+            return self._pipeline(scope, receive, send)
         return self._lifespan(receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -298,7 +298,7 @@ class Application:
         self._log.dropped = lambda lines: metrics.count("log_lines_dropped", lines)
         worker = self._make_worker(self._settings, self._log, metrics)
         _calm_garbage_collection()
-        self._front = worker.front
+        self._pipeline = worker.pipeline
         return worker
 
 

@@ -10,12 +10,12 @@ from relaydeck.contract.description import DescriptionRoutes
 from relaydeck.contract.routes import Router
 from relaydeck.contract.wire import Failure
 from relaydeck.errors import StoreError
+from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader
 from relaydeck.http.clients import ClientAddress
-from relaydeck.http.front import Front, Route, failure_encoder
 from relaydeck.http.metrics import Metrics, Sample
 from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
-from relaydeck.http.records import RequestRecords
+from relaydeck.http.pipeline import Pipeline, Route, failure_encoder
 from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
 from relaydeck.notifications.figures import COUNTED_UP_TO, read_figures
@@ -32,11 +32,11 @@ class OperationsWorker:
     def __init__(self, service_pid: int, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._service = service_pid
         self._store = open_store(settings)
-        self._records = request_records(settings, log, metrics)
+        self._access_log = open_access_log(settings, log, metrics)
         self._stale_seconds = settings.stale_seconds
         self._away_since: float | None = None
         router = Router(open_routes(metrics, self._readiness, self._store))
-        self.front = Front(
+        self.pipeline = Pipeline(
             exact_routes=router.exact,
             find_route=router.find,
             catch_up=lambda: None,
@@ -46,7 +46,7 @@ class OperationsWorker:
             limiter=None,
             limit_policy=(b"", b""),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
-            records=self._records,
+            access_log=self._access_log,
             log=log,
             encode_failure=failure_encoder(Failure),
         )
@@ -73,7 +73,7 @@ class OperationsWorker:
 
     async def stop(self) -> None:
         self._monitor_service.cancel()
-        self._records.flush()
+        self._access_log.flush()
         self._store.close()
 
 
@@ -130,5 +130,5 @@ def readiness_from_memory(away_seconds: float, stale_seconds: float) -> Readines
     return Readiness(True, f"ready, from memory: {away}")
 
 
-def request_records(settings: Settings, log: Log, metrics: Metrics) -> RequestRecords:
-    return RequestRecords(log, metrics, ClientAddress(settings.trusted_proxies), asyncio.get_running_loop())
+def open_access_log(settings: Settings, log: Log, metrics: Metrics) -> AccessLog:
+    return AccessLog(log, metrics, ClientAddress(settings.trusted_proxies), asyncio.get_running_loop())

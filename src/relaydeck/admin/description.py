@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from relaydeck.admin.routes import Methods
-from relaydeck.http.front import JSON, Call, Reply
+from relaydeck.http.pipeline import JSON, Call, Reply
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")
 

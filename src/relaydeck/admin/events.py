@@ -11,8 +11,8 @@ from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import Writing, answer, named, refuse_content
 from relaydeck.admin.routes import Methods
 from relaydeck.errors import BadRequest, NotPossible, RecordNotFound
-from relaydeck.http.front import Call, Reply
 from relaydeck.http.paging import read_page
+from relaydeck.http.pipeline import Call, Reply
 from relaydeck.notifications import events
 from relaydeck.notifications.deliveries import DeliveryRow
 from relaydeck.store.change_context import ChangeContext

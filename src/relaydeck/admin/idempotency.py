@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from relaydeck.errors import BadRequest, KeyUsedOtherwise, ServerFailure
-from relaydeck.http.front import Call, Reply, written_at
+from relaydeck.http.pipeline import Call, Reply, written_at
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.sealing import Damaged, Place
 

@@ -10,8 +10,8 @@ from relaydeck.admin.responses import Writing, answer, document_of, if_match_of,
 from relaydeck.admin.routes import Answer, Methods
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder, reason_of
-from relaydeck.http.front import Call, Reply
 from relaydeck.http.paging import read_page
+from relaydeck.http.pipeline import Call, Reply
 from relaydeck.notifications import changes as notification_changes
 from relaydeck.provisioning.declared import Resource
 from relaydeck.relayers import changes as relayer_changes

@@ -6,7 +6,7 @@ A path has at most three segments: a resource, an identifier, a verb. So finding
 from collections.abc import Awaitable, Callable
 
 from relaydeck.errors import Forbidden, UnknownPath, WrongMethod
-from relaydeck.http.front import Call, Reply, Route
+from relaydeck.http.pipeline import Call, Reply, Route
 
 Answer = Callable[[Call], Awaitable[Reply]]
 Methods = dict[str, Answer]

@@ -14,8 +14,8 @@ from relaydeck.admin.routes import Methods
 from relaydeck.admin.views import token_item
 from relaydeck.errors import BadRequest, RecordExists, RecordNotFound
 from relaydeck.http.decoding import body_decoder
-from relaydeck.http.front import Call, Reply
 from relaydeck.http.issuing import issue, span_seconds, withdraw
+from relaydeck.http.pipeline import Call, Reply
 from relaydeck.http.tokens import is_live, new_token
 from relaydeck.identifiers import identifier_problem
 from relaydeck.store.change_context import ChangeContext

@@ -6,7 +6,7 @@ from relaydeck.admin.commands import Outcome
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import answer, named
 from relaydeck.admin.routes import Methods
-from relaydeck.http.front import Call, Reply
+from relaydeck.http.pipeline import Call, Reply
 from relaydeck.relayers import why
 from relaydeck.settings import Settings
 

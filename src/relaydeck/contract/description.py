@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.http.front import JSON, Call, Reply, Route
+from relaydeck.http.pipeline import JSON, Call, Reply, Route
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")
 

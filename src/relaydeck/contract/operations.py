@@ -22,9 +22,9 @@ from relaydeck.contract.wire import (
 )
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
-from relaydeck.http.front import Call, Reply, Route, Written, actor_of, written_at
 from relaydeck.http.paging import read_page
 from relaydeck.http.path_identifiers import path_identifier
+from relaydeck.http.pipeline import Call, Reply, Route, Written, actor_of, written_at
 from relaydeck.identifiers import identifier_problem, new_identifier
 from relaydeck.notifications import changes as notification_changes
 from relaydeck.notifications.records import Notification, NotificationChange

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from relaydeck.errors import UnknownPath, WrongMethod
-from relaydeck.http.front import Find, Route
+from relaydeck.http.pipeline import Find, Route
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"

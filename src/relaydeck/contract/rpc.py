@@ -10,7 +10,7 @@ from relaydeck.fees.errors import InvalidParams, RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import FeeEstimateParams
 from relaydeck.http.decoding import reason_of
-from relaydeck.http.front import CatchUp
+from relaydeck.http.pipeline import CatchUp
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.sealing import Damaged
 

@@ -58,7 +58,7 @@ class RateReader:
     """Reads the rates of one chain. Decimals of tokens and feeds are asked once and remembered."""
 
     def __init__(self, batcher: Batcher, pool: NodePool) -> None:
-        self._batcher = together
+        self._batcher = batcher
         self._pool = pool
         self._decimals: dict[str, int] = {}
 

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from relaydeck.http.front import Call, Reply, Route
 from relaydeck.http.metrics import Metrics, Sample
+from relaydeck.http.pipeline import Call, Reply, Route
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _EXPOSITION = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")

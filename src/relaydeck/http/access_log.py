@@ -17,7 +17,7 @@ Record = tuple[float, str, int, int, bytes, str, Peer, bytes | None, str]
 _status, _taken = itemgetter(2), itemgetter(3)
 
 
-class RequestRecords:
+class AccessLog:
     def __init__(self, log: Log, metrics: Metrics, clients: ClientAddress, loop: asyncio.AbstractEventLoop) -> None:
         self._log = log
         self._metrics = metrics

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from relaydeck.errors import BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
+from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive, discard
 from relaydeck.http.ratelimit import RateLimiter, Verdict
-from relaydeck.http.records import RequestRecords
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import Credential, TokenBook
 from relaydeck.log import Log
@@ -72,7 +72,7 @@ def actor_of(call: Call) -> str:
     return call.credential.actor
 
 
-class Front:
+class Pipeline:
     def __init__(
         self,
         *,
@@ -86,7 +86,7 @@ class Front:
         shared_limiter: SharedLimiter | None = None,
         limit_policy: tuple[bytes, bytes],
         bodies: BodyReader,
-        records: RequestRecords,
+        access_log: AccessLog,
         log: Log,
         encode_failure: Callable[[str], bytes],
         now: Callable[[], float] = time.time,
@@ -104,8 +104,8 @@ class Front:
         self._verdict: Verdict = (False, 0, 0, 0)  # the last one
         self._verdict_told = b""
         self._bodies = bodies
-        self._records = records
-        self._add_record = records.add
+        self._access_log = access_log
+        self._add_record = access_log.add
         self._log = log
         self._encode_failure = encode_failure
         self._now = now
@@ -185,7 +185,7 @@ class Front:
 
     def _fail(self, error: Exception, request_id: bytes) -> bytes:
         """An error nobody foresaw. The log tells where it was, never its text, which might quote the caller."""
-        self._records.count_unexpected()
+        self._access_log.count_unexpected()
         place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}
         self._log.event("error", "unexpected failure", **place)
         return self._encode_failure(ServerFailure.message)
