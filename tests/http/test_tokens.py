@@ -103,7 +103,7 @@ class Book(TokenBook):
         self.load(self._reader)
 
     def look(self, seen: int) -> None:
-        self.take_up(self.gather(self._reader.read, seen, removed=False))
+        self.apply_changes(self.fetch_changes(self._reader.read, seen, removed=False))
 
 
 @pytest.fixture

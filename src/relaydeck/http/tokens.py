@@ -149,13 +149,13 @@ class TokenBook:
 
     def load(self, reader: Reader) -> None:
         self._by_digest.clear()
-        self.take_up(self.gather(reader.read, -1, removed=False))
+        self.apply_changes(self.fetch_changes(reader.read, -1, removed=False))
 
-    def gather(self, read: ReadRows, seen: int, *, removed: bool) -> list[Token]:
+    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> list[Token]:
         rows = read(f"SELECT {_COLUMNS} FROM tokens WHERE revision > :seen", {"seen": seen})
         return [Token(*row) for row in rows]
 
-    def take_up(self, tokens: list[Token]) -> None:
+    def apply_changes(self, tokens: list[Token]) -> None:
         for token in tokens:
             if token.revoked_at is not None:
                 self._by_digest.pop(token.digest, None)

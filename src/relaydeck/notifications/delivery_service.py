@@ -34,12 +34,12 @@ class DeliveryService:
 
     def load(self, reader: Reader) -> None:
         if reader.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1", {}):
-            self.take_up(None)
+            self.apply_changes(None)
 
-    def gather(self, _read: ReadRows, _seen: int, *, removed: bool) -> None:
+    def fetch_changes(self, _read: ReadRows, _seen: int, *, removed: bool) -> None:
         return None  # delivery itself reads what is due
 
-    def take_up(self, _gathered: None) -> None:
+    def apply_changes(self, _gathered: None) -> None:
         if self._delivery is not None:
             self._delivery.wake()
         elif self._running is None:

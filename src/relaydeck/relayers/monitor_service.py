@@ -38,10 +38,10 @@ class MonitorService:
         if reader.read("SELECT 1 FROM relayers LIMIT 1", {}):
             self._start()
 
-    def gather(self, read: ReadRows, seen: int, *, removed: bool) -> Arrivals:
+    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> Arrivals:
         return read_arrivals(read, seen, removed=removed)
 
-    def take_up(self, arrivals: Arrivals) -> None:
+    def apply_changes(self, arrivals: Arrivals) -> None:
         if self._monitor is not None:
             self._monitor.follow(arrivals)
         elif arrivals.came:

@@ -22,13 +22,13 @@ class Follows(Protocol):
 
     def load(self, reader: Reader) -> None: ...
 
-    def gather(self, read: ReadRows, seen: int, *, removed: bool) -> Any:
+    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> Any:
         """Read what was written after revision `seen`; `removed`: records of some table were removed too.
 
         In any thread: it changes nothing that is remembered.
         """
 
-    def take_up(self, gathered: Any) -> None:
+    def apply_changes(self, gathered: Any) -> None:
         """Remember what was gathered. In the event loop, without asking the database."""
 
 
@@ -38,12 +38,14 @@ def newest_of_each(followers: Sequence[Follows]) -> str:
     return f"SELECT revision, {', '.join(f'(SELECT max(revision) FROM {table})' for table in tables)} FROM clock"
 
 
-def gather_news(newest: Row, followers: Sequence[Follows], read: ReadRows, seen: int) -> list[tuple[Follows, Any]]:
+def fetch_all_changes(
+    newest: Row, followers: Sequence[Follows], read: ReadRows, seen: int
+) -> list[tuple[Follows, Any]]:
     """What each follower has to take up, from the answer to `newest_of_each`."""
     _, removal, *of_tables = newest
     removed = (removal or 0) > seen
     return [
-        (follower, follower.gather(read, seen, removed=removed))
+        (follower, follower.fetch_changes(read, seen, removed=removed))
         for follower, of_table in zip(followers, of_tables, strict=True)
         if removed or (of_table or 0) > seen
     ]
@@ -102,8 +104,8 @@ class Follower:
         newest = self._newest()
         if newest[0] == self.revision:
             return
-        for follower, gathered in gather_news(newest, self._followers, self._database.read, self.revision):
-            follower.take_up(gathered)
+        for follower, gathered in fetch_all_changes(newest, self._followers, self._database.read, self.revision):
+            follower.apply_changes(gathered)
         self.revision = newest[0]
         self._changed()
 

@@ -62,7 +62,7 @@ class Listing:
         self._seqs = array("q", (row[0] for row in rows))
         self._items = [None] * len(self._seqs)
 
-    def gather(self, read: ReadRows, seen: int, *, removed: bool) -> News:
+    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> News:
         """What was created, changed or removed after revision `seen`."""
         gone: list[Row] = []
         if removed:
@@ -79,7 +79,7 @@ class Listing:
         encode = self._encode if self._whole else _nothing_yet
         return News([row[0] for row in gone], [(row[0], encode(row[1:])) for row in changed])
 
-    def take_up(self, news: News) -> None:
+    def apply_changes(self, news: News) -> None:
         for seq in news.removed:
             self._remove(seq)
         if not self._whole and news.changed and news.changed[0][0] > (self._seqs[-1] if self._seqs else 0):

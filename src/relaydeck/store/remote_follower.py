@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
 from relaydeck.side_threads import SideThreads
 from relaydeck.store.database import Reader, Row
-from relaydeck.store.follower import NO_SUCH_REVISION, Follows, Headers, gather_news, newest_of_each
+from relaydeck.store.follower import NO_SUCH_REVISION, Follows, Headers, fetch_all_changes, newest_of_each
 from relaydeck.store.listing import Listing
 from relaydeck.store.write_signal import WriteSignal
 
@@ -220,14 +220,14 @@ class RemoteFollower:
             return None
         with self._reader.snapshot():
             newest = self._newest()
-            return newest[0], gather_news(newest, self._followers, self._reader.read, self.revision)
+            return newest[0], fetch_all_changes(newest, self._followers, self._reader.read, self.revision)
 
     def _newest(self) -> Row:
         return self._reader.read(self._newest_of_each, {})[0]
 
     def _take_up(self, revision: int, news: list[tuple[Follows, Any]]) -> None:
         for follower, gathered in news:
-            follower.take_up(gathered)
+            follower.apply_changes(gathered)
         self.revision = revision
         self._changed()
 
