@@ -153,7 +153,9 @@ def test_the_schedule() -> None:
         ]
         assert delays == [int(each * factor * 1000) for each in retries.DELAYS]
     assert sum(retries.DELAYS) / 3600 == pytest.approx(75.6, abs=0.1)
-    assert judge(Answer(500), tries=10, in_line=False, now=0, random=float) == outbox.Outcome("dead", None, False)
+    assert judge(Answer(500), tries=10, in_line=False, now=0, random=float) == outbox.AttemptOutcome(
+        "dead", None, False
+    )
 
 
 @pytest.mark.parametrize(

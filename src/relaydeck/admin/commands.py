@@ -149,7 +149,7 @@ def read_signer_document(document: Document) -> NewSigner:
         raise BadRequest(reason_of(error)) from None
 
 
-class Outcome(NamedTuple):
+class Result(NamedTuple):
     """What a change answers: the record as it is now, or something else to tell."""
 
     view: Any
@@ -158,5 +158,5 @@ class Outcome(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def outcome(item: Item, status: int = 200) -> Outcome:
-    return Outcome(item.view, status, item.etag, item.notes)
+def result(item: Item, status: int = 200) -> Result:
+    return Result(item.view, status, item.etag, item.notes)

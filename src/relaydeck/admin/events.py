@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from relaydeck.admin import queries
-from relaydeck.admin.commands import Outcome
+from relaydeck.admin.commands import Result
 from relaydeck.admin.queries import Query, Read
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists
@@ -42,9 +42,9 @@ class EventOperations:
     async def list_events(self, call: Call) -> Reply:
         after, limit, _ = self._span(call)
 
-        def look(read: Read) -> Outcome:
+        def look(read: Read) -> Result:
             found = [event.shown() for event in events.list_events(read, after, limit)]
-            return Outcome(found, notes=_gap(read, after))
+            return Result(found, notes=_gap(read, after))
 
         return answer(await self._read_pool.run(lambda store: look(store.database.read)))
 
@@ -56,7 +56,7 @@ class EventOperations:
         rows = await self._read_pool.run(
             lambda store: events.list_deliveries(store.database.read, after, limit, **narrowed)
         )
-        return answer(Outcome([delivery_view(row) for row in rows]))
+        return answer(Result([delivery_view(row) for row in rows]))
 
     def _span(self, call: Call) -> tuple[int, int, Query]:
         query = queries.read_query(call.query)
@@ -68,23 +68,23 @@ class EventOperations:
         event = await self._read_pool.run(lambda store: events.find_event(store.database.read, name))
         if event is None:
             raise RecordNotFound("event")
-        return answer(Outcome(event.shown()))
+        return answer(Result(event.shown()))
 
     async def find_delivery(self, call: Call) -> Reply:
         name = named(call)
-        return answer(await self._read_pool.run(lambda store: Outcome(whole_delivery(store.database.read, name))))
+        return answer(await self._read_pool.run(lambda store: Result(whole_delivery(store.database.read, name))))
 
     async def replay(self, call: Call) -> Reply:
         name = named(call)
         refuse_content(call)
         return await self._writing.run_once(
-            call, "deliveries.replay", lambda context: Outcome(replay_one(context, name))
+            call, "deliveries.replay", lambda context: Result(replay_one(context, name))
         )
 
     async def replay_all(self, call: Call) -> Reply:
         refuse_content(call)
         return await self._writing.run_once(
-            call, "deliveries.replay_all", lambda context: Outcome({"replayed": replay_dead(context)})
+            call, "deliveries.replay_all", lambda context: Result({"replayed": replay_dead(context)})
         )
 
     async def list_audit(self, call: Call) -> Reply:

@@ -3,7 +3,7 @@
 import msgspec
 
 from relaydeck.admin import commands, queries
-from relaydeck.admin.commands import COLLECTIONS, NewSignerDocument, Outcome, outcome
+from relaydeck.admin.commands import COLLECTIONS, NewSignerDocument, Result, result
 from relaydeck.admin.queries import Collection
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import Writing, answer, document_of, if_match_of, named, page_answer, refuse_content
@@ -70,7 +70,7 @@ class ResourceOperations:
             item = await self._read_pool.run(
                 lambda store: queries.find(store.database.read, store.vault, collection, name)
             )
-            return answer(outcome(item))
+            return answer(result(item))
 
         return give
 
@@ -78,8 +78,8 @@ class ResourceOperations:
         async def create(call: Call) -> Reply:
             document = document_of(call)
 
-            def work(context: ChangeContext) -> Outcome:
-                return outcome(commands.create(context, resource, document), 201)
+            def work(context: ChangeContext) -> Result:
+                return result(commands.create(context, resource, document), 201)
 
             return await self._writing.run_once(call, f"{resource}.create", work)
 
@@ -89,8 +89,8 @@ class ResourceOperations:
         async def patch(call: Call) -> Reply:
             name, change, if_match = named(call), document_of(call), if_match_of(call)
 
-            def work(context: ChangeContext) -> Outcome:
-                return outcome(commands.patch(context, resource, name, change, if_match))
+            def work(context: ChangeContext) -> Result:
+                return result(commands.patch(context, resource, name, change, if_match))
 
             return await self._writing.run(call, work)
 
@@ -101,9 +101,9 @@ class ResourceOperations:
             name, if_match = named(call), if_match_of(call)
             refuse_content(call)
 
-            def work(context: ChangeContext) -> Outcome:
+            def work(context: ChangeContext) -> Result:
                 commands.delete(context, resource, name, if_match)
-                return Outcome(None)
+                return Result(None)
 
             return await self._writing.run(call, work)
 
@@ -114,9 +114,9 @@ class ResourceOperations:
             name = named(call)
             refuse_content(call)
 
-            def work(context: ChangeContext) -> Outcome:
+            def work(context: ChangeContext) -> Result:
                 relayer_changes.set_paused(context, name, paused=paused)
-                return outcome(commands.found(context, "relayers", name))
+                return result(commands.found(context, "relayers", name))
 
             return await self._writing.run_once(call, operation, work)
 
@@ -128,8 +128,8 @@ class ResourceOperations:
         except msgspec.ValidationError as error:
             raise BadRequest(reason_of(error).replace("$", "$.config")) from None
 
-        def work(context: ChangeContext) -> Outcome:
-            return outcome(commands.create_signer(context, new), 201)
+        def work(context: ChangeContext) -> Result:
+            return result(commands.create_signer(context, new), 201)
 
         return await self._writing.run_once(call, "signers.create", work)
 
@@ -137,7 +137,7 @@ class ResourceOperations:
         name = named(call)
         refuse_content(call)
 
-        def work(context: ChangeContext) -> Outcome:
-            return Outcome(notification_changes.send_test(context, name).shown(), 201)
+        def work(context: ChangeContext) -> Result:
+            return Result(notification_changes.send_test(context, name).shown(), 201)
 
         return await self._writing.run_once(call, "notifications.test", work)

@@ -1,4 +1,4 @@
-"""From a request to work on the store, and from its outcome to an answer in the envelope."""
+"""From a request to work on the store, and from its result to an answer in the envelope."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.admin.commands import Outcome
+from relaydeck.admin.commands import Result
 from relaydeck.admin.idempotency import key_of, once
 from relaydeck.admin.queries import Listed
 from relaydeck.errors import BadRequest
@@ -21,7 +21,7 @@ from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.writer import Writer
 
-Work = Callable[[ChangeContext], Outcome]
+Work = Callable[[ChangeContext], Result]
 _DEEPEST = 16
 _decode_document = body_decoder(dict[str, Any])
 
@@ -55,13 +55,13 @@ class Writing:
         return ChangeContext(transaction, self._audit, actor_of(call), int(self._now()))
 
 
-def answer(outcome: Outcome, transaction: Transaction | None = None) -> Reply:
-    """`transaction`: the one that the outcome was written in."""
-    headers: tuple[tuple[bytes, bytes], ...] = ((b"etag", outcome.etag.encode()),) if outcome.etag else ()
+def answer(result: Result, transaction: Transaction | None = None) -> Reply:
+    """`transaction`: the one that the result was written in."""
+    headers: tuple[tuple[bytes, bytes], ...] = ((b"etag", result.etag.encode()),) if result.etag else ()
     if transaction is not None:
         headers += written_at(transaction.revision)
-    body = success(msgspec.json.encode(outcome.view), list(outcome.notes))
-    return Reply(outcome.status, body, headers=headers)
+    body = success(msgspec.json.encode(result.view), list(result.notes))
+    return Reply(result.status, body, headers=headers)
 
 
 def page_answer(listed: Listed, page: Page) -> Reply:

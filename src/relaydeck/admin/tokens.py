@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from relaydeck.admin.commands import Outcome
+from relaydeck.admin.commands import Result
 from relaydeck.admin.queries import tokens_collection
 from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import Writing, named, refuse_content
@@ -58,18 +58,18 @@ class TokenOperations:
         name = named(call)
         refuse_content(call)
 
-        def work(context: ChangeContext) -> Outcome:
+        def work(context: ChangeContext) -> Result:
             if not withdraw(context, name):
                 raise RecordNotFound("token")
-            return Outcome(None)
+            return Result(None)
 
         return await self._writing.run(call, work)
 
 
-def _create(context: ChangeContext, new: NewToken, seconds: int | None) -> Outcome:
+def _create(context: ChangeContext, new: NewToken, seconds: int | None) -> Result:
     if is_live(context.transaction, new.name):
         raise RecordExists("token")
     token, expires_at = new_token(), None if seconds is None else context.now + seconds
     issue(context, new.name, new.kind, token, expires_at=expires_at)
     view = token_item((new.name, new.kind, context.now, expires_at, None), context.now).view
-    return Outcome(view | {"token": token.reveal()}, 201)
+    return Result(view | {"token": token.reveal()}, 201)

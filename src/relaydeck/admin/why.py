@@ -2,7 +2,7 @@
 
 import time
 
-from relaydeck.admin.commands import Outcome
+from relaydeck.admin.commands import Result
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import answer, named
 from relaydeck.admin.routes import Methods
@@ -24,6 +24,4 @@ class WhyOperation:
         name = named(call)
         known = await self._read_pool.run(lambda store: why.read(store.database.read, store.vault, name))
         interval, rounds = self._settings.monitor_interval_seconds, self._settings.monitor_rounds
-        return answer(
-            Outcome(await why.explained(known, self._pool, interval=interval, rounds=rounds, now=time.time()))
-        )
+        return answer(Result(await why.explained(known, self._pool, interval=interval, rounds=rounds, now=time.time())))

@@ -10,7 +10,7 @@ from relaydeck.cli.local_changes import actor
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.open_store import open_store
-from relaydeck.store.rotation import Outcome, Rotation
+from relaydeck.store.rotation import Rotation, RotationReport
 
 _LEAST_PAUSE_SECONDS = 0.002
 
@@ -54,7 +54,7 @@ def _progress(total: int) -> Iterator[_Advance]:
         yield lambda values: progress.advance(task, values)
 
 
-def _report(outcome: Outcome) -> None:
+def _report(outcome: RotationReport) -> None:
     keys = "1 old data key" if outcome.retired == 1 else f"{outcome.retired} old data keys"
     values = "1 value" if outcome.resealed == 1 else f"{outcome.resealed} values"
     sys.stdout.write(f"sealed {values} anew; removed {keys}\n")

@@ -10,7 +10,7 @@ from relaydeck.log import Log
 from relaydeck.notifications import outbox
 from relaydeck.notifications.claims import ClaimLost, Claims
 from relaydeck.notifications.messages import Messages
-from relaydeck.notifications.outbox import AttemptRecord, Due, Outcome, Tried
+from relaydeck.notifications.outbox import AttemptOutcome, AttemptRecord, Due, Tried
 from relaydeck.notifications.retries import Answer, judge
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
@@ -88,7 +88,7 @@ class Attempt:
         outbox.settle(transaction, [tried for tried in tries if tried.due.sequence in ours])
         return [None if tried.due.sequence in ours else ClaimLost() for tried in tries]
 
-    def _tell(self, due: Due, attempt: AttemptRecord, outcome: Outcome) -> None:
+    def _tell(self, due: Due, attempt: AttemptRecord, outcome: AttemptOutcome) -> None:
         self._log.event(
             "warning" if outcome.state == "dead" else "debug",
             f"event {outcome.state}",

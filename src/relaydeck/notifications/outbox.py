@@ -38,7 +38,7 @@ class AttemptRecord(NamedTuple):
     answer: str
 
 
-class Outcome(NamedTuple):
+class AttemptOutcome(NamedTuple):
     """What becomes of a delivery after a try."""
 
     state: State
@@ -51,7 +51,7 @@ class Tried(NamedTuple):
 
     due: Due
     attempt: AttemptRecord
-    outcome: Outcome
+    outcome: AttemptOutcome
 
 
 def add(transaction: Transaction, sequence: int, notification_id: str, relayer_id: str | None) -> None:

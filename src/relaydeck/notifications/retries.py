@@ -4,7 +4,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from relaydeck.notifications.outbox import Outcome
+from relaydeck.notifications.outbox import AttemptOutcome
 
 _MINUTE, _HOUR = 60, 3600
 # Seconds after each failure, the schedule that Standard Webhooks suggests: ten tries in 75.6 hours.
@@ -30,15 +30,15 @@ class Answer(NamedTuple):
         return self.status is not None and 200 <= self.status < 300
 
 
-def judge(answer: Answer, *, tries: int, in_line: bool, now: float, random: Callable[[], float]) -> Outcome:
+def judge(answer: Answer, *, tries: int, in_line: bool, now: float, random: Callable[[], float]) -> AttemptOutcome:
     """`tries` counts this one. `now` is in seconds."""
     if answer.delivered:
-        return Outcome("delivered", None, False)
+        return AttemptOutcome("delivered", None, False)
     if answer.final or answer.status == _GONE or tries >= MOST_TRIES:
-        return Outcome("dead", None, False)
+        return AttemptOutcome("dead", None, False)
     delay = DELAYS[tries - 1] * (1 - JITTER + 2 * JITTER * random())
     delay = max(delay, wished_delay(answer.retry_after, now))
-    return Outcome("pending", int((now + delay) * 1000), in_line and tries < TRIES_IN_LINE)
+    return AttemptOutcome("pending", int((now + delay) * 1000), in_line and tries < TRIES_IN_LINE)
 
 
 def wished_delay(retry_after: str, now: float) -> float:

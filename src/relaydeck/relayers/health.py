@@ -10,7 +10,7 @@ from relaydeck.networks import records as network_records
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import changes, records, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
-from relaydeck.relayers.troubles import Outcome, ReadRows, Trouble
+from relaydeck.relayers.troubles import CheckResult, ReadRows, Trouble
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Row
 from relaydeck.store.sealing import Damaged
@@ -74,7 +74,7 @@ def _network_urls(sealed: bytes | None, network: str, vault: Vault) -> tuple[Rpc
     return () if sealed is None else _urls_from_json(vault.open(sealed, network_records.place(network)))
 
 
-def judged(watched: Watched, outcome: Outcome, now: int) -> Trouble:
+def judged(watched: Watched, outcome: CheckResult, now: int) -> Trouble:
     """What is left of the relayer's trouble, or begins, after this look."""
     trouble = _after_balance(watched, outcome.balance, now)
     if outcome.nonce is not None or (outcome.answered and not watched.disabled):
@@ -98,14 +98,14 @@ def _after_balance(watched: Watched, balance: int | None, now: int) -> Trouble:
     return trouble  # told once, until it has recovered
 
 
-def matters(watched: Watched, outcome: Outcome, now: int) -> bool:
+def matters(watched: Watched, outcome: CheckResult, now: int) -> bool:
     """Whether there is something to write down. Of a relayer that is well, or as it was, there is not."""
     if outcome.nonce is not None and watched.disabled:
         return True
     return judged(watched, outcome, now) != watched.trouble
 
 
-def settle(context: ChangeContext, watched: Watched, outcome: Outcome, rounds: int) -> list[str]:
+def settle(context: ChangeContext, watched: Watched, outcome: CheckResult, rounds: int) -> list[str]:
     """Write it down; gives what was told. A relayer that somebody changed meanwhile is left to its next look."""
     relayer = watched.relayer
     if not _is_as_it_was(context, watched):

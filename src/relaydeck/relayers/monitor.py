@@ -25,7 +25,7 @@ from relaydeck.relayers import health
 from relaydeck.relayers.arrivals import Arrivals
 from relaydeck.relayers.health import Watched
 from relaydeck.relayers.schedule import Schedule, Walk
-from relaydeck.relayers.troubles import Outcome
+from relaydeck.relayers.troubles import CheckResult
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
@@ -223,7 +223,7 @@ class Monitor:
         if self._lease.held and health.matters(watched, outcome, int(self._now())):
             await self._settle(watched, outcome)
 
-    async def _settle(self, watched: Watched, outcome: Outcome) -> None:
+    async def _settle(self, watched: Watched, outcome: CheckResult) -> None:
         def write(transaction: Transaction) -> list[str]:
             self._lease.require(transaction)
             context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
@@ -232,7 +232,7 @@ class Monitor:
         for kind in await self._writer.write(write):
             self._tell(kind, watched, outcome)
 
-    def _tell(self, kind: str, watched: Watched, outcome: Outcome) -> None:
+    def _tell(self, kind: str, watched: Watched, outcome: CheckResult) -> None:
         nodes = "; ".join(f"{each.node} {each.problem}" for each in outcome.evidence)
         level = "info" if kind == "relayer.enabled" else "warning"
         self._log.event(level, kind, relayer=watched.relayer.id, nodes=nodes)

@@ -19,7 +19,7 @@ class Remark(msgspec.Struct, frozen=True, array_like=True):
     problem: str
 
 
-class Outcome(NamedTuple):
+class CheckResult(NamedTuple):
     """Of one look. `answered` without a nonce: a node is there, but it would not tell. That is no failed round."""
 
     answered: bool

@@ -37,7 +37,7 @@ SEALED_COLUMNS = (
 )
 
 
-class Outcome(NamedTuple):
+class RotationReport(NamedTuple):
     resealed: int
     damaged: list[Damaged]
     retired: int
@@ -99,13 +99,13 @@ class Rotation:
         )
         self._resealed += 1
 
-    def finish(self) -> Outcome:
+    def finish(self) -> RotationReport:
         """Remove the data keys that nothing is sealed with any more."""
         with self._database.transaction() as transaction:
             unused = [each for each in _older_keys(transaction) if not _values_under(transaction, each)]
             for key_id in unused:
                 transaction.execute("DELETE FROM data_keys WHERE id = :id", {"id": key_id})
-        return Outcome(self._resealed, self._damaged, len(unused))
+        return RotationReport(self._resealed, self._damaged, len(unused))
 
     def _is_under_way(self, transaction: Transaction) -> bool:
         """Whether an older key can still be retired. One that only damaged values name stays for good."""
