@@ -18,7 +18,7 @@ from relaydeck.settings import Settings
 from relaydeck.store.migrate import newest_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
-from relaydeck.store.postgres_news import CHANNEL
+from relaydeck.store.postgres_change_feed import CHANNEL
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import place_of
 from tests.postgres import PostgresServer

@@ -21,7 +21,7 @@ class Encoded(NamedTuple):
     note: str = ""  # told to the reader beside the item: a sealed part that does not open, say
 
 
-class News(NamedTuple):
+class ListingChanges(NamedTuple):
     """What a listing has to take up: sequence numbers that went, and came or changed, with their items if whole."""
 
     removed: list[int]
@@ -62,7 +62,7 @@ class Listing:
         self._seqs = array("q", (row[0] for row in rows))
         self._items = [None] * len(self._seqs)
 
-    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> News:
+    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> ListingChanges:
         """What was created, changed or removed after revision `seen`."""
         gone: list[Row] = []
         if removed:
@@ -77,15 +77,15 @@ class Listing:
             {"seen": seen},
         )
         encode = self._encode if self._whole else _nothing_yet
-        return News([row[0] for row in gone], [(row[0], encode(row[1:])) for row in changed])
+        return ListingChanges([row[0] for row in gone], [(row[0], encode(row[1:])) for row in changed])
 
-    def apply_changes(self, news: News) -> None:
-        for seq in news.removed:
+    def apply_changes(self, changes: ListingChanges) -> None:
+        for seq in changes.removed:
             self._remove(seq)
-        if not self._whole and news.changed and news.changed[0][0] > (self._seqs[-1] if self._seqs else 0):
-            self._append([seq for seq, _ in news.changed])
+        if not self._whole and changes.changed and changes.changed[0][0] > (self._seqs[-1] if self._seqs else 0):
+            self._append([seq for seq, _ in changes.changed])
             return
-        for seq, encoded in news.changed:
+        for seq, encoded in changes.changed:
             position = self._forget(seq)
             if encoded is not None:
                 self._keep(position, seq, encoded)

@@ -20,8 +20,8 @@ from relaydeck.store import postgres_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
 from relaydeck.store.dialect import to_postgres, to_postgres_schema
+from relaydeck.store.postgres_change_feed import CHANNEL, PostgresChangeFeed
 from relaydeck.store.postgres_connection import PostgresConnection, break_off, connect, in_our_words, translate_errors
-from relaydeck.store.postgres_news import CHANNEL, PostgresNews
 from relaydeck.store.reader_threads import Aside
 from relaydeck.store.write_signal import WriteSignal
 
@@ -201,8 +201,8 @@ class PostgresDatabase(PostgresReader):
     def open_reader(self) -> PostgresReader:
         return PostgresReader(self._url)
 
-    def listen(self) -> PostgresNews:
-        return PostgresNews(self._url)
+    def listen(self) -> PostgresChangeFeed:
+        return PostgresChangeFeed(self._url)
 
     @contextmanager
     def migration(self) -> Iterator[Execute]:

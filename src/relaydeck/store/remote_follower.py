@@ -30,12 +30,12 @@ _LONGEST_WAIT = 2.0  # of a request for a look
 Announce = Callable[[str], None]  # why the database is away; empty when it is back
 
 
-class News(Protocol):
+class ChangeFeed(Protocol):
     """A connection that is told of each commit."""
 
     def fileno(self) -> int: ...
 
-    def heard(self) -> None:
+    def consume(self) -> None:
         """Take in what came. Raises StoreTrouble when the connection broke."""
 
     def close(self) -> None: ...
@@ -51,7 +51,7 @@ class RemoteDatabase(Protocol):
 
     def open_reader(self) -> RemoteReader: ...
 
-    def listen(self) -> News:
+    def listen(self) -> ChangeFeed:
         """Raises StoreTrouble."""
 
 
@@ -80,7 +80,7 @@ class RemoteFollower:
         self.revision = -1
         self._newest_of_each = newest_of_each(followers)
         self._thread = SideThreads(1, "follower")
-        self._listening: News | None = None
+        self._listening: ChangeFeed | None = None
         self._news = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
         self._fresh_at = monotonic()
@@ -250,7 +250,7 @@ class RemoteFollower:
     def _on_news(self) -> None:
         assert self._listening is not None
         try:
-            self._listening.heard()
+            self._listening.consume()
         except StoreError:
             self._stop_listening()
         self._news.set()

@@ -8,7 +8,7 @@ from relaydeck.store.postgres_connection import connect, translate_errors
 CHANNEL = "relaydeck"  # each commit notifies it of its revision
 
 
-class PostgresNews:
+class PostgresChangeFeed:
     """A connection that is told of each commit."""
 
     def __init__(self, url: DatabaseUrl) -> None:
@@ -25,7 +25,7 @@ class PostgresNews:
     def fileno(self) -> int:
         return self._descriptor
 
-    def heard(self) -> None:
+    def consume(self) -> None:
         """Take in what came; which revisions they were, a look will tell."""
         with translate_errors():
             self._connection.pgconn.consume_input()
