@@ -50,15 +50,15 @@ def questions(valkey: Valkey) -> int:
 async def test_those_who_ask_at_once_are_asked_for_in_one_question(limiter: SharedLimiter, valkey: Valkey) -> None:
     await limiter.take(credential(9))
     before = questions(valkey)
-    verdicts = await asyncio.gather(*(limiter.take(credential(number % 3)) for number in range(150)))
+    decisions = await asyncio.gather(*(limiter.take(credential(number % 3)) for number in range(150)))
     assert questions(valkey) - before == 1
-    assert [verdict[0] for verdict in verdicts].count(True) == 3 * BURST
+    assert [decision[0] for decision in decisions].count(True) == 3 * BURST
 
 
 async def test_each_of_them_is_told_its_own_place(limiter: SharedLimiter) -> None:
-    verdicts = await asyncio.gather(*(limiter.take(credential(1)) for _ in range(BURST + 1)))
+    decisions = await asyncio.gather(*(limiter.take(credential(1)) for _ in range(BURST + 1)))
     expected = [(True, BURST - 1 - place, place + 1, 0) for place in range(BURST - 1)]
-    assert verdicts == [*expected, (True, 0, BURST, 1), (False, 0, BURST, 1)]
+    assert decisions == [*expected, (True, 0, BURST, 1), (False, 0, BURST, 1)]
 
 
 async def test_one_who_went_away_hinders_nobody(limiter: SharedLimiter) -> None:

@@ -100,13 +100,13 @@ def test_a_clock_that_began_anew_finds_a_full_bucket(table: Path, clock: Clock) 
 
 
 @pytest.mark.parametrize(
-    ("taken", "verdict"),
+    ("taken", "decision"),
     [(0, (True, 3, 1, 0)), (1, (True, 2, 1, 0)), (3, (True, 0, 2, 1)), (4, (False, 0, 2, 1))],
 )
-def test_the_verdict_tells_what_remains_and_how_long_to_wait(table: Path, clock: Clock, taken: int, verdict) -> None:
+def test_the_verdict_tells_what_remains_and_how_long_to_wait(table: Path, clock: Clock, taken: int, decision) -> None:
     limiter = RateLimiter(table, 2, 4, clock)
     admitted(limiter, taken)
-    assert limiter.take(1) == verdict
+    assert limiter.take(1) == decision
 
 
 def test_the_largest_settings_are_counted(table: Path, clock: Clock) -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
 from relaydeck.networks.evm.errors import NodeError
 from relaydeck.networks.evm.revert import reason
-from relaydeck.networks.evm.verdict import Verdict, verdict
 
 NOPE = "0x08c379a0" + "20".zfill(64) + "04".zfill(64) + b"nope".hex().ljust(64, "0")
 
@@ -31,7 +31,7 @@ REVERTED = [
 @pytest.mark.parametrize(("code", "message", "data", "words"), REVERTED)
 def test_reverts(code: int, message: str, data: Any, words: str) -> None:
     error = NodeError(code, message, data)
-    assert verdict(error) is Verdict.REVERTED
+    assert error_kind(error) is ErrorKind.REVERTED
     assert reason(error) == words
 
 
@@ -43,19 +43,19 @@ def test_a_long_reason_is_cut() -> None:
 @pytest.mark.parametrize(
     ("code", "message", "meaning"),
     [
-        (-32005, "limit exceeded", Verdict.BUSY),
-        (429, "", Verdict.BUSY),
-        (-32000, "Too Many Requests", Verdict.BUSY),
-        (-32600, "daily quota reached", Verdict.BUSY),
-        (-32601, "the method eth_x does not exist", Verdict.PASSING),
-        (-32004, "Method eth_x is not supported", Verdict.PASSING),
-        (-32603, "internal error", Verdict.PASSING),
-        (-32000, "missing trie node", Verdict.PASSING),
-        (-32000, "header not found", Verdict.PASSING),
-        (-32000, "insufficient funds for gas * price + value", Verdict.REFUSED),
-        (-32000, "gas required exceeds allowance (30000000)", Verdict.REFUSED),
-        (-32602, "invalid argument", Verdict.REFUSED),
+        (-32005, "limit exceeded", ErrorKind.BUSY),
+        (429, "", ErrorKind.BUSY),
+        (-32000, "Too Many Requests", ErrorKind.BUSY),
+        (-32600, "daily quota reached", ErrorKind.BUSY),
+        (-32601, "the method eth_x does not exist", ErrorKind.PASSING),
+        (-32004, "Method eth_x is not supported", ErrorKind.PASSING),
+        (-32603, "internal error", ErrorKind.PASSING),
+        (-32000, "missing trie node", ErrorKind.PASSING),
+        (-32000, "header not found", ErrorKind.PASSING),
+        (-32000, "insufficient funds for gas * price + value", ErrorKind.REFUSED),
+        (-32000, "gas required exceeds allowance (30000000)", ErrorKind.REFUSED),
+        (-32602, "invalid argument", ErrorKind.REFUSED),
     ],
 )
-def test_other_meanings(code: int, message: str, meaning: Verdict) -> None:
-    assert verdict(NodeError(code, message)) is meaning
+def test_other_meanings(code: int, message: str, meaning: ErrorKind) -> None:
+    assert error_kind(NodeError(code, message)) is meaning

@@ -25,12 +25,12 @@ from relaydeck.fees.trace import Trace
 from relaydeck.networks.evm import quantity
 from relaydeck.networks.evm.calls import estimate_gas_call
 from relaydeck.networks.evm.client import Client
+from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
 from relaydeck.networks.evm.errors import BadTransaction, NodeError, NodesUnreachable
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.question import Question
 from relaydeck.networks.evm.revert import printable, reason
 from relaydeck.networks.evm.transaction import Transaction, decode
-from relaydeck.networks.evm.verdict import Verdict, verdict
 from relaydeck.networks.model import FeeToken, Network, RpcUrl
 from relaydeck.relayers.model import Policies, Relayer
 
@@ -127,7 +127,7 @@ class Engine:
         try:
             answer = await cache.pool.ask(Question("eth_estimateGas", (call, "latest"), quantity.gas), deadline)
         except NodeError as error:
-            if verdict(error) is Verdict.REVERTED:
+            if error_kind(error) is ErrorKind.REVERTED:
                 raise ExecutionReverted(reason(error)) from None
             raise
         if trace is not None:

@@ -7,12 +7,12 @@ from relaydeck.fees.errors import InternalFailure, NoFreshRate
 from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient
 from relaydeck.networks.evm import quantity
 from relaydeck.networks.evm.batcher import Batcher
+from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
 from relaydeck.networks.evm.errors import NodeError
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.probing import BLOCK_NUMBER
 from relaydeck.networks.evm.question import contract_call
 from relaydeck.networks.evm.revert import printable
-from relaydeck.networks.evm.verdict import Verdict, verdict
 from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate
 
 _DECIMALS = "0x313ce567"  # decimals()
@@ -107,7 +107,7 @@ class RateReader:
         try:
             answer = await self._batcher.ask(contract_call(address, data, quantity.data))
         except NodeError as error:
-            if verdict(error) is not Verdict.REVERTED:
+            if error_kind(error) is not ErrorKind.REVERTED:
                 raise  # the node's refusal, not the contract's answer
             raise NoFreshRate(f"{address} could not be read: {printable(error.message)}") from None
         return quantity.words(answer.value, count)

@@ -17,7 +17,7 @@ import msgspec
 from relaydeck.errors import BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive, discard
-from relaydeck.http.ratelimit import RateLimiter, Verdict
+from relaydeck.http.ratelimit import LimitDecision, RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.http.tokens import Credential, TokenBook
 from relaydeck.log import Log
@@ -101,8 +101,8 @@ class Pipeline:
         self._limiter = limiter
         self._shared_limiter = shared_limiter
         self._limit_policy = limit_policy
-        self._verdict: Verdict = (False, 0, 0, 0)  # the last one
-        self._verdict_told = b""
+        self._decision: LimitDecision = (False, 0, 0, 0)  # the last one
+        self._limit_header = b""
         self._bodies = bodies
         self._access_log = access_log
         self._add_record = access_log.add
@@ -143,14 +143,14 @@ class Pipeline:
                     raise route.wrong_kind("this kind of credential may not use this operation")
                 if route.limited and self._limiter is not None:
                     if self._shared_limiter is None:
-                        verdict = self._limiter.take(credential.seq)
+                        decision = self._limiter.take(credential.seq)
                     else:
-                        verdict = await self._shared_limiter.take(credential)
-                    if verdict is not self._verdict:  # mostly it is: that of a full bucket
-                        self._verdict, self._verdict_told = verdict, b'"default";r=%d;t=%d' % verdict[1:3]
-                    extra += (self._limit_policy, (b"ratelimit", self._verdict_told))
-                    if not verdict[0]:
-                        raise TooManyRequests(verdict[3])
+                        decision = await self._shared_limiter.take(credential)
+                    if decision is not self._decision:  # mostly it is: that of a full bucket
+                        self._decision, self._limit_header = decision, b'"default";r=%d;t=%d' % decision[1:3]
+                    extra += (self._limit_policy, (b"ratelimit", self._limit_header))
+                    if not decision[0]:
+                        raise TooManyRequests(decision[3])
             if route.page is not None:
                 status, body, content_type = 200, route.page(scope["query_string"]), JSON
             else:

@@ -26,7 +26,7 @@ _SHARED = 0  # the cell that says whether several processes use the table; slots
 
 
 # Whether the request is admitted, what remains, and the whole seconds until the bucket is full / holds one again.
-Verdict = tuple[bool, int, int, int]
+LimitDecision = tuple[bool, int, int, int]
 
 
 class RateLimiter:
@@ -57,7 +57,7 @@ class RateLimiter:
         fcntl.flock(self._users, fcntl.LOCK_SH)  # held for as long as this process lives
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
-    def take(self, slot: int) -> Verdict:
+    def take(self, slot: int) -> LimitDecision:
         """Take one request from a slot's bucket, if it holds one."""
         cell = slot * _CELLS_PER_SLOT
         if cell >= self._size:
@@ -70,18 +70,18 @@ class RateLimiter:
             last = cells[cell]
             # Never used, or the machine's clock began anew since: full, as it is mostly.
             if last == 0 or now < last or (level := cells[cell + 1] + (now - last) * self._rate) >= self._full:
-                level, verdict = self._after_full
+                level, decision = self._after_full
             else:
-                level, verdict = self._after(level)
+                level, decision = self._after(level)
             # The time first: a worker killed between the two stores can only make the bucket emptier.
             cells[cell] = now
             cells[cell + 1] = level
         finally:
             if shared:
                 _flock(self._lock, _UNLOCK)
-        return verdict
+        return decision
 
-    def _after(self, level: int) -> tuple[int, Verdict]:
+    def _after(self, level: int) -> tuple[int, LimitDecision]:
         """What is left of a level when a request comes, and what is said of it."""
         if admitted := level >= _ONE:
             level -= _ONE

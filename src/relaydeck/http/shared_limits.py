@@ -12,14 +12,14 @@ from contextlib import suppress
 
 from relaydeck.http.limit_server import LimitServer, LimitServerError
 from relaydeck.http.metrics import Metrics
-from relaydeck.http.ratelimit import RateLimiter, Verdict
+from relaydeck.http.ratelimit import LimitDecision, RateLimiter
 from relaydeck.http.tokens import Credential
 from relaydeck.log import Log
 
 _ONE = 1_000_000
 _PROBE_SECONDS = 1.0
 
-Waiting = list[tuple[int, "asyncio.Future[Verdict]"]]  # slots of the machine's own table, and who waits
+Waiting = list[tuple[int, "asyncio.Future[LimitDecision]"]]  # slots of the machine's own table, and who waits
 
 
 class SharedLimiter:
@@ -45,14 +45,14 @@ class SharedLimiter:
         self._asked = asyncio.Event()
         self._task = asyncio.create_task(self._keep_asking())
 
-    async def take(self, credential: Credential) -> Verdict:
+    async def take(self, credential: Credential) -> LimitDecision:
         """Take one request from a credential's bucket, if it holds one."""
         if self._alone:
             return self._local.take(credential.seq)
-        verdict: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(bucket_of(credential.digest), []).append((credential.seq, verdict))
+        decision: asyncio.Future[LimitDecision] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(bucket_of(credential.digest), []).append((credential.seq, decision))
         self._asked.set()
-        return await verdict
+        return await decision
 
     async def _keep_asking(self) -> None:
         while True:
@@ -81,10 +81,10 @@ class SharedLimiter:
                 self._answer(level, waiting)
 
     def _answer(self, level: int, waiting: Waiting) -> None:
-        verdicts = verdicts_on(level, len(waiting), self._rate, self._burst)
-        for (_, verdict), found in zip(waiting, verdicts, strict=True):
-            if not verdict.done():  # its client may be gone
-                verdict.set_result(found)
+        decisions = verdicts_on(level, len(waiting), self._rate, self._burst)
+        for (_, decision), found in zip(waiting, decisions, strict=True):
+            if not decision.done():  # its client may be gone
+                decision.set_result(found)
 
     def _go_together(self) -> None:
         if self._alone:
@@ -104,9 +104,9 @@ class SharedLimiter:
 
     def _answer_alone(self, batch: dict[str, Waiting]) -> None:
         for waiting in batch.values():
-            for slot, verdict in waiting:
-                if not verdict.done():
-                    verdict.set_result(self._local.take(slot))
+            for slot, decision in waiting:
+                if not decision.done():
+                    decision.set_result(self._local.take(slot))
 
     async def close(self) -> None:
         self._task.cancel()
@@ -118,7 +118,7 @@ class SharedLimiter:
         await self._server.close()
 
 
-def verdicts_on(level: int, asking: int, rate: int, burst: int) -> Iterator[Verdict]:
+def verdicts_on(level: int, asking: int, rate: int, burst: int) -> Iterator[LimitDecision]:
     """What each of several that asked at once is told, when the bucket held `level` millionths of a request."""
     full, a_second = burst * _ONE, rate * _ONE
     for _ in range(asking):

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any, TypeVar
 
+from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
 from relaydeck.networks.evm.errors import NodeError, NodesUnreachable
 from relaydeck.networks.evm.pool import Answer, NodePool
 from relaydeck.networks.evm.question import Question
-from relaydeck.networks.evm.verdict import Verdict, verdict
 
 T = TypeVar("T")
 _Waiting = list[tuple[Question[Any], "asyncio.Future[Answer[Any]]"]]
@@ -64,7 +64,7 @@ class Batcher:
     ) -> None:
         error = answer.value
         try:
-            if isinstance(error, NodeError) and verdict(error) in (Verdict.BUSY, Verdict.PASSING):
+            if isinstance(error, NodeError) and error_kind(error) in (ErrorKind.BUSY, ErrorKind.PASSING):
                 answer = await self._pool.ask(question)  # another node may know
             elif isinstance(error, NodeError):
                 raise error

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from relaydeck.networks.evm.client import BatchRefused, Client
+from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
 from relaydeck.networks.evm.errors import NodeError, NodesUnreachable, UrlFailed
 from relaydeck.networks.evm.node import Node, State, choose
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.probing import Evidence, examine
 from relaydeck.networks.evm.question import Question
-from relaydeck.networks.evm.verdict import Verdict, verdict
 from relaydeck.networks.model import RpcUrl
 
 T = TypeVar("T")
@@ -118,10 +118,10 @@ class NodePool:
             except UrlFailed as failure:
                 self._set_aside(node, failure)
             except NodeError as error:
-                meaning = verdict(error)
-                if meaning is Verdict.BUSY:
+                meaning = error_kind(error)
+                if meaning is ErrorKind.BUSY:
                     self._set_aside(node, UrlFailed("is over its limits", busy=True))
-                elif meaning is Verdict.PASSING:
+                elif meaning is ErrorKind.PASSING:
                     passing = node.scrubbed(error)
                     tries[node] = _MOST_TRIES  # it would say the same again
                 else:

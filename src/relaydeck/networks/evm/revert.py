@@ -3,8 +3,8 @@
 from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 
+from relaydeck.networks.evm.error_kind import returned_data
 from relaydeck.networks.evm.errors import NodeError
-from relaydeck.networks.evm.verdict import returned_data
 
 _ERROR = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")

@@ -14,7 +14,7 @@ from typing import Any
 from relaydeck.networks.evm.errors import NodeError
 
 
-class Verdict(Enum):
+class ErrorKind(Enum):
     REVERTED = "reverted"
     REFUSED = "refused"
     BUSY = "busy"
@@ -32,15 +32,15 @@ _FAILED_WORDS = re.compile(
 )
 
 
-def verdict(error: NodeError) -> Verdict:
+def error_kind(error: NodeError) -> ErrorKind:
     # Reverts first: one node reports them as -32603, others as 3, -32000 or -32015.
     if error.code == 3 or returned_data(error) is not None or _FAILED_WORDS.search(error.message):
-        return Verdict.REVERTED
+        return ErrorKind.REVERTED
     if error.code in _BUSY_CODES or _BUSY_WORDS.search(error.message):
-        return Verdict.BUSY
+        return ErrorKind.BUSY
     if error.code in _PASSING_CODES or _PASSING_WORDS.search(error.message):
-        return Verdict.PASSING
-    return Verdict.REFUSED
+        return ErrorKind.PASSING
+    return ErrorKind.REFUSED
 
 
 def returned_data(error: NodeError) -> bytes | None:
