@@ -9,9 +9,9 @@ from bench.comparing import Ratio
 from bench.homes import change, make_home
 from bench.rows import Row
 from bench.run import RELAYERS, SIGNERS, Run, started_relaydeck
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
-from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
@@ -76,6 +76,6 @@ def _add_relayer(transaction: Transaction, vault: Vault, node: str) -> None:
     from bench import estimates
 
     network = Network("local", "evm", estimates.CHAIN_ID, "ETH", (RpcUrl(node),))
-    network_records.create(transaction, vault, network, origin="apply", now=1)
+    network_rows.create(transaction, vault, network, origin="apply", now=1)
     relayer = Relayer("estimates", "Estimates", "local", "evm", estimates.SENDER, "signer-0000000")
-    relayer_records.create(transaction, vault, relayer, origin="apply", now=1)
+    relayer_rows.create(transaction, vault, relayer, origin="apply", now=1)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from relaydeck.http import tokens
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
-from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings
-from relaydeck.signers import records as signer_records
+from relaydeck.signers import signer_rows
 from relaydeck.signers.shapes import SecretStoreConfig
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store, open_store_at
@@ -38,7 +38,7 @@ def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = l
         store.database.writer.execute("PRAGMA synchronous = OFF")
         with store.database.transaction() as transaction:
             tokens.add(transaction, "bench", "api", token, now=_now())
-            network_records.create(transaction, store.vault, _NETWORK, origin="apply", now=_now())
+            network_rows.create(transaction, store.vault, _NETWORK, origin="apply", now=_now())
         share = 1 / (signers + relayers)
         _fill(store, signers, _add_signer, lambda added: advance(added * share))
         _fill(store, relayers, _add_relayer, lambda added: advance(added * share))
@@ -86,8 +86,8 @@ def _add_signer(transaction: Transaction, vault: Vault, number: int) -> None:
         mount_point="secret/production/europe-west/relayers",
         namespace="operations/production/europe-west/relayers",
     )
-    new = signer_records.NewSigner(f"signer-{number:07d}", "provider_c", config)
-    signer_records.create(transaction, vault, new, origin="api", now=_now())
+    new = signer_rows.NewSigner(f"signer-{number:07d}", "provider_c", config)
+    signer_rows.create(transaction, vault, new, origin="api", now=_now())
 
 
 def _add_relayer(transaction: Transaction, vault: Vault, number: int) -> None:
@@ -101,7 +101,7 @@ def _add_relayer(transaction: Transaction, vault: Vault, number: int) -> None:
         custom_rpc_urls=(RpcUrl(f"https://rpc.example.com/v2/{number:07d}", 1),),
         policies=_POLICIES,
     )
-    relayer_records.create(transaction, vault, relayer, origin="apply", now=_now())
+    relayer_rows.create(transaction, vault, relayer, origin="apply", now=_now())
 
 
 def _now() -> int:

@@ -12,10 +12,9 @@ from random import Random
 from typing import NamedTuple
 
 from bench.homes import Home, change, open_store
-from relaydeck.notifications import events
-from relaydeck.notifications import records as notification_records
-from relaydeck.notifications.records import Notification
-from relaydeck.relayers import records as relayer_records
+from relaydeck.notifications import events, notification_rows
+from relaydeck.notifications.notification_rows import Notification
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
@@ -39,9 +38,9 @@ def add_receivers(home: Home, urls: Sequence[str]) -> None:
     def work(transaction: Transaction, vault: Vault) -> None:
         for number, url in enumerate(urls):
             notification = Notification(_name(number), "webhook", url, True)
-            notification_records.create(transaction, vault, notification, _KEY, origin="apply", now=1)
+            notification_rows.create(transaction, vault, notification, _KEY, origin="apply", now=1)
             for each in range(_RELAYERS_EACH):
-                relayer_records.create(transaction, vault, _relayer(number, each), origin="apply", now=1)
+                relayer_rows.create(transaction, vault, _relayer(number, each), origin="apply", now=1)
 
     change(home, work)
 

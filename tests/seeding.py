@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from relaydeck.http.tokens import Kind, add, new_token, revoke
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
-from relaydeck.notifications import records as notification_records
-from relaydeck.notifications.records import Notification
-from relaydeck.relayers import records as relayer_records
+from relaydeck.notifications import notification_rows
+from relaydeck.notifications.notification_rows import Notification
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
-from relaydeck.signers import records as signer_records
-from relaydeck.signers.records import NewSigner
+from relaydeck.signers import signer_rows
 from relaydeck.signers.shapes import LocalConfig
+from relaydeck.signers.signer_rows import NewSigner
 from relaydeck.store.open_store import Store, open_store_at
 from tests.places import place_of
 
@@ -58,12 +58,12 @@ def fill(
     """Local signers by id, notifications as id -> signing key, relayers as they are, on a network `dev`."""
     with opened(home) as store, store.database.transaction() as transaction:
         network = Network("dev", "evm", 31337, "ETH", (RpcUrl(node),))
-        network_records.create(transaction, store.vault, network, origin="api", now=0)
+        network_rows.create(transaction, store.vault, network, origin="api", now=0)
         for name in signers:
             new = NewSigner(name, "plain", LocalConfig(Secret("11" * 32)))
-            signer_records.create(transaction, store.vault, new, origin="api", now=0)
+            signer_rows.create(transaction, store.vault, new, origin="api", now=0)
         for name, key in (notifications or {}).items():
-            notification_records.create(
+            notification_rows.create(
                 transaction,
                 store.vault,
                 Notification(name, "webhook", WEBHOOK, key is not None),
@@ -72,7 +72,7 @@ def fill(
                 now=0,
             )
         for each in relayers:
-            relayer_records.create(transaction, store.vault, each, origin="api", now=0)
+            relayer_rows.create(transaction, store.vault, each, origin="api", now=0)
 
 
 def relayer(name: str, **given: object) -> Relayer:

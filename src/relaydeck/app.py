@@ -36,11 +36,11 @@ from relaydeck.operations_worker import (
     readiness_from_memory,
     store_readiness,
 )
-from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.relayers.monitor_service import MonitorService
 from relaydeck.settings import Settings
-from relaydeck.signers import records as signer_records
+from relaydeck.signers import signer_rows
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.follower import Follower, Follows
 from relaydeck.store.listing import Listing
@@ -75,14 +75,14 @@ class Worker:
         self._abandoned = False  # the database is away: nobody waits for it
         self._signers = Listing(
             "signers",
-            signer_records.LIST_COLUMNS,
+            signer_rows.LIST_COLUMNS,
             signer_encoder(widened=settings.signer_config == "non_secret"),
             database,
             whole=database.remote,
         )
         self._relayers = Listing(
             "relayers",
-            relayer_records.COLUMNS,
+            relayer_rows.COLUMNS,
             relayer_encoder(vault, self._report_damage),
             database,
             whole=database.remote,

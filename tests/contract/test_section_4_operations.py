@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from relaydeck.identifiers import new_identifier
-from relaydeck.notifications.records import Notification, create, place
+from relaydeck.notifications.notification_rows import Notification, create, place
 from relaydeck.secret import Secret
 from tests.contract import shapes
 from tests.contract.conftest import RELAYERS_SHOWN

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from relaydeck.log import Log
-from relaydeck.notifications import events, records
+from relaydeck.notifications import events, notification_rows
 from relaydeck.notifications.delivery import Delivery, DeliveryOptions
 from relaydeck.notifications.events import DeliveryRow, Kind
+from relaydeck.notifications.notification_rows import Notification
 from relaydeck.notifications.outbox import AttemptRecord
-from relaydeck.notifications.records import Notification
 from relaydeck.secret import Secret
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.writer import Writer
@@ -66,7 +66,7 @@ class Scene:
         notification = Notification(name, "webhook", url, key is not None)
         secret = None if key is None else Secret(key)
         with self.store.database.transaction() as transaction:
-            records.create(transaction, self.store.vault, notification, secret, origin="api", now=0)
+            notification_rows.create(transaction, self.store.vault, notification, secret, origin="api", now=0)
 
     def happens(self, kind: Kind, name: str | None, to: str | None) -> int:
         with self.store.database.transaction() as transaction:

@@ -7,8 +7,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from relaydeck.errors import NotificationNotFound
-from relaydeck.notifications import records, signing, upkeep
-from relaydeck.notifications.records import Notification, NotificationChange
+from relaydeck.notifications import notification_rows, signing, upkeep
+from relaydeck.notifications.notification_rows import Notification, NotificationChange
 from relaydeck.secret import Secret
 from relaydeck.store.rotation import Rotation
 from tests.notifications.conftest import KEY, Scene
@@ -62,7 +62,7 @@ def today(scene: Scene) -> None:
 
 def change(scene: Scene, key: str) -> Notification:
     with scene.store.database.transaction() as transaction:
-        return records.update(
+        return notification_rows.update(
             transaction,
             scene.store.vault,
             "pager",
@@ -142,7 +142,9 @@ async def test_other_changes_leave_both_keys(scene: Scene) -> None:
     await scene.receiver("pager")
     change(scene, OTHER_KEY)
     with scene.store.database.transaction() as transaction:
-        records.update(transaction, scene.store.vault, "pager", NotificationChange(url="https://new.example.com/"))
+        notification_rows.update(
+            transaction, scene.store.vault, "pager", NotificationChange(url="https://new.example.com/")
+        )
     assert kept_keys(scene) == (True, True, int(scene.clock.now) + DAY)
 
 
@@ -179,4 +181,4 @@ async def test_a_key_that_does_not_open_is_not_left_out(scene: Scene) -> None:
 
 def test_an_unknown_notification_is_not_found(scene: Scene) -> None:
     with pytest.raises(NotificationNotFound), scene.store.database.transaction() as transaction:
-        records.update(transaction, scene.store.vault, "nobody", NotificationChange())
+        notification_rows.update(transaction, scene.store.vault, "nobody", NotificationChange())

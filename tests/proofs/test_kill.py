@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.signers.records import open_config
+from relaydeck.signers.signer_rows import open_config
 from tests.contract import shapes
 from tests.running import Running
 from tests.seeding import issue, opened

@@ -10,7 +10,7 @@ from relaydeck.fees import Estimator, FeeOptions
 from relaydeck.log import Log
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import events
-from relaydeck.relayers import changes, records, troubles
+from relaydeck.relayers import changes, relayer_rows, troubles
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.relayers.monitor import Monitor, MonitorOptions
 from relaydeck.relayers.troubles import Trouble
@@ -52,7 +52,7 @@ class Watching:
         custom = tuple(RpcUrl(url if isinstance(url, str) else url.url) for url in urls)
         made = relayer(name, custom_rpc_urls=custom, policies=Policies(min_balance=min_balance), **given)
         with self.store.database.transaction() as transaction:
-            records.create(transaction, self.store.vault, made, origin="api", now=0)
+            relayer_rows.create(transaction, self.store.vault, made, origin="api", now=0)
 
     def process(self, **given: Any) -> Monitor:
         """What one more process would run."""
@@ -83,8 +83,8 @@ class Watching:
             await monitor.settled()
 
     def relayer(self, name: str) -> Relayer:
-        (row,) = self.store.database.read(f"SELECT {records.COLUMNS} FROM relayers WHERE id = :id", {"id": name})
-        return records.from_row(row, self.store.vault)
+        (row,) = self.store.database.read(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": name})
+        return relayer_rows.from_row(row, self.store.vault)
 
     def trouble(self, name: str) -> Trouble:
         return troubles.find(self.store.database.read, name)

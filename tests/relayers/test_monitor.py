@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.notifications import events
-from relaydeck.relayers import changes, records
+from relaydeck.relayers import changes, relayer_rows
 from relaydeck.relayers.arrivals import read_arrivals
 from relaydeck.relayers.model import DisabledReason
 from relaydeck.relayers.troubles import Remark, Trouble
@@ -140,7 +140,7 @@ async def test_the_urls_of_the_network_are_asked_when_there_are_no_others(scene:
 
 async def test_a_relayer_without_any_url_is_left_alone(scene: Watching) -> None:
     with scene.store.database.transaction() as transaction:
-        network_records.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
+        network_rows.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
     scene.add("r1")
     await scene.rounds(scene.process(rounds=1), 3)
     assert (scene.told(), scene.trouble("r1")) == ([], Trouble())
@@ -340,7 +340,7 @@ async def test_a_relayer_that_is_changed_meanwhile_is_left_to_the_next_look(scen
     scene.add("r1", node)
     await begun(scene, node)
     with scene.store.database.transaction() as transaction:
-        records.update(transaction, scene.store.vault, scene.relayer("r1"))
+        relayer_rows.update(transaction, scene.store.vault, scene.relayer("r1"))
     await scene.monitors[0].settled()
     assert (scene.told(), scene.trouble("r1")) == ([], Trouble())
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from relaydeck.networks.model import RpcUrl
-from relaydeck.notifications import records as notification_records
-from relaydeck.notifications.records import Notification
-from relaydeck.relayers import records
+from relaydeck.notifications import notification_rows
+from relaydeck.notifications.notification_rows import Notification
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Policies
 from tests.networks.fault_node import FaultNode, fault_nodes
 from tests.node.process import HARDHAT
@@ -38,8 +38,8 @@ def provision(home: Path, receiver: Receiver, *urls: str, **given: Any) -> None:
     told = relayer("r1", notification_id="pager", custom_rpc_urls=tuple(RpcUrl(url) for url in urls), **given)
     with opened(home) as store, store.database.transaction() as transaction:
         pager = Notification("pager", "webhook", receiver.url, False)
-        notification_records.create(transaction, store.vault, pager, None, origin="api", now=0)
-        records.create(transaction, store.vault, told, origin="api", now=0)
+        notification_rows.create(transaction, store.vault, pager, None, origin="api", now=0)
+        relayer_rows.create(transaction, store.vault, told, origin="api", now=0)
 
 
 @asynccontextmanager
@@ -144,7 +144,7 @@ async def test_a_paused_relayer_is_not_asked_about(home: Path, receiver: Receive
         provision(home, receiver, node.url, paused=True)
         busy = relayer("r2", custom_rpc_urls=(RpcUrl(other.url),))
         with opened(home) as store, store.database.transaction() as transaction:
-            records.create(transaction, store.vault, busy, origin="api", now=0)
+            relayer_rows.create(transaction, store.vault, busy, origin="api", now=0)
         async with served(home) as running:
             await rounds(other, running)
             assert node.requests == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relaydeck.fees import Estimator
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.relayers import why
 from relaydeck.relayers.schedule import next_look
@@ -130,7 +130,7 @@ async def test_it_says_why_nobody_looks(scene: Watching) -> None:
     scene.add("r1")
     assert (await explained(scene, "r1", interval=0))["monitor"] == "off: RELAYDECK_MONITOR_INTERVAL_SECONDS is 0"
     with scene.store.database.transaction() as transaction:
-        network_records.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
+        network_rows.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
     found = await explained(scene, "r1")
     assert (found["nodes"], found["next_probe_at"]) == ([], None)
     assert found["monitor"] == "has nothing to ask: neither the relayer nor its network has an RPC URL that can be read"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.secret import Secret
-from relaydeck.signers import records as signers
+from relaydeck.signers import signer_rows as signers
 from relaydeck.signers.shapes import LocalConfig
 from relaydeck.store.open_store import Store, open_reader_at, open_store_at
 from relaydeck.store.rotation import SEALED_COLUMNS, Rotation

@@ -22,8 +22,8 @@ from relaydeck.provisioning.stored import Stored
 from relaydeck.secret import decode_secret
 from relaydeck.signers import changes as signer_changes
 from relaydeck.signers.hints import hints
-from relaydeck.signers.records import NewSigner
 from relaydeck.signers.shapes import SHAPES, nested_object_problem
+from relaydeck.signers.signer_rows import NewSigner
 from relaydeck.store.change_context import ChangeContext
 
 COLLECTIONS: dict[Resource, Collection] = {

@@ -8,8 +8,8 @@ from relaydeck.admin import views
 from relaydeck.admin.views import Item
 from relaydeck.errors import BadRequest, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
 from relaydeck.http.paging import Page
-from relaydeck.networks import records as network_records
-from relaydeck.relayers import records as relayer_records
+from relaydeck.networks import network_rows
+from relaydeck.relayers import relayer_rows
 from relaydeck.store import audit
 from relaydeck.store.database import Row
 from relaydeck.store.vault import Vault
@@ -57,7 +57,7 @@ _STATES = {
 NETWORKS = Collection(
     "networks",
     "name",
-    f"{network_records.COLUMNS}, created_at, revision",
+    f"{network_rows.COLUMNS}, created_at, revision",
     views.network_item,
     lambda _: RecordNotFound("network"),
     {"name": _holds("name")},
@@ -81,7 +81,7 @@ NOTIFICATIONS = Collection(
 RELAYERS = Collection(
     "relayers",
     "id",
-    f"{relayer_records.COLUMNS}, created_at, revision",
+    f"{relayer_rows.COLUMNS}, created_at, revision",
     views.relayer_item,
     RelayerNotFound,
     {

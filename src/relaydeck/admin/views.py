@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
 from relaydeck.provisioning.export import fee_token_content
-from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.signers.shapes import response_type
 from relaydeck.store.database import Row
@@ -38,9 +38,9 @@ def network_item(row: Row, vault: Vault) -> Item:
     *columns, created_at, _ = row
     notes: tuple[str, ...] = ()
     try:
-        network = network_records.from_row(tuple(columns), vault)
+        network = network_rows.from_row(tuple(columns), vault)
     except Damaged as damage:
-        network, notes = network_records.without_urls(tuple(columns)), (f"{damage}",)
+        network, notes = network_rows.without_urls(tuple(columns)), (f"{damage}",)
     view = {
         "name": network.name,
         "network_type": network.network_type,
@@ -78,9 +78,9 @@ def relayer_item(row: Row, vault: Vault) -> Item:
     *columns, created_at, _ = row
     notes: tuple[str, ...] = ()
     try:
-        relayer = relayer_records.from_row(tuple(columns), vault)
+        relayer = relayer_rows.from_row(tuple(columns), vault)
     except Damaged as damage:
-        relayer, notes = relayer_records.without_urls(tuple(columns)), (f"{damage}",)
+        relayer, notes = relayer_rows.without_urls(tuple(columns)), (f"{damage}",)
     view = _relayer_view(relayer) | {"created_at": stamp(created_at)}
     if notes:
         del view["custom_rpc_urls"]

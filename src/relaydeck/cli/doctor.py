@@ -16,9 +16,9 @@ from relaydeck.cli.doctor_audit import examine_audit
 from relaydeck.cli.doctor_limits import examine_limits
 from relaydeck.cli.doctor_nodes import Node, examine_nodes
 from relaydeck.errors import OperatorError, StoreError, StoreUnreachable, operator_words
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
-from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers import relayer_rows
 from relaydeck.settings import Settings, read_settings, unknown_names
 from relaydeck.store.audit import BrokenLink
 from relaydeck.store.copying.mark import marked
@@ -38,7 +38,7 @@ _URLS = {
     " JOIN networks ON networks.name = relayers.network"
     " WHERE relayers.sealed_rpc_urls IS NOT NULL ORDER BY relayers.seq",
 }
-_PLACES = {"network": network_records.place, "relayer": relayer_records.place}
+_PLACES = {"network": network_rows.place, "relayer": relayer_rows.place}
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 
 

@@ -13,9 +13,9 @@ from relaydeck.contract.wire import (
     RpcUrlView,
     SignerView,
 )
-from relaydeck.notifications.records import Notification
+from relaydeck.notifications.notification_rows import Notification
 from relaydeck.relayers.model import Policies, Relayer
-from relaydeck.relayers.records import from_row, without_urls
+from relaydeck.relayers.relayer_rows import from_row, without_urls
 from relaydeck.signers.shapes import SHOWN_FIELDS, response_type
 from relaydeck.store.database import Row
 from relaydeck.store.listing import Encoded

@@ -3,7 +3,7 @@
 import msgspec
 
 from relaydeck.errors import RecordNotFound
-from relaydeck.networks import records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Row, Transaction
@@ -19,13 +19,13 @@ def url_fact(urls: tuple[RpcUrl, ...]) -> Hidden:
 
 
 def create(context: ChangeContext, network: Network) -> None:
-    records.create(context.transaction, context.vault, network, origin=context.origin, now=context.now)
+    network_rows.create(context.transaction, context.vault, network, origin=context.origin, now=context.now)
     context.created("network", network.name, _facts(network))
 
 
 def update(context: ChangeContext, network: Network) -> None:
     before = _stored_facts(_row(context.transaction, network.name), context.vault)
-    records.update(context.transaction, context.vault, network)
+    network_rows.update(context.transaction, context.vault, network)
     context.changed("network.updated", network.name, before, _facts(network))
 
 
@@ -38,7 +38,7 @@ def delete(context: ChangeContext, name: str) -> None:
 
 
 def _row(transaction: Transaction, name: str) -> Row:
-    row = transaction.one(f"SELECT {records.COLUMNS} FROM networks WHERE name = :name", {"name": name})
+    row = transaction.one(f"SELECT {network_rows.COLUMNS} FROM networks WHERE name = :name", {"name": name})
     if row is None:
         raise RecordNotFound("network")
     return row
@@ -46,9 +46,9 @@ def _row(transaction: Transaction, name: str) -> Row:
 
 def _stored_facts(row: Row, vault: Vault) -> Facts:
     try:
-        return _facts(records.from_row(row, vault))
+        return _facts(network_rows.from_row(row, vault))
     except Damaged:
-        return _facts(records.without_urls(row)) | {"rpc_urls": Hidden(row[4], "damaged")}
+        return _facts(network_rows.without_urls(row)) | {"rpc_urls": Hidden(row[4], "damaged")}
 
 
 def _facts(network: Network) -> Facts:

@@ -1,9 +1,9 @@
 """Changes of notifications, each with its row in the audit log."""
 
 from relaydeck.errors import NotificationNotFound
-from relaydeck.notifications import events, records
+from relaydeck.notifications import events, notification_rows
 from relaydeck.notifications.events import Event
-from relaydeck.notifications.records import Notification, NotificationChange
+from relaydeck.notifications.notification_rows import Notification, NotificationChange
 from relaydeck.secret import Secret
 from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Transaction
@@ -13,7 +13,7 @@ from relaydeck.web_addresses import shown_address
 
 
 def create(context: ChangeContext, notification: Notification, signing_key: Secret | None) -> None:
-    records.create(
+    notification_rows.create(
         context.transaction, context.vault, notification, signing_key, origin=context.origin, now=context.now
     )
     context.created("notification", notification.id, _facts(context.transaction, notification.id))
@@ -22,7 +22,9 @@ def create(context: ChangeContext, notification: Notification, signing_key: Secr
 def update(context: ChangeContext, notification_id: str, change: NotificationChange) -> Notification:
     """Make the change and give the result. Raises NotificationNotFound."""
     before = _facts(context.transaction, notification_id)
-    changed = records.update(context.transaction, context.vault, notification_id, change, now=lambda: context.now)
+    changed = notification_rows.update(
+        context.transaction, context.vault, notification_id, change, now=lambda: context.now
+    )
     context.changed("notification.updated", notification_id, before, _facts(context.transaction, notification_id))
     return changed
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from relaydeck.notifications import signing
 from relaydeck.notifications.events import COLUMNS, Event
+from relaydeck.notifications.notification_rows import place
 from relaydeck.notifications.outbox import Due
-from relaydeck.notifications.records import place
 from relaydeck.notifications.retries import Answer
 from relaydeck.secret import Secret
 from relaydeck.store.open_store import Store

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from relaydeck.errors import OperatorError
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Network, Rate, RpcUrl
 from relaydeck.provisioning.toml_text import written_key, written_table
-from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.signers.shapes import SHAPES, secret_fields
 from relaydeck.store.database import Row
@@ -44,13 +44,13 @@ def _pieces(store: Store) -> Iterator[str]:
 
 
 def _tables(store: Store) -> Iterator[str]:
-    for row in _rows(store, network_records.COLUMNS, "networks"):
-        yield from _network(network_records.from_row(row, store.vault))
+    for row in _rows(store, network_rows.COLUMNS, "networks"):
+        yield from _network(network_rows.from_row(row, store.vault))
     for row in _rows(store, "id, type, open_config", "signers"):
         yield written_table("[[signers]]", _signer(row))
     for row in _rows(store, "id, type, url, sealed_signing_key IS NOT NULL", "notifications"):
         yield written_table("[[notifications]]", _notification(row))
-    for row in _rows(store, relayer_records.COLUMNS, "relayers"):
+    for row in _rows(store, relayer_rows.COLUMNS, "relayers"):
         yield _relayer(row, store.vault)
 
 
@@ -113,7 +113,7 @@ def _notification(row: Row) -> Content:
 
 
 def _relayer(row: Row, vault: Vault) -> str:
-    relayer = relayer_records.from_row(row, vault)
+    relayer = relayer_rows.from_row(row, vault)
     names = ("id", "name", "network", "network_type", "address", "signer_id", "notification_id")
     content: Content = {name: value for name in names if (value := getattr(relayer, name)) is not None}
     if relayer.custom_rpc_urls:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from relaydeck.networks import changes as network_changes
 from relaydeck.networks.model import Network
 from relaydeck.notifications import changes as notification_changes
-from relaydeck.notifications.records import NotificationChange
+from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Change, Create, KeyedNotification, Plan, Record, Remove, Step
@@ -14,7 +14,7 @@ from relaydeck.provisioning.read_file import Read
 from relaydeck.provisioning.stored import ORIGIN, ReadRows, Stored
 from relaydeck.relayers import changes as relayer_changes
 from relaydeck.signers import changes as signer_changes
-from relaydeck.signers.records import NewSigner
+from relaydeck.signers.signer_rows import NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.open_store import Store

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from relaydeck.networks.model import Network
-from relaydeck.notifications.records import Notification
+from relaydeck.notifications.notification_rows import Notification
 from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
-from relaydeck.signers.records import NewSigner
+from relaydeck.signers.signer_rows import NewSigner
 
 
 class KeyedNotification(NamedTuple):

@@ -7,7 +7,7 @@ import msgspec
 
 from relaydeck.identifiers import new_identifier
 from relaydeck.networks.model import Network, RpcUrl
-from relaydeck.notifications.records import Notification
+from relaydeck.notifications.notification_rows import Notification
 from relaydeck.provisioning.addresses import derived_address
 from relaydeck.provisioning.comparing import address_change, network_changes, relayer_changes
 from relaydeck.provisioning.declared import (
@@ -26,8 +26,8 @@ from relaydeck.provisioning.stored import Stored, StoredNotification, StoredSign
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
 from relaydeck.signers.hints import hints
-from relaydeck.signers.records import NewSigner
 from relaydeck.signers.shapes import SHAPES, Config
+from relaydeck.signers.signer_rows import NewSigner
 from relaydeck.store.sealing import Damaged
 
 _NEVER_IN_PLACE = "key material is never changed in place: declare a new signer under another id"

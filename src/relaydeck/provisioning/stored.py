@@ -4,14 +4,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
-from relaydeck.notifications import records as notification_records
+from relaydeck.notifications import notification_rows
 from relaydeck.provisioning.declared import Resource
-from relaydeck.relayers import records as relayer_records
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
-from relaydeck.signers import records as signer_records
+from relaydeck.signers import signer_rows
 from relaydeck.signers.shapes import Config
 from relaydeck.store.database import Row
 from relaydeck.store.sealing import Damaged
@@ -53,9 +53,9 @@ class Stored:
         return self._row("1", resource, record) is not None
 
     def network(self, name: str) -> Network | Damaged | None:
-        row = self._row(network_records.COLUMNS, "networks", name)
+        row = self._row(network_rows.COLUMNS, "networks", name)
         try:
-            return None if row is None else network_records.from_row(row, self._vault)
+            return None if row is None else network_rows.from_row(row, self._vault)
         except Damaged as damage:
             return damage
 
@@ -64,7 +64,7 @@ class Stored:
         if row is None:
             return None
         try:
-            return StoredSigner(row[0], signer_records.open_config(self._vault, signer_id, *row))
+            return StoredSigner(row[0], signer_rows.open_config(self._vault, signer_id, *row))
         except Damaged as damage:
             return damage
 
@@ -78,14 +78,14 @@ class Stored:
         if sealed is None:
             return None
         try:
-            return Secret(self._vault.open(sealed, notification_records.place(notification_id)).decode())
+            return Secret(self._vault.open(sealed, notification_rows.place(notification_id)).decode())
         except Damaged as damage:
             return damage
 
     def relayer(self, relayer_id: str) -> Relayer | Damaged | None:
-        row = self._row(relayer_records.COLUMNS, "relayers", relayer_id)
+        row = self._row(relayer_rows.COLUMNS, "relayers", relayer_id)
         try:
-            return None if row is None else relayer_records.from_row(row, self._vault)
+            return None if row is None else relayer_rows.from_row(row, self._vault)
         except Damaged as damage:
             return damage
 

@@ -8,7 +8,7 @@ from relaydeck.errors import RelayerNotFound
 from relaydeck.networks.changes import url_fact
 from relaydeck.notifications import events
 from relaydeck.notifications.events import Kind
-from relaydeck.relayers import records, troubles
+from relaydeck.relayers import relayer_rows, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Row, Transaction
@@ -20,21 +20,21 @@ _PLAIN = ("name", "network", "network_type", "address", "signer_id", "notificati
 
 
 def create(context: ChangeContext, relayer: Relayer) -> None:
-    records.create(context.transaction, context.vault, relayer, origin=context.origin, now=context.now)
+    relayer_rows.create(context.transaction, context.vault, relayer, origin=context.origin, now=context.now)
     context.created("relayer", relayer.id, _facts(relayer))
 
 
 def update(context: ChangeContext, relayer: Relayer) -> None:
     """Everything but the identity and the state indicators, which stay as they are."""
     row = _row(context.transaction, relayer.id)
-    records.update(context.transaction, context.vault, relayer)
-    states = {name: getattr(records.without_urls(row), name) for name in ("paused", "system_disabled")}
+    relayer_rows.update(context.transaction, context.vault, relayer)
+    states = {name: getattr(relayer_rows.without_urls(row), name) for name in ("paused", "system_disabled")}
     context.changed("relayer.updated", relayer.id, _stored_facts(row, context.vault), _facts(relayer) | states)
 
 
 def set_paused(context: ChangeContext, relayer_id: str, *, paused: bool) -> bool:
     """Whether that changed anything: only a change is recorded and told."""
-    before = records.without_urls(_row(context.transaction, relayer_id))
+    before = relayer_rows.without_urls(_row(context.transaction, relayer_id))
     if before.paused == paused:
         return False
     context.transaction.execute(
@@ -58,7 +58,7 @@ def enable(context: ChangeContext, relayer_id: str) -> None:
 
 
 def _set_disabled(context: ChangeContext, relayer_id: str, reason: DisabledReason | None) -> None:
-    before = records.without_urls(_row(context.transaction, relayer_id))
+    before = relayer_rows.without_urls(_row(context.transaction, relayer_id))
     values = {
         "disabled": reason is not None,
         "reason": None if reason is None else msgspec.json.encode(reason).decode(),
@@ -94,9 +94,9 @@ def delete(context: ChangeContext, relayer_id: str) -> None:
 def _tell(context: ChangeContext, kind: Kind, relayer_id: str, details: dict[str, str] | None = None) -> None:
     row = _row(context.transaction, relayer_id)
     try:
-        relayer = records.from_row(row, context.vault)
+        relayer = relayer_rows.from_row(row, context.vault)
     except Damaged:
-        relayer = records.without_urls(row)
+        relayer = relayer_rows.without_urls(row)
     events.record(
         context.transaction,
         kind,
@@ -108,7 +108,7 @@ def _tell(context: ChangeContext, kind: Kind, relayer_id: str, details: dict[str
 
 
 def _row(transaction: Transaction, relayer_id: str) -> Row:
-    row = transaction.one(f"SELECT {records.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
+    row = transaction.one(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
     if row is None:
         raise RelayerNotFound(relayer_id)
     return row
@@ -116,9 +116,9 @@ def _row(transaction: Transaction, relayer_id: str) -> Row:
 
 def _stored_facts(row: Row, vault: Vault) -> Facts:
     try:
-        return _facts(records.from_row(row, vault))
+        return _facts(relayer_rows.from_row(row, vault))
     except Damaged:
-        return _facts(records.without_urls(row)) | {"custom_rpc_urls": Hidden(row[10], "damaged")}
+        return _facts(relayer_rows.without_urls(row)) | {"custom_rpc_urls": Hidden(row[10], "damaged")}
 
 
 def _facts(relayer: Relayer) -> Facts:

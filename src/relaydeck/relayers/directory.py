@@ -3,9 +3,9 @@
 from functools import partial
 
 from relaydeck.errors import RelayerNotFound
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
-from relaydeck.relayers import records
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.store.database import Database
 from relaydeck.store.vault import Vault
@@ -37,14 +37,14 @@ class RelayerDirectory:
 
     def read(self, relayer_id: str) -> tuple[Relayer, Network]:
         """As `find`, for who has no event loop, and nothing to remember."""
-        rows = self._database.read(f"SELECT {records.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
+        rows = self._database.read(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
         if not rows:
             raise RelayerNotFound(relayer_id)
-        relayer = records.from_row(rows[0], self._vault)
+        relayer = relayer_rows.from_row(rows[0], self._vault)
         networks = self._database.read(
-            f"SELECT {network_records.COLUMNS} FROM networks WHERE name = :name",
+            f"SELECT {network_rows.COLUMNS} FROM networks WHERE name = :name",
             {"name": relayer.network},
         )
         if not networks:
             raise RelayerNotFound(relayer_id)  # both were removed between the two reads
-        return relayer, network_records.from_row(networks[0], self._vault)
+        return relayer, network_rows.from_row(networks[0], self._vault)

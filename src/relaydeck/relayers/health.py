@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from relaydeck.networks import records as network_records
+from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
-from relaydeck.relayers import changes, records, troubles
+from relaydeck.relayers import changes, relayer_rows, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.relayers.troubles import CheckResult, ReadRows, Trouble
 from relaydeck.store.change_context import ChangeContext
@@ -19,13 +19,13 @@ from relaydeck.store.vault import Vault
 NONCE_SYNC_FAILED = "NonceSyncFailed"
 _MOST_TOLD = 8  # URLs in a reason
 
-_relayer_columns = ", ".join(f"r.{name}" for name in records.COLUMNS.split(", "))
+_relayer_columns = ", ".join(f"r.{name}" for name in relayer_rows.COLUMNS.split(", "))
 _trouble_columns = ", ".join(f"t.{name}" for name in troubles.COLUMNS.split(", "))
 _DUE = (
     f"SELECT {_relayer_columns}, {_trouble_columns}, r.seq, r.revision, n.revision, n.chain_id, n.sealed_rpc_urls"
     " FROM relayers r JOIN networks n ON n.name = r.network LEFT JOIN troubles t ON t.relayer_id = r.id"
 )
-_WIDTH = len(records.COLUMNS.split(", "))
+_WIDTH = len(relayer_rows.COLUMNS.split(", "))
 _urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...]).decode
 
 
@@ -62,16 +62,16 @@ def find(read: ReadRows, vault: Vault, relayer_id: str) -> Watched | None:
 def _watched(row: Row, vault: Vault) -> Watched:
     sequence, revision, network_revision, chain_id, sealed = row[-5:]
     try:
-        relayer = records.from_row(row[:_WIDTH], vault)
+        relayer = relayer_rows.from_row(row[:_WIDTH], vault)
         urls = relayer.custom_rpc_urls or _network_urls(sealed, relayer.network, vault)
     except Damaged:
-        relayer, urls = records.without_urls(row[:_WIDTH]), ()
+        relayer, urls = relayer_rows.without_urls(row[:_WIDTH]), ()
     trouble = troubles.from_row(row[_WIDTH:-5])
     return Watched(sequence, relayer, urls, chain_id, (revision, network_revision), trouble)
 
 
 def _network_urls(sealed: bytes | None, network: str, vault: Vault) -> tuple[RpcUrl, ...]:
-    return () if sealed is None else _urls_from_json(vault.open(sealed, network_records.place(network)))
+    return () if sealed is None else _urls_from_json(vault.open(sealed, network_rows.place(network)))
 
 
 def judged(watched: Watched, outcome: CheckResult, now: int) -> Trouble:

@@ -6,9 +6,9 @@ from functools import cache
 import msgspec
 
 from relaydeck.errors import RecordNotFound, SignerExists
-from relaydeck.signers import records
-from relaydeck.signers.records import NewSigner, PreparedSigner
+from relaydeck.signers import signer_rows
 from relaydeck.signers.shapes import SHAPES, secret_fields
+from relaydeck.signers.signer_rows import NewSigner, PreparedSigner
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Transaction
@@ -27,7 +27,7 @@ class AskedSigner(msgspec.Struct, frozen=True, gc=False):
 
 def prepare(vault: Vault, actor: str, new: NewSigner, *, named: bool = True) -> AskedSigner:
     """Do ahead of the transaction what needs none. `named`: the caller gave the id, so that it may be taken."""
-    prepared = records.prepare(vault, new, named=named)
+    prepared = signer_rows.prepare(vault, new, named=named)
     facts = to_json(_facts(new.type, prepared.shown)) if prepared.shown else _told_of_nothing_shown(new.type)
     return AskedSigner(prepared, facts, actor)
 
@@ -51,7 +51,7 @@ def create_all(
 ) -> list[SignerExists | None]:
     """Store signers in one go; for each, what `create` would raise."""
     signers = [asked.signer for asked in many]
-    refusals = records.create_all(transaction, audit.vault, signers, origin=origin, now=now)
+    refusals = signer_rows.create_all(transaction, audit.vault, signers, origin=origin, now=now)
     deeds = [
         AuditEntry(now, asked.actor, "signer.created", asked.signer.new.id, None, asked.facts)
         for asked, refusal in zip(many, refusals, strict=True)
