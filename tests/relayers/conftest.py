@@ -10,7 +10,7 @@ from relaydeck.fees import Estimator, FeeOptions
 from relaydeck.log import Log
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import events
-from relaydeck.relayers import changes, relayer_rows, troubles
+from relaydeck.relayers import relayer_changes, relayer_rows, troubles
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.relayers.monitor import Monitor, MonitorOptions
 from relaydeck.relayers.troubles import Trouble
@@ -98,7 +98,9 @@ class Watching:
 
     def pause(self, name: str, *, paused: bool) -> None:
         with self.store.database.transaction() as transaction:
-            changes.set_paused(ChangeContext(transaction, self.audit, "test", int(self.clock())), name, paused=paused)
+            relayer_changes.set_paused(
+                ChangeContext(transaction, self.audit, "test", int(self.clock())), name, paused=paused
+            )
 
     async def stop(self) -> None:
         for monitor in self.monitors:

@@ -8,7 +8,7 @@ import pytest
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.notifications import events
-from relaydeck.relayers import changes, relayer_rows
+from relaydeck.relayers import relayer_changes, relayer_rows
 from relaydeck.relayers.arrivals import read_arrivals
 from relaydeck.relayers.model import DisabledReason
 from relaydeck.relayers.troubles import Remark, Trouble
@@ -330,7 +330,7 @@ async def test_a_relayer_that_is_deleted_meanwhile_is_forgotten(scene: Watching)
     scene.add("r1", node)
     await begun(scene, node)
     with scene.store.database.transaction() as transaction:
-        changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
+        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
     await scene.monitors[0].settled()
     assert (scene.told(), scene.store.database.read("SELECT * FROM troubles")) == ([], [])
 
@@ -358,7 +358,7 @@ async def test_trouble_is_erased_with_its_relayer(scene: Watching) -> None:
     scene.add("r1", await scene.node("dead"))
     await scene.rounds(scene.process(), 1)
     with scene.store.database.transaction() as transaction:
-        changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
+        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
     assert scene.store.database.read("SELECT * FROM troubles") == []
 
 
@@ -372,7 +372,7 @@ async def test_relayers_that_come_and_go_are_followed(scene: Watching) -> None:
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 3
     with scene.store.database.transaction() as transaction:
-        changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
+        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
     monitor.follow(read_arrivals(scene.store.database.read, 0, removed=True))
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 4
@@ -383,7 +383,7 @@ async def test_with_no_relayer_left_the_lease_is_given_back(scene: Watching) -> 
     monitor = scene.process()
     await scene.rounds(monitor, 1)
     with scene.store.database.transaction() as transaction:
-        changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
+        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
     monitor.follow(read_arrivals(scene.store.database.read, 0, removed=True))
     assert await monitor.turn() == 60
     assert scene.store.database.read("SELECT expires_at FROM leases WHERE name = 'monitor'") == [(0,)]

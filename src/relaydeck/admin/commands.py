@@ -20,7 +20,7 @@ from relaydeck.provisioning.references import Resolver
 from relaydeck.provisioning.single import Document, NoReferences, Single, merged
 from relaydeck.provisioning.stored import Stored
 from relaydeck.secret import decode_secret
-from relaydeck.signers import changes as signer_changes
+from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
 from relaydeck.signers.shapes import SHAPES, nested_object_problem
 from relaydeck.signers.signer_rows import NewSigner

@@ -12,9 +12,9 @@ from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder, reason_of
 from relaydeck.http.paging import read_page
 from relaydeck.http.pipeline import Call, Reply
-from relaydeck.notifications import changes as notification_changes
+from relaydeck.notifications import notification_changes
 from relaydeck.provisioning.declared import Resource
-from relaydeck.relayers import changes as relayer_changes
+from relaydeck.relayers import relayer_changes
 from relaydeck.store.change_context import ChangeContext
 
 _decode_signer = body_decoder(NewSignerDocument)

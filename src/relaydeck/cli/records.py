@@ -13,10 +13,10 @@ from relaydeck.cli.local_changes import local_change, opened
 from relaydeck.cli.showing import Column, print_json, print_notes, print_record, print_table
 from relaydeck.errors import OperatorError
 from relaydeck.http.paging import Page
-from relaydeck.notifications.changes import send_test
+from relaydeck.notifications.notification_changes import send_test
 from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.references import Resolver
-from relaydeck.relayers.changes import set_paused
+from relaydeck.relayers.relayer_changes import set_paused
 
 
 def _state(view: dict[str, Any]) -> str:

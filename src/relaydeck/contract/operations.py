@@ -26,12 +26,12 @@ from relaydeck.http.paging import read_page
 from relaydeck.http.path_identifiers import path_identifier
 from relaydeck.http.pipeline import Call, Reply, Route, Written, actor_of, written_at
 from relaydeck.identifiers import identifier_problem, new_identifier
-from relaydeck.notifications import changes as notification_changes
+from relaydeck.notifications import notification_changes
 from relaydeck.notifications.notification_rows import Notification, NotificationChange
-from relaydeck.signers import changes as signer_changes
-from relaydeck.signers.changes import AskedSigner
+from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
 from relaydeck.signers.shapes import nested_object_problem
+from relaydeck.signers.signer_changes import AskedSigner
 from relaydeck.signers.signer_rows import NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from relaydeck.networks import changes as network_changes
+from relaydeck.networks import network_changes
 from relaydeck.networks.model import Network
-from relaydeck.notifications import changes as notification_changes
+from relaydeck.notifications import notification_changes
 from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.mistakes import MistakenFile
@@ -12,8 +12,8 @@ from relaydeck.provisioning.plan import Change, Create, KeyedNotification, Plan,
 from relaydeck.provisioning.planner import make_plan
 from relaydeck.provisioning.read_file import Read
 from relaydeck.provisioning.stored import ORIGIN, ReadRows, Stored
-from relaydeck.relayers import changes as relayer_changes
-from relaydeck.signers import changes as signer_changes
+from relaydeck.relayers import relayer_changes
+from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_rows import NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext

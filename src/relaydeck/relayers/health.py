@@ -8,7 +8,7 @@ import msgspec
 
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
-from relaydeck.relayers import changes, relayer_rows, troubles
+from relaydeck.relayers import relayer_changes, relayer_rows, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.relayers.troubles import CheckResult, ReadRows, Trouble
 from relaydeck.store.change_context import ChangeContext
@@ -113,15 +113,15 @@ def settle(context: ChangeContext, watched: Watched, outcome: CheckResult, round
     trouble = judged(watched, outcome, context.now)
     told: list[str] = []
     if watched.disabled and outcome.nonce is not None:
-        changes.enable(context, relayer.id)
+        relayer_changes.enable(context, relayer.id)
         told.append("relayer.enabled")
     if trouble.failed_rounds >= rounds and not relayer.system_disabled:
-        changes.disable(context, relayer.id, DisabledReason(NONCE_SYNC_FAILED, _details(relayer, trouble)))
+        relayer_changes.disable(context, relayer.id, DisabledReason(NONCE_SYNC_FAILED, _details(relayer, trouble)))
         told.append("relayer.disabled")
     if trouble.low_since is not None and watched.trouble.low_since is None:
         assert trouble.balance is not None
         least = relayer.policies.min_balance
-        changes.tell_low_balance(context, relayer.id, balance=trouble.balance, min_balance=least)
+        relayer_changes.tell_low_balance(context, relayer.id, balance=trouble.balance, min_balance=least)
         told.append("relayer.low_balance")
     troubles.keep(context.transaction, relayer.id, trouble)
     return told

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from relaydeck.errors import RelayerNotFound
-from relaydeck.networks.changes import url_fact
+from relaydeck.networks.network_changes import url_fact
 from relaydeck.notifications import events
 from relaydeck.notifications.events import Kind
 from relaydeck.relayers import relayer_rows, troubles
