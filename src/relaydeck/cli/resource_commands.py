@@ -25,7 +25,7 @@ _FILTERS = {
 
 def _records() -> Any:
     """Imported when a command runs, so that `--help` and `serve` start fast."""
-    return import_module("relaydeck.cli.records")
+    return import_module("relaydeck.cli.resource_actions")
 
 
 def _events() -> Any:
