@@ -23,7 +23,7 @@ _FILTERS = {
 }
 
 
-def _records() -> Any:
+def _actions() -> Any:
     """Imported when a command runs, so that `--help` and `serve` start fast."""
     return import_module("relaydeck.cli.resource_actions")
 
@@ -64,14 +64,14 @@ def _group(singular: str) -> click.Group:
     @as_json
     @at_home
     def list_all(limit: int, as_json: bool, **filters: str) -> None:
-        _records().show_all(resource, _given(filters), limit, as_json)
+        _actions().show_all(resource, _given(filters), limit, as_json)
 
     @group.command("show", help=f"Show the {singular} called NAME.")
     @click.argument("name")
     @as_json
     @at_home
     def show(name: str, as_json: bool) -> None:
-        _records().show(resource, name, as_json)
+        _actions().show(resource, name, as_json)
 
     @group.command("create", help=f"Create a {singular}. {_FIELDS}")
     @click.argument("fields", nargs=-1)
@@ -79,13 +79,13 @@ def _group(singular: str) -> click.Group:
     @as_json
     @at_home
     def create(fields: tuple[str, ...], source: str, as_json: bool) -> None:
-        _records().create(resource, source, fields, as_json)
+        _actions().create(resource, source, fields, as_json)
 
     @group.command("delete", help=f"Delete the {singular} called NAME, unless something still refers to it.")
     @click.argument("name")
     @at_home
     def delete(name: str) -> None:
-        _records().delete(resource, name)
+        _actions().delete(resource, name)
 
     if singular != "signer":
         _add_update(group, singular)
@@ -100,7 +100,7 @@ def _add_update(group: click.Group, singular: str) -> None:
     @as_json
     @at_home
     def update(name: str, fields: tuple[str, ...], source: str, as_json: bool) -> None:
-        _records().update(f"{singular}s", name, source, fields, as_json)
+        _actions().update(f"{singular}s", name, source, fields, as_json)
 
 
 network, signer, notification, relayer = map(_group, ("network", "signer", "notification", "relayer"))
@@ -111,7 +111,7 @@ network, signer, notification, relayer = map(_group, ("network", "signer", "noti
 @at_home
 def pause(name: str) -> None:
     """Pause the relayer with this ID."""
-    _records().pause(name, paused=True)
+    _actions().pause(name, paused=True)
 
 
 @relayer.command()
@@ -119,7 +119,7 @@ def pause(name: str) -> None:
 @at_home
 def resume(name: str) -> None:
     """Let a paused relayer go on."""
-    _records().pause(name, paused=False)
+    _actions().pause(name, paused=False)
 
 
 @relayer.command()
@@ -139,7 +139,7 @@ def why(name: str, as_json: bool) -> None:
 @at_home
 def test(name: str, as_json: bool) -> None:
     """Send a test event to the notification with this ID."""
-    _records().test_notification(name, as_json)
+    _actions().test_notification(name, as_json)
 
 
 @click.group()
