@@ -230,7 +230,8 @@ def test_a_server_that_is_away_is_told_as_such(tmp_path: Path) -> None:
 
 def test_a_home_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None:
     asked = (
-        "import sys; from pathlib import Path; import relaydeck.app; from relaydeck.store.open_store import open_store_at;"
+        "import sys; from pathlib import Path; import relaydeck.app;"
+        "from relaydeck.store.open_store import open_store_at;"
         f"home = Path({str(tmp_path)!r}); open_store_at(home, home / 'db', home / 'master.key').close();"
         "print([name for name in sys.modules if name.startswith('psycopg')])"
     )
