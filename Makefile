@@ -19,8 +19,8 @@ serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to
 test: $(VENV)/.dev tests/node/node_modules/.installed ## Run the tests
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
-check: $(VENV)/.dev ## Check format, lint, types and the import floors
-	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest tests/test_floors.py
+check: $(VENV)/.dev ## Check format, lint, types and the import layers
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest tests/test_layers.py
 
 prove: $(VENV)/.dev tests/node/node_modules/.installed ## Run the slow proofs: kills, faults, full disks
 	@$(BIN)/python -m pytest -m prove $(ARGS)

@@ -16,6 +16,7 @@ from relaydeck.notifications import events, notification_rows
 from relaydeck.notifications.notification_rows import Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
+from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
@@ -81,12 +82,18 @@ class Teller:
     def _record(self, transaction: Transaction, receiver: int) -> int:
         now = int(time.time())
         if next(self._numbers) % 2:
+            name = _name(receiver)
             return events.record(
-                transaction, "notification.test", relayer=None, notification_id=_name(receiver), now=now
+                transaction, "notification.test", {"notification_id": name}, notification_id=name, now=now
             )
         relayer = _relayer(receiver, self._dice.randrange(_RELAYERS_EACH))
         return events.record(
-            transaction, "relayer.paused", relayer=relayer, notification_id=relayer.notification_id, now=now
+            transaction,
+            "relayer.paused",
+            event_data(relayer),
+            notification_id=relayer.notification_id,
+            relayer_id=relayer.id,
+            now=now,
         )
 
 

@@ -14,6 +14,7 @@ from relaydeck.notifications.delivery import Delivery, DeliveryOptions
 from relaydeck.notifications.events import DeliveryRow, Kind
 from relaydeck.notifications.notification_rows import Notification
 from relaydeck.notifications.outbox import AttemptRecord
+from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.secret import Secret
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.writer import Writer
@@ -73,8 +74,9 @@ class Scene:
             return events.record(
                 transaction,
                 kind,
-                relayer=None if name is None else relayer(name),
+                {"notification_id": to} if name is None else event_data(relayer(name)),
                 notification_id=to,
+                relayer_id=name,
                 now=int(self.clock.now),
             )
 

@@ -11,6 +11,7 @@ from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import events, outbox, retries
 from relaydeck.notifications.retries import Answer, judge, wished_delay
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
+from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.store.open_store import Store
 from tests.notifications.conftest import Scene
 from tests.notifications.receiver import accept, answer
@@ -27,15 +28,21 @@ FULL = relayer(
 )
 
 
-def record(store: Store, told: Relayer | None, **given: object) -> events.Event:
+def record(store: Store, subject: Relayer, details: dict[str, str] | None = None) -> events.Event:
     with store.database.transaction() as transaction:
-        chosen = {"relayer": told, "notification_id": None, "now": 1_700_000_000} | given
-        sequence = events.record(transaction, "relayer.paused", **chosen)  # type: ignore[arg-type]
+        sequence = events.record(
+            transaction,
+            "relayer.paused",
+            event_data(subject, details),
+            notification_id=None,
+            relayer_id=subject.id,
+            now=1_700_000_000,
+        )
     return events.list_events(store.database.read, after=sequence - 1)[0]
 
 
 def test_the_whole_body(store: Store) -> None:
-    event = record(store, relayer("r1"), notification_id="pager", details={"balance": "12"})
+    event = record(store, relayer("r1"), {"balance": "12"})
     assert json.loads(event.body()) == {
         "id": event.id,
         "type": "relayer.paused",
@@ -46,11 +53,11 @@ def test_the_whole_body(store: Store) -> None:
     }
 
 
-@pytest.mark.parametrize("told", [FULL, relayer("plain")])
-def test_the_relayer_is_as_the_interface_shows_it_but_for_what_its_urls_hide(store: Store, told: Relayer) -> None:
-    urls = tuple(RpcUrlView("https://node.example.com:8545", each.weight) for each in told.custom_rpc_urls)
-    shown = json.loads(msgspec.json.encode(relayer_view(told, urls=urls)))
-    assert json.loads(record(store, told).body())["data"]["relayer"] == shown
+@pytest.mark.parametrize("subject", [FULL, relayer("plain")])
+def test_the_relayer_is_as_the_interface_shows_it_but_for_what_its_urls_hide(store: Store, subject: Relayer) -> None:
+    urls = tuple(RpcUrlView("https://node.example.com:8545", each.weight) for each in subject.custom_rpc_urls)
+    shown = json.loads(msgspec.json.encode(relayer_view(subject, urls=urls)))
+    assert json.loads(record(store, subject).body())["data"]["relayer"] == shown
 
 
 def test_no_part_of_a_url_that_may_be_secret_is_stored(store: Store) -> None:
@@ -79,11 +86,11 @@ async def test_what_arrives_is_what_the_log_shows(scene: Scene) -> None:
 
 def test_an_undone_change_leaves_no_event_and_no_gap(store: Store) -> None:
     with store.database.transaction() as transaction:
-        events.record(transaction, "relayer.paused", relayer=relayer("r1"), notification_id="n", now=0)
+        events.record(transaction, "relayer.paused", {}, notification_id="n", relayer_id="r1", now=0)
         with pytest.raises(ZeroDivisionError), transaction.step():
-            events.record(transaction, "relayer.resumed", relayer=relayer("r1"), notification_id="n", now=0)
+            events.record(transaction, "relayer.resumed", {}, notification_id="n", relayer_id="r1", now=0)
             raise ZeroDivisionError
-        events.record(transaction, "relayer.resumed", relayer=relayer("r1"), notification_id="n", now=0)
+        events.record(transaction, "relayer.resumed", {}, notification_id="n", relayer_id="r1", now=0)
     assert [each.sequence for each in events.list_events(store.database.read)] == [1, 2]
 
 

@@ -9,7 +9,6 @@ from relaydeck.notifications import events, upkeep
 from relaydeck.store.leases import Lease, LeaseLost
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import accept, answer, hang
-from tests.seeding import relayer
 
 DAY = 86_400
 
@@ -177,7 +176,7 @@ def old_events(scene: Scene, amount: int, to: str | None = None) -> None:
     with scene.store.database.transaction() as transaction:
         for _ in range(amount):
             events.record(
-                transaction, "relayer.paused", relayer=relayer("r1"), notification_id=to, now=int(scene.clock.now)
+                transaction, "relayer.paused", {}, notification_id=to, relayer_id="r1", now=int(scene.clock.now)
             )
 
 

@@ -220,7 +220,7 @@ def test_a_closed_database_opens_again_by_itself(database: Database) -> None:
 
 
 def record(transaction: Transaction) -> int:
-    return events.record(transaction, "notification.test", relayer=None, notification_id=None, now=0)
+    return events.record(transaction, "notification.test", {}, notification_id=None, now=0)
 
 
 def test_event_numbers_have_no_gap_where_something_was_undone(home: Path) -> None:

@@ -20,9 +20,7 @@ from relaydeck.notifications.deliveries import (
     replay_all_dead,
 )
 from relaydeck.notifications.outbox import ReadRows
-from relaydeck.relayers.model import Relayer
 from relaydeck.store.database import Transaction
-from relaydeck.web_addresses import shown_address
 
 __all__ = [
     "KINDS",
@@ -37,7 +35,6 @@ __all__ = [
     "list_events",
     "oldest_sequence",
     "record",
-    "relayer_as_shown",
     "replay",
     "replay_all_dead",
 ]
@@ -85,18 +82,19 @@ class Event(NamedTuple):
 def record(
     transaction: Transaction,
     kind: Kind,
+    data: dict[str, Any],
     *,
-    relayer: Relayer | None,
     notification_id: str | None,
+    relayer_id: str | None = None,
     now: int,
-    details: dict[str, str] | None = None,
 ) -> int:
-    """Write an event, and its delivery when there is a receiver; gives its sequence number.
+    """Write an event, and its delivery when there is a receiver; return its sequence number.
 
-    In the transaction of the change itself: no change without its event, no event without its change.
+    `data` is the payload's own part, ready to encode. Called in the transaction of the change that the event reports,
+    so that neither is ever stored without the other. Events with the same `relayer_id` are delivered in order.
     """
-    # The number is the one after the newest, which is never removed; writers wait for each other, so nobody else takes
-    # it. A number that the database gives by itself is lost when the step is undone: receivers would miss an event.
+    # The number is one more than the newest, which is never removed. Writers are serialised, so no other transaction
+    # takes it. A sequence of the database would lose numbers on rollback, and receivers would see gaps.
     row = transaction.one(
         "INSERT INTO events (seq, id, kind, relayer_id, notification_id, data, created_at)"
         " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM events), :id, :kind, :relayer, :notification, :data, :now)"
@@ -104,41 +102,17 @@ def record(
         {
             "id": f"evt_{new_identifier()}",
             "kind": kind,
-            "relayer": relayer.id if relayer else None,
+            "relayer": relayer_id,
             "notification": notification_id,
-            "data": msgspec.json.encode(_data(relayer, notification_id, details)).decode(),
+            "data": msgspec.json.encode(data).decode(),
             "now": now,
         },
     )
     assert row is not None
     sequence: int = row[0]
     if notification_id is not None:
-        outbox.add(transaction, sequence, notification_id, relayer.id if relayer else None)
+        outbox.add(transaction, sequence, notification_id, relayer_id)
     return sequence
-
-
-def _data(relayer: Relayer | None, notification_id: str | None, details: dict[str, str] | None) -> dict[str, Any]:
-    data: dict[str, Any] = {}
-    if relayer is not None:
-        data["relayer"] = relayer_as_shown(relayer)
-    elif notification_id is not None:
-        data["notification_id"] = notification_id
-    if details:
-        data["details"] = details
-    return data
-
-
-def relayer_as_shown(relayer: Relayer) -> dict[str, Any]:
-    """The fields of the list operation; of a node's URL only scheme and host, because a path may be a key."""
-    shown: dict[str, Any] = msgspec.to_builtins(relayer)
-    for unset in [name for name in ("notification_id", "disabled_reason") if shown[name] is None]:
-        del shown[unset]
-    if shown["policies"]["gas_price_cap"] is None:
-        del shown["policies"]["gas_price_cap"]
-    shown["custom_rpc_urls"] = [
-        {"url": shown_address(each.url), "weight": each.weight} for each in relayer.custom_rpc_urls
-    ]
-    return shown
 
 
 def list_events(read: ReadRows, after: int = 0, limit: int = 100) -> list[Event]:

@@ -41,7 +41,11 @@ def send_test(context: ChangeContext, notification_id: str) -> Event:
     """Write a test event for the receiver. Raises NotificationNotFound."""
     _facts(context.transaction, notification_id)
     sequence = events.record(
-        context.transaction, "notification.test", relayer=None, notification_id=notification_id, now=context.now
+        context.transaction,
+        "notification.test",
+        {"notification_id": notification_id},
+        notification_id=notification_id,
+        now=context.now,
     )
     context.did("notification.tested", notification_id)
     return events.list_events(context.transaction.all, sequence - 1, 1)[0]

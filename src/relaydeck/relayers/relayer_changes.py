@@ -1,6 +1,6 @@
 """Changes of relayers, each with its row in the audit log and, where there is one, its event."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -100,11 +100,30 @@ def _tell(context: ChangeContext, kind: Kind, relayer_id: str, details: dict[str
     events.record(
         context.transaction,
         kind,
-        relayer=relayer,
+        event_data(relayer, details),
         notification_id=relayer.notification_id,
+        relayer_id=relayer.id,
         now=context.now,
-        details=details,
     )
+
+
+def event_data(relayer: Relayer, details: dict[str, str] | None = None) -> dict[str, Any]:
+    """The data of an event about a relayer."""
+    data: dict[str, Any] = {"relayer": _shown(relayer)}
+    if details:
+        data["details"] = details
+    return data
+
+
+def _shown(relayer: Relayer) -> dict[str, Any]:
+    """The fields of the list operation. A node's URL is reduced to scheme and host, because its path may be a key."""
+    shown: dict[str, Any] = msgspec.to_builtins(relayer)
+    for unset in [name for name in ("notification_id", "disabled_reason") if shown[name] is None]:
+        del shown[unset]
+    if shown["policies"]["gas_price_cap"] is None:
+        del shown["policies"]["gas_price_cap"]
+    shown["custom_rpc_urls"] = [{"url": each.shown, "weight": each.weight} for each in relayer.custom_rpc_urls]
+    return shown
 
 
 def _row(transaction: Transaction, relayer_id: str) -> Row:
