@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from relaydeck.http import tokens
+from relaydeck.credentials import token_rows
+from relaydeck.credentials.kinds import TokenKind
+from relaydeck.credentials.tokens import new_token
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.relayers import relayer_rows
@@ -32,12 +34,12 @@ class Home(NamedTuple):
 def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = lambda share: None) -> Home:
     """A new home; `advance` is told which share of the work each step was."""
     store = open_store(folder)
-    token = tokens.new_token()
+    token = new_token()
     try:
         # The service syncs each commit. Nothing of a half-filled home is kept, so open_for_filling need not.
         store.database.writer.execute("PRAGMA synchronous = OFF")
         with store.database.transaction() as transaction:
-            tokens.add(transaction, "bench", "api", token, now=_now())
+            token_rows.add(transaction, "bench", TokenKind.API, token, now=_now())
             network_rows.create(transaction, store.vault, _NETWORK, origin="apply", now=_now())
         share = 1 / (signers + relayers)
         _fill(store, signers, _add_signer, lambda added: advance(added * share))

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from relaydeck.http.tokens import Kind, add, new_token, revoke
+from relaydeck.credentials.kinds import TokenKind
+from relaydeck.credentials.token_rows import add, revoke
+from relaydeck.credentials.tokens import new_token
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.notifications import notification_rows
@@ -32,12 +34,12 @@ def opened(home: Path) -> Iterator[Store]:
         store.close()
 
 
-def issue(home: Path, name: str = "tests", kind: Kind = "api", *, lasts: int | None = None) -> str:
+def issue(home: Path, name: str = "tests", kind: str = "api", *, lasts: int | None = None) -> str:
     """A new token, as `relaydeck token create` makes it; `lasts` seconds when given."""
     now, token = int(time.time()), new_token()
     expires_at = None if lasts is None else now + lasts
     with opened(home) as store, store.database.transaction() as transaction:
-        add(transaction, name, kind, token, now=now, expires_at=expires_at)
+        add(transaction, name, TokenKind(kind), token, now=now, expires_at=expires_at)
     return token.reveal()
 
 

@@ -24,12 +24,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from relaydeck import __version__
 from relaydeck.cli.commands import cli
-from relaydeck.http.tokens import checksum_holds
 from tests.contract import shapes
 from tests.contract.test_section_7_errors import children
 from tests.http.raw import Wire
 from tests.running import COMMAND, Running, clean_environment, free_port, run_command
 from tests.seeding import issue, opened
+from tests.token_format import is_token
 
 SIGNERS = "/api/v1/signers"
 
@@ -200,7 +200,7 @@ def welcomed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
 
 def test_on_a_terminal_the_first_token_is_printed(welcomed: tuple[Path, int, str]) -> None:
     (token,) = re.findall(r"export TOKEN=(\S+)", welcomed[2])
-    assert checksum_holds(token)
+    assert is_token(token)
 
 
 def test_on_a_terminal_ready_to_paste_lines_are_printed(welcomed: tuple[Path, int, str]) -> None:

@@ -16,6 +16,7 @@ from relaydeck.contract.routes import Router
 from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.views import relayer_encoder, signer_encoder
 from relaydeck.contract.wire import Failure
+from relaydeck.credentials.token_book import TokenBook
 from relaydeck.errors import StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
@@ -26,7 +27,6 @@ from relaydeck.http.operations import Readiness
 from relaydeck.http.pipeline import Pipeline, Route, Send, failure_encoder, innermost
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
-from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
 from relaydeck.notifications.delivery_service import DeliveryService
 from relaydeck.operations_worker import (
@@ -121,7 +121,7 @@ class Worker:
             catch_up=self._follower.catch_up,
             catch_up_with_tokens=self._follower.catch_up_with_tokens,
             reach=self._follower.reach,
-            tokens=tokens,
+            find_credential=tokens.find,
             limiter=limiter,
             shared_limiter=self._shared_limiter,
             limit_policy=_limit_policy(settings),

@@ -9,6 +9,7 @@ from functools import partial
 from relaydeck.contract.description import DescriptionRoutes
 from relaydeck.contract.routes import Router
 from relaydeck.contract.wire import Failure
+from relaydeck.credentials.token_book import TokenBook
 from relaydeck.errors import StoreError
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader
@@ -16,7 +17,6 @@ from relaydeck.http.clients import ClientAddress
 from relaydeck.http.metrics import Metrics, Sample
 from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
 from relaydeck.http.pipeline import Pipeline, Route, failure_encoder
-from relaydeck.http.tokens import TokenBook
 from relaydeck.log import Log
 from relaydeck.notifications.figures import COUNTED_UP_TO, read_figures
 from relaydeck.settings import Settings
@@ -42,7 +42,7 @@ class OperationsWorker:
             catch_up=lambda: None,
             catch_up_with_tokens=lambda: None,
             reach=_at_once,
-            tokens=TokenBook(),
+            find_credential=TokenBook().find,
             limiter=None,
             limit_policy=(b"", b""),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.credentials.token_book import TokenCredential
+from relaydeck.credentials.token_rows import Token
 from relaydeck.http.limit_server import LimitServer, LimitServerError
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
-from relaydeck.http.tokens import Credential, Token
 from relaydeck.log import Log
 from relaydeck.secret import Secret
 from tests.notifications.certificates import make_certificate
@@ -39,8 +40,8 @@ async def limiter(valkey: Valkey, tmp_path: Path) -> AsyncIterator[SharedLimiter
     await shared.close()
 
 
-def credential(number: int) -> Credential:
-    return Credential(Token(number, f"t{number}", "api", bytes([number]) * 32, 0, None, None))
+def credential(number: int) -> TokenCredential:
+    return TokenCredential(Token(number, f"t{number}", "api", bytes([number]) * 32, 0, None, None))
 
 
 def questions(valkey: Valkey) -> int:

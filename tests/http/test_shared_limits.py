@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.http.tokens import digest_of
+from relaydeck.credentials.tokens import digest_of
 from tests.running import Answer, Running, clean_environment, run_command
 from tests.seeding import fill, relayer
 from tests.valkey import Valkey

@@ -6,6 +6,7 @@ from relaydeck import __version__
 from relaydeck.admin.examples import EXAMPLES
 from relaydeck.admin.routes import ROOT
 from relaydeck.admin.schemas import Json, envelope, envelopes, reference, resources
+from relaydeck.credentials.kinds import kinds_with
 
 _INTRODUCTION = """\
 Manages what `/api/v1` shows: networks, signers, notifications, relayers and tokens; and gives the log of events, \
@@ -174,7 +175,7 @@ def _described(operation: Operation) -> Json:
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "x-relaydeck-credentials": ["admin"],
+        "x-relaydeck-credentials": kinds_with("manage"),
         "parameters": _parameters(operation),
         "responses": {str(operation.status): _answered(operation), **_refusals(operation)},
     }

@@ -5,6 +5,7 @@ A path has at most three segments: a resource, an identifier, a verb. So finding
 
 from collections.abc import Awaitable, Callable
 
+from relaydeck.credentials.kinds import Permission
 from relaydeck.errors import Forbidden, UnknownPath, WrongMethod
 from relaydeck.http.pipeline import Call, Reply, Route
 
@@ -12,13 +13,12 @@ Answer = Callable[[Call], Awaitable[Reply]]
 Methods = dict[str, Answer]
 
 ROOT = "/admin/v1"
-_ADMIN = frozenset({"admin"})
 
 
 class AdminRouter:
     def __init__(self, guarded: dict[str, Methods], open_to_all: dict[str, Methods]) -> None:
         """Paths below `/admin/v1`, an identifier written `{id}`; those that need no credential apart."""
-        self._routes = {path: _routes(methods, _ADMIN) for path, methods in guarded.items()}
+        self._routes = {path: _routes(methods, "manage") for path, methods in guarded.items()}
         self._routes |= {path: _routes(methods, None) for path, methods in open_to_all.items()}
 
     def find(self, method: str, _path: str, raw_path: bytes) -> tuple[Route, str]:
@@ -41,5 +41,5 @@ class AdminRouter:
         return "", ""
 
 
-def _routes(methods: Methods, kinds: frozenset[str] | None) -> dict[str, Route]:
-    return {method: Route("admin", kinds, answer=answer, wrong_kind=Forbidden) for method, answer in methods.items()}
+def _routes(methods: Methods, permission: Permission | None) -> dict[str, Route]:
+    return {method: Route("admin", permission, answer=answer, denied=Forbidden) for method, answer in methods.items()}

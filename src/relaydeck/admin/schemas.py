@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from relaydeck.credentials.kinds import KIND_NAMES, describe_kinds
 from relaydeck.identifiers import MAX_LENGTH
 from relaydeck.signers.shapes import SHAPES, response_type
 
@@ -88,7 +89,7 @@ _SIGNING_KEY = {
 }
 _TOKEN = {
     "name": _identifier("Name."),
-    "kind": _text("What it may do.", enum=["api", "readonly", "admin"]),
+    "kind": _text(f"What it may do: {describe_kinds()}.", enum=KIND_NAMES),
     "state": _text("Whether it is accepted.", enum=["live", "expired", "revoked"]),
     **_CREATED,
     "expires_at": _or_null(_text(f"When it ends, {_MOMENT}")),
@@ -211,7 +212,7 @@ def resources() -> dict[str, Json]:
         "TokenRequest": _object(
             {
                 "name": _identifier("Name."),
-                "kind": _text("What it may do.", enum=["api", "readonly", "admin"], default="api"),
+                "kind": _text(f"What it may do: {describe_kinds()}.", enum=KIND_NAMES, default="api"),
                 "expires": _text("When it ends: 45m, 12h, 30d, 8w. Left out: never."),
             },
             ("kind", "expires"),

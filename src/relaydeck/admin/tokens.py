@@ -1,8 +1,7 @@
-"""Tokens over the admin API: issued (shown once), listed, withdrawn."""
+"""Tokens over the admin API: issued (shown once), listed, revoked."""
 
 import time
 from collections.abc import Callable
-from typing import Literal
 
 import msgspec
 
@@ -12,18 +11,20 @@ from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import Writing, named, refuse_content
 from relaydeck.admin.routes import Methods
 from relaydeck.admin.views import token_item
+from relaydeck.credentials.kinds import TokenKind
+from relaydeck.credentials.token_changes import issue, revoke
+from relaydeck.credentials.token_rows import is_taken
+from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds, new_token
 from relaydeck.errors import BadRequest, RecordExists, RecordNotFound
 from relaydeck.http.decoding import body_decoder
-from relaydeck.http.issuing import issue, span_seconds, withdraw
 from relaydeck.http.pipeline import Call, Reply
-from relaydeck.http.tokens import is_live, new_token
 from relaydeck.identifiers import identifier_problem
 from relaydeck.store.change_context import ChangeContext
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
-    kind: Literal["api", "readonly", "admin"] = "api"
+    kind: TokenKind = TokenKind.API
     expires: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -49,9 +50,9 @@ class TokenOperations:
         new: NewToken = _decode(call.headers, call.body)
         if problem := identifier_problem(new.name):
             raise BadRequest(f"name {problem}")
-        seconds = None if new.expires is msgspec.UNSET else span_seconds(new.expires)
+        seconds = None if new.expires is msgspec.UNSET else lifetime_seconds(new.expires)
         if new.expires is not msgspec.UNSET and seconds is None:
-            raise BadRequest("expires must be a number and a unit: 45m, 12h, 30d or 8w")
+            raise BadRequest(f"expires must be {LIFETIMES}")
         return await self._writing.run_once(call, "tokens.create", lambda context: _create(context, new, seconds))
 
     async def revoke(self, call: Call) -> Reply:
@@ -59,7 +60,7 @@ class TokenOperations:
         refuse_content(call)
 
         def work(context: ChangeContext) -> Result:
-            if not withdraw(context, name):
+            if not revoke(context, name):
                 raise RecordNotFound("token")
             return Result(None)
 
@@ -67,9 +68,9 @@ class TokenOperations:
 
 
 def _create(context: ChangeContext, new: NewToken, seconds: int | None) -> Result:
-    if is_live(context.transaction, new.name):
+    if is_taken(context.transaction, new.name):
         raise RecordExists("token")
     token, expires_at = new_token(), None if seconds is None else context.now + seconds
     issue(context, new.name, new.kind, token, expires_at=expires_at)
-    view = token_item((new.name, new.kind, context.now, expires_at, None), context.now).view
+    view = token_item((new.name, new.kind.value, context.now, expires_at, None), context.now).view
     return Result(view | {"token": token.reveal()}, 201)

@@ -8,6 +8,7 @@ from relaydeck import __version__
 from relaydeck.cli.copying_commands import COPYING
 from relaydeck.cli.options import PATH, at_home
 from relaydeck.cli.resource_commands import GROUPS
+from relaydeck.credentials.kinds import KIND_NAMES, describe_kinds
 
 
 @click.group(
@@ -47,10 +48,10 @@ def serve(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Pa
 @click.argument("name")
 @click.option(
     "--kind",
-    type=click.Choice(["api", "readonly", "admin"]),
+    type=click.Choice(KIND_NAMES),
     default="api",
     show_default=True,
-    help="api: the five operations. readonly: the two lists. admin: everything.",
+    help=f"What it may do: {describe_kinds()}.",
 )
 @click.option("--expires", default="", help="When it ends: 45m, 12h, 30d, 8w. Default: never.")
 @at_home

@@ -25,9 +25,12 @@ from granian.server.common import AbstractServer
 from relaydeck import __version__
 from relaydeck.app import Application
 from relaydeck.cli.local_changes import change_in
+from relaydeck.credentials import token_rows
+from relaydeck.credentials.kinds import TokenKind
+from relaydeck.credentials.token_changes import issue, revoke
+from relaydeck.credentials.token_rows import all_tokens
+from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError
-from relaydeck.http.issuing import issue, withdraw
-from relaydeck.http.tokens import Kind, all_tokens, digest_of, new_token
 from relaydeck.log import Log
 from relaydeck.operations_worker import OperationsWorker
 from relaydeck.secret import Secret
@@ -217,16 +220,16 @@ def _accept_bootstrap_token(settings: Settings, store: Store, log: Log) -> None:
         return
     token = _own_token(path)
     digest = digest_of(token.reveal().encode())
-    kind: Kind = settings.bootstrap_token_kind  # type: ignore[assignment]
+    kind = TokenKind(settings.bootstrap_token_kind)
     last = [each for each in all_tokens(store.database) if each.name == "bootstrap"][-1:]
     if last and last[0].digest == digest and (last[0].revoked_at is not None or last[0].kind == kind):
         if last[0].revoked_at is not None:
             log.event("warning", "the bootstrap token was revoked and stays so: put another one in its file")
         return
     with change_in(store) as change:
-        withdraw(change, "bootstrap")
+        revoke(change, "bootstrap")
         # A token that an earlier file held comes back, or comes back as another kind: as if it were new.
-        change.transaction.execute("DELETE FROM tokens WHERE digest = :digest", {"digest": digest})
+        token_rows.forget(change.transaction, digest)
         issue(change, "bootstrap", kind, token)
 
 
@@ -251,7 +254,7 @@ def _first_token(store: Store, address: str, log: Log) -> None:
         return
     token = new_token()
     with change_in(store) as change:
-        issue(change, _unused_name(store, "first"), "api", token)
+        issue(change, _unused_name(store, "first"), TokenKind.API, token)
     sys.stdout.write(_welcome(token, address))
     sys.stdout.flush()
 

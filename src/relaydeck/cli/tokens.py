@@ -6,9 +6,11 @@ import time
 from contextlib import closing
 
 from relaydeck.cli.local_changes import local_change
+from relaydeck.credentials import token_changes
+from relaydeck.credentials.kinds import TokenKind
+from relaydeck.credentials.token_rows import all_tokens
+from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds, new_token
 from relaydeck.errors import OperatorError
-from relaydeck.http.issuing import issue, span_seconds, withdraw
-from relaydeck.http.tokens import KINDS, Token, all_tokens, new_token
 from relaydeck.identifiers import identifier_problem
 from relaydeck.settings import read_settings
 from relaydeck.store.open_store import open_store
@@ -17,25 +19,24 @@ from relaydeck.store.open_store import open_store
 def create(name: str, kind: str, expires: str) -> None:
     if problem := identifier_problem(name):
         raise OperatorError(f"the token's name {problem}")
-    if kind not in KINDS:
-        raise OperatorError(f"--kind must be one of {', '.join(KINDS)}")
-    lasts = _span(expires) if expires else None
+    lasts = _lifetime(expires) if expires else None
     token = new_token()
     with local_change() as change:
-        issue(change, name, kind, token, expires_at=None if lasts is None else change.now + lasts)
+        ends = None if lasts is None else change.now + lasts
+        token_changes.issue(change, name, TokenKind(kind), token, expires_at=ends)
     sys.stdout.write(token.reveal() + "\n")
 
 
-def _span(text: str) -> int:
-    seconds = span_seconds(text)
+def _lifetime(text: str) -> int:
+    seconds = lifetime_seconds(text)
     if seconds is None:
-        raise OperatorError("--expires must be a number and a unit: 45m, 12h, 30d or 8w")
+        raise OperatorError(f"--expires must be {LIFETIMES}")
     return seconds
 
 
 def revoke(name: str) -> None:
     with local_change() as change:
-        if not withdraw(change, name):
+        if not token_changes.revoke(change, name):
             raise OperatorError(f"there is no live token named {name!r}", "See 'relaydeck token list'.")
     sys.stderr.write(f"revoked {name}\n")
 
@@ -48,7 +49,7 @@ def show(as_json: bool) -> None:
             {
                 "name": t.name,
                 "kind": t.kind,
-                "state": _state(t),
+                "state": t.state(time.time()),
                 "created": _day(t.created_at),
                 "expires": _day(t.expires_at),
             }
@@ -61,14 +62,10 @@ def show(as_json: bool) -> None:
 
     table = Table("name", "kind", "state", "created", "expires")
     for each in tokens:
-        table.add_row(each.name, each.kind, _state(each), _day(each.created_at), _day(each.expires_at) or "never")
+        table.add_row(
+            each.name, each.kind, each.state(time.time()), _day(each.created_at), _day(each.expires_at) or "never"
+        )
     Console().print(table)
-
-
-def _state(token: Token) -> str:
-    if token.revoked_at is not None:
-        return "revoked"
-    return "expired" if token.expires_at is not None and token.expires_at <= time.time() else "live"
 
 
 def _day(moment: int | None) -> str | None:

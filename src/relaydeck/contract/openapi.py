@@ -2,9 +2,10 @@
 
 from relaydeck import __version__
 from relaydeck.contract import examples, wording
-from relaydeck.contract.routes import ANY_KIND, NOTIFICATIONS, RELAYERS, SIGNERS, WRITING_KINDS
+from relaydeck.contract.routes import NOTIFICATIONS, RELAYERS, SIGNERS
 from relaydeck.contract.schemas import IDENTIFIER, Json, basis, reference, schemas
 from relaydeck.contract.wording import Basis
+from relaydeck.credentials.kinds import Permission, describe_kinds, kinds_with
 from relaydeck.errors import (
     BadRequest,
     BodyTooLarge,
@@ -59,8 +60,8 @@ def _bearer() -> Json:
     return {
         "type": "http",
         "scheme": "bearer",
-        "description": "An access token that an operator made with `relaydeck token create NAME`: of kind "
-        "`api` (the five operations), `readonly` (the two lists) or `admin` (everything).",
+        "description": "An access token that an operator created with `relaydeck token create NAME`, of kind "
+        f"{describe_kinds('`')}.",
     }
 
 
@@ -79,7 +80,7 @@ def _list_signers() -> Json:
         "tags": ["signers"],
         "summary": "List signers",
         "description": "Signers in the order they were created, oldest first.",
-        **_asks(ANY_KIND),
+        **_requires("list"),
         "parameters": [*_paging(), _min_revision()],
         "responses": _aged(
             {
@@ -97,7 +98,7 @@ def _create_signer() -> Json:
         "summary": "Create a signer",
         "description": "Stores a signer. When this is answered the signer is on disk, its secrets sealed. A "
         "value that has the right type but is plainly unusable is stored too, and `metadata.logs` says so.",
-        **_asks(WRITING_KINDS),
+        **_requires("call"),
         "requestBody": _body("SignerRequest", examples.signer_requests()),
         "responses": _aged(
             {
@@ -114,7 +115,7 @@ def _update_notification() -> Json:
         "tags": ["notifications"],
         "summary": "Update a notification",
         "description": "Changes what is given and leaves the rest.",
-        **_asks(WRITING_KINDS),
+        **_requires("call"),
         "parameters": [_identifier("notification_id", "Which notification.")],
         "requestBody": _body("NotificationUpdate", {"update": examples.NOTIFICATION_UPDATE}),
         "responses": _aged(
@@ -132,7 +133,7 @@ def _list_relayers() -> Json:
         "tags": ["relayers"],
         "summary": "List relayers",
         "description": "Relayers in the order they were created, oldest first. Rate-limited.",
-        **_asks(ANY_KIND),
+        **_requires("list"),
         "parameters": [*_paging(), _min_revision()],
         "responses": _limited(
             {
@@ -154,7 +155,7 @@ def _relayer_rpc() -> Json:
         "description": "`feeEstimate` is the one method. A body that is no JSON-RPC request is a Bad "
         "Request; whatever goes wrong with a well-formed one is told in the `error` object of the response, "
         "with status 200. Rate-limited, from the same allowance as the list of relayers.",
-        **_asks(WRITING_KINDS),
+        **_requires("call"),
         "parameters": [_identifier("relayer_id", "Which relayer."), _min_revision()],
         "requestBody": _body("RpcRequest", {"feeEstimate": examples.FEE_REQUEST}),
         "responses": _limited(
@@ -166,9 +167,9 @@ def _relayer_rpc() -> Json:
     }
 
 
-def _asks(kinds: frozenset[str]) -> Json:
-    """The operation itself is contract; which kinds of credential it takes is a ruling."""
-    return {_BASIS: "contract", "x-relaydeck-credentials": sorted(kinds)}
+def _requires(permission: Permission) -> Json:
+    """The contract describes the operation; which kinds of credential it accepts is a ruling."""
+    return {_BASIS: "contract", "x-relaydeck-credentials": kinds_with(permission)}
 
 
 def _paging() -> list[Json]:

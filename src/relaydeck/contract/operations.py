@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.contract.paging import encode_page
-from relaydeck.contract.routes import ANY_KIND, WRITING_KINDS, ContractRoutes
+from relaydeck.contract.routes import ContractRoutes
 from relaydeck.contract.rpc_ids import rpc_id
 from relaydeck.contract.views import notification_view, signer_view
 from relaydeck.contract.wire import (
@@ -110,11 +110,11 @@ class Operations:
 
     def routes(self) -> ContractRoutes:
         return ContractRoutes(
-            create_signer=Route("create_signer", WRITING_KINDS, answer=self.create_signer),
-            list_signers=Route("list_signers", ANY_KIND, page=self._signers.page),
-            update_notification=Route("update_notification", WRITING_KINDS, answer=self.update_notification),
-            list_relayers=Route("list_relayers", ANY_KIND, limited=True, page=self._relayers.page),
-            relayer_rpc=Route("relayer_rpc", WRITING_KINDS, limited=True, answer=self.relayer_rpc),
+            create_signer=Route("create_signer", "call", answer=self.create_signer),
+            list_signers=Route("list_signers", "list", page=self._signers.page),
+            update_notification=Route("update_notification", "call", answer=self.update_notification),
+            list_relayers=Route("list_relayers", "list", limited=True, page=self._relayers.page),
+            relayer_rpc=Route("relayer_rpc", "call", limited=True, answer=self.relayer_rpc),
         )
 
     async def create_signer(self, call: Call) -> Reply:

@@ -10,8 +10,6 @@ from relaydeck.http.pipeline import Find, Route
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"
 NOTIFICATIONS = "/api/v1/notifications"
-ANY_KIND = frozenset({"api", "readonly", "admin"})
-WRITING_KINDS = frozenset({"api", "admin"})
 
 
 class ContractRoutes(NamedTuple):

@@ -17,9 +17,9 @@ import msgspec
 from relaydeck.errors import BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive, discard
+from relaydeck.http.credential import Credential, FindCredential
 from relaydeck.http.ratelimit import LimitDecision, RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
-from relaydeck.http.tokens import Credential, TokenBook
 from relaydeck.log import Log
 
 Headers = list[tuple[bytes, bytes]]
@@ -52,11 +52,11 @@ class Route(msgspec.Struct, frozen=True):
     """An operation. Exactly one of `page` and `answer` is given."""
 
     name: str
-    kinds: frozenset[str] | None  # credentials it takes; None: it asks for none
+    permission: str | None  # what the credential must grant; None: the operation needs no credential
     limited: bool = False
     page: Callable[[bytes], bytes] | None = None  # query -> body, from memory, which is caught up first
     answer: Callable[[Call], Awaitable[Reply]] | None = None
-    wrong_kind: type[RequestError] = Unauthorized  # what a credential of another kind is told
+    denied: type[RequestError] = Unauthorized  # raised when the credential lacks the permission
 
 
 Written = tuple[tuple[bytes, bytes], ...]
@@ -81,7 +81,7 @@ class Pipeline:
         catch_up: CatchUp,
         catch_up_with_tokens: CatchUp,
         reach: Callable[[int], Awaitable[None]],
-        tokens: TokenBook,
+        find_credential: FindCredential,
         limiter: RateLimiter | None,
         shared_limiter: SharedLimiter | None = None,
         limit_policy: tuple[bytes, bytes],
@@ -97,7 +97,7 @@ class Pipeline:
         self._catch_up = catch_up
         self._catch_up_with_tokens = catch_up_with_tokens
         self._reach = reach
-        self._tokens = tokens
+        self._find_credential = find_credential
         self._limiter = limiter
         self._shared_limiter = shared_limiter
         self._limit_policy = limit_policy
@@ -131,16 +131,16 @@ class Pipeline:
             route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
             if b"transfer-encoding" in headers:
                 _require_plain_chunks(headers)
-            if route.kinds is not None:
+            if route.permission is not None:
                 behind = self._catch_up() if route.page is not None else self._catch_up_with_tokens()
                 if behind is not None:
                     extra += await behind
                 if b"relaydeck-min-revision" in headers:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
-                credential = self._tokens.find(given(b"authorization"), now)
+                credential = self._find_credential(given(b"authorization"), now)
                 token = credential.logged_name
-                if credential.kind not in route.kinds:
-                    raise route.wrong_kind("this kind of credential may not use this operation")
+                if route.permission not in credential.permissions:
+                    raise route.denied("this kind of credential may not use this operation")
                 if route.limited and self._limiter is not None:
                     if self._shared_limiter is None:
                         decision = self._limiter.take(credential.seq)

@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 
+from relaydeck.http.credential import Credential
 from relaydeck.http.limit_server import LimitServer, LimitServerError
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.ratelimit import LimitDecision, RateLimiter
-from relaydeck.http.tokens import Credential
 from relaydeck.log import Log
 
 _ONE = 1_000_000

@@ -1,0 +1,1 @@
+"""Credentials: access tokens, their kinds, and the permissions each kind grants."""

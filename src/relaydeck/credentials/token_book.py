@@ -1,0 +1,71 @@
+"""The tokens that requests are checked against, held in memory."""
+
+import json
+
+from relaydeck.credentials.kinds import permissions_of
+from relaydeck.credentials.token_rows import Token, tokens_after
+from relaydeck.credentials.tokens import digest_of
+from relaydeck.errors import Unauthorized
+from relaydeck.store.database import Reader
+from relaydeck.store.follower import ReadRows
+
+
+class TokenCredential:
+    """The token a request carries. The pipeline reads `permissions` and `expires_at` on every request."""
+
+    __slots__ = ("actor", "digest", "expires_at", "kind", "logged_name", "name", "permissions", "seq")
+
+    def __init__(self, token: Token) -> None:
+        self.seq = token.seq
+        self.name = token.name
+        self.digest = token.digest
+        self.kind = token.kind
+        self.permissions = permissions_of(token.kind)
+        self.expires_at = float("inf") if token.expires_at is None else token.expires_at
+        self.logged_name = json.dumps(token.name)
+        self.actor = f"token:{token.name}"  # the actor in the audit log
+
+
+class TokenBook:
+    """Every token that is not revoked, by its digest, as fresh as the read model.
+
+    An accepted header is remembered whole until any token changes, so that the service hashes a busy client's
+    token once instead of once per request.
+    """
+
+    table = "tokens"
+
+    def __init__(self) -> None:
+        self._by_digest: dict[bytes, TokenCredential] = {}
+        self._accepted: dict[bytes, TokenCredential] = {}
+
+    def find(self, authorization: bytes | None, now: float) -> TokenCredential:
+        """The credential in an Authorization header. Raises Unauthorized."""
+        credential = self._accepted.get(authorization) or self._recognise(authorization)  # type: ignore[arg-type]
+        if credential.expires_at <= now:
+            raise Unauthorized("the credential has expired")
+        return credential
+
+    def _recognise(self, authorization: bytes | None) -> TokenCredential:
+        if authorization is None or authorization[:7].lower() != b"bearer ":
+            raise Unauthorized("the Authorization header is missing or is not a Bearer credential")
+        credential = self._by_digest.get(digest_of(authorization[7:]))
+        if credential is None:
+            raise Unauthorized("the credential is unknown or revoked")
+        self._accepted[authorization] = credential
+        return credential
+
+    def load(self, reader: Reader) -> None:
+        self._by_digest.clear()
+        self.apply_changes(tokens_after(reader.read, -1))
+
+    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> list[Token]:
+        return tokens_after(read, seen)
+
+    def apply_changes(self, tokens: list[Token]) -> None:
+        for token in tokens:
+            if token.revoked_at is not None:
+                self._by_digest.pop(token.digest, None)
+            else:
+                self._by_digest[token.digest] = TokenCredential(token)
+        self._accepted.clear()
