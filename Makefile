@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check prove bench docs lock clean
+.PHONY: help setup serve test check format prove bench docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -19,8 +19,11 @@ serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to
 test: $(VENV)/.dev tests/node/node_modules/.installed ## Run the tests
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
-check: $(VENV)/.dev ## Check format, lint, types and the import layers
-	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest tests/test_layers.py
+check: $(VENV)/.dev ## Check format, lint, types (source, tests and bench) and the layers
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest -n 0 tests/test_layers.py
+
+format: $(VENV)/.dev ## Format the code and fix what the linter can fix
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 prove: $(VENV)/.dev tests/node/node_modules/.installed ## Run the slow proofs: kills, faults, full disks
 	@$(BIN)/python -m pytest -m prove $(ARGS)

@@ -14,7 +14,7 @@ from functools import cache
 
 import aiohttp
 import msgspec
-import rlp  # type: ignore[import-untyped]
+import rlp
 
 from relaydeck.fees import Estimator, FeeEstimateParams, FeeOptions
 from relaydeck.networks.model import Network, RpcUrl

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import rlp  # type: ignore[import-untyped]
+import rlp
 from eth_hash.auto import keccak
 from eth_keys.datatypes import Signature as KeySignature
 from eth_keys.exceptions import BadSignature

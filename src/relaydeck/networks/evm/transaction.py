@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import rlp  # type: ignore[import-untyped]
+import rlp
 
 from relaydeck.networks.evm import fields
 from relaydeck.networks.evm.errors import BadTransaction
