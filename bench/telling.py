@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.homes import Home, change, open_store
 from relaydeck.notifications import events, notification_rows
-from relaydeck.notifications.notification_rows import Notification
+from relaydeck.notifications.model import Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.relayers.relayer_changes import event_data

@@ -11,7 +11,7 @@ from relaydeck.credentials.tokens import new_token
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.notifications import notification_rows
-from relaydeck.notifications.notification_rows import Notification
+from relaydeck.notifications.model import Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret

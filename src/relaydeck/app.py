@@ -15,12 +15,12 @@ from relaydeck.contract.operations import Operations, Pages
 from relaydeck.contract.routes import Router
 from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.views import relayer_encoder, signer_encoder
-from relaydeck.contract.wire import Failure
 from relaydeck.credentials.token_book import TokenBook
 from relaydeck.errors import StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.body import BodyReader, Receive
+from relaydeck.http.envelope import Failure
 from relaydeck.http.limit_server import LimitServer
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.operations import Readiness

@@ -3,6 +3,9 @@
 import random
 import time
 from itertools import count
+from typing import Annotated
+
+from relaydeck.fields import value_type
 
 MAX_LENGTH = 255
 _this_millisecond = (0, "", count())  # which one, how its identifiers begin, and how they go on
@@ -22,6 +25,18 @@ def identifier_problem(value: str) -> str:
 def _is_control(character: str) -> bool:
     # C0, DEL and C1: the category "Cc" of Unicode, which is fixed for good.
     return character < " " or "\x7f" <= character <= "\x9f"
+
+
+Identifier = Annotated[
+    str,
+    value_type(
+        identifier_problem,
+        minLength=1,
+        maxLength=MAX_LENGTH,
+        pattern=r"^[^\u0000-\u001f\u007f-\u009f]*$",
+        **{"not": {"enum": [".", ".."]}},
+    ),
+]
 
 
 def new_identifier() -> str:

@@ -8,12 +8,12 @@ from functools import partial
 
 from relaydeck.contract.description import DescriptionRoutes
 from relaydeck.contract.routes import Router
-from relaydeck.contract.wire import Failure
 from relaydeck.credentials.token_book import TokenBook
 from relaydeck.errors import StoreError
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader
 from relaydeck.http.clients import ClientAddress
+from relaydeck.http.envelope import Failure
 from relaydeck.http.metrics import Metrics, Sample
 from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
 from relaydeck.http.pipeline import Pipeline, Route, failure_encoder

@@ -2,7 +2,10 @@
 
 import ipaddress
 import re
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from relaydeck.fields import value_type
 
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = re.compile(r"[^\s/?#@\[\]<>^`{|}%:\"]+")
@@ -23,6 +26,9 @@ def web_address_problem(value: str) -> str:
     if not host or not _is_host(host, bracketed="[" in parts.netloc):
         return "must name a host"
     return ""
+
+
+WebAddress = Annotated[str, value_type(web_address_problem, format="uri", pattern="^[Hh][Tt][Tt][Pp][Ss]?://")]
 
 
 def _is_host(host: str, *, bracketed: bool) -> bool:

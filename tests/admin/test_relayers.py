@@ -85,10 +85,9 @@ def test_it_is_created_changed_paused_resumed_and_deleted(admin: Admin) -> None:
             "action": "relayer.deleted",
             "record": "r2",
             "before": {name: CREATED[name] for name in ("network", "network_type", "address", "signer_id")}
-            | {"name": "Renamed", "notification_id": None, "paused": False, "system_disabled": False}
+            | {"name": "Renamed", "paused": False, "system_disabled": False}
             | {"custom_rpc_urls": []}
-            | {f"policies.{name}": value for name, value in (POLICIES | {"min_balance": 7}).items()}
-            | {"policies.gas_price_cap": None},
+            | {f"policies.{name}": value for name, value in (POLICIES | {"min_balance": 7}).items()},
             "after": None,
         },
     ]

@@ -18,7 +18,7 @@ FULL = relayer(
     notification_id="pager",
     paused=True,
     system_disabled=True,
-    disabled_reason=DisabledReason("NonceSyncFailed", "no node answered"),
+    disabled_reason=DisabledReason("no node answered", "NonceSyncFailed"),
     custom_rpc_urls=(RpcUrl("http://127.0.0.1:9/a?key=1", 3), RpcUrl("http://127.0.0.1:9/b", 1)),
     policies=Policies(False, False, LARGE, LARGE - 1, True, (ADDRESS,)),
 )

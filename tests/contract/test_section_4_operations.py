@@ -8,7 +8,8 @@ from urllib.parse import unquote
 import pytest
 
 from relaydeck.identifiers import new_identifier
-from relaydeck.notifications.notification_rows import Notification, create, place
+from relaydeck.notifications.model import Notification
+from relaydeck.notifications.notification_rows import create, place
 from relaydeck.secret import Secret
 from tests.contract import shapes
 from tests.contract.conftest import RELAYERS_SHOWN

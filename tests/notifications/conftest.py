@@ -12,7 +12,7 @@ from relaydeck.log import Log
 from relaydeck.notifications import events, notification_rows
 from relaydeck.notifications.delivery import Delivery, DeliveryOptions
 from relaydeck.notifications.events import DeliveryRow, Kind
-from relaydeck.notifications.notification_rows import Notification
+from relaydeck.notifications.model import Notification
 from relaydeck.notifications.outbox import AttemptRecord
 from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.secret import Secret

@@ -5,8 +5,6 @@ import json
 import msgspec
 import pytest
 
-from relaydeck.contract.views import relayer_view
-from relaydeck.contract.wire import RpcUrlView
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import events, outbox, retries
 from relaydeck.notifications.retries import Answer, judge, wished_delay
@@ -22,7 +20,7 @@ FULL = relayer(
     notification_id="pager",
     paused=True,
     system_disabled=True,
-    disabled_reason=DisabledReason("NonceSyncFailed", "no URL answers"),
+    disabled_reason=DisabledReason("no URL answers", "NonceSyncFailed"),
     custom_rpc_urls=(RpcUrl("https://user:password@node.example.com:8545/v3/key?token=t", 3),),
     policies=Policies(gas_price_cap=10**30, min_balance=2**70, whitelist_receivers=("0xabc",)),
 )
@@ -55,8 +53,8 @@ def test_the_whole_body(store: Store) -> None:
 
 @pytest.mark.parametrize("subject", [FULL, relayer("plain")])
 def test_the_relayer_is_as_the_interface_shows_it_but_for_what_its_urls_hide(store: Store, subject: Relayer) -> None:
-    urls = tuple(RpcUrlView("https://node.example.com:8545", each.weight) for each in subject.custom_rpc_urls)
-    shown = json.loads(msgspec.json.encode(relayer_view(subject, urls=urls)))
+    urls = tuple(RpcUrl("https://node.example.com:8545", each.weight) for each in subject.custom_rpc_urls)
+    shown = json.loads(msgspec.json.encode(msgspec.structs.replace(subject, custom_rpc_urls=urls)))
     assert json.loads(record(store, subject).body())["data"]["relayer"] == shown
 
 

@@ -8,7 +8,8 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import notification_rows, signing, upkeep
-from relaydeck.notifications.notification_rows import Notification, NotificationChange
+from relaydeck.notifications.model import Notification
+from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.secret import Secret
 from relaydeck.store.rotation import Rotation
 from tests.notifications.conftest import KEY, Scene

@@ -5,7 +5,8 @@ from eth_utils.address import to_checksum_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relaydeck.provisioning.addresses import address_problem, checksummed, derived_address
+from relaydeck.networks.evm.address import address_problem, checksummed
+from relaydeck.provisioning.addresses import derived_address
 from relaydeck.secret import Secret
 from relaydeck.signers.shapes import LocalConfig
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from msgspec import UNSET
 
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
@@ -43,10 +44,10 @@ async def test_it_is_disabled_after_three_rounds_without_an_answer_and_told_once
     relayer, trouble = scene.relayer("r1"), scene.trouble("r1")
     shown = f"http://127.0.0.1:{node.port}"
     assert relayer.disabled_reason == DisabledReason(
-        "NonceSyncFailed",
         f"no RPC URL told the nonce of {ADDRESS} in 3 rounds since 2023-11-14T22:13:40Z: {shown} refused the "
         "connection. Check that the nodes run and can be reached from here; the relayer is enabled again as soon "
         "as one answers",
+        "NonceSyncFailed",
     )
     assert (trouble.failed_rounds, trouble.evidence) == (6, (Remark(shown, "refused the connection"),))
     assert scene.told() == [("relayer.disabled", "r1")]
@@ -61,7 +62,7 @@ async def test_it_is_enabled_by_itself(scene: Watching) -> None:
     await revive(node)
     await scene.rounds(monitor, 2)
     relayer = scene.relayer("r1")
-    assert (relayer.system_disabled, relayer.disabled_reason, scene.trouble("r1")) == (False, None, Trouble())
+    assert (relayer.system_disabled, relayer.disabled_reason, scene.trouble("r1")) == (False, UNSET, Trouble())
     assert scene.told() == [("relayer.disabled", "r1"), ("relayer.enabled", "r1")]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import notification_rows
-from relaydeck.notifications.notification_rows import Notification
+from relaydeck.notifications.model import Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Policies
 from tests.networks.fault_node import FaultNode, fault_nodes

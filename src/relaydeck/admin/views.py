@@ -10,7 +10,6 @@ from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
 from relaydeck.provisioning.export import fee_token_content
 from relaydeck.relayers import relayer_rows
-from relaydeck.relayers.model import Relayer
 from relaydeck.signers.shapes import response_type
 from relaydeck.store.database import Row
 from relaydeck.store.sealing import Damaged
@@ -32,6 +31,12 @@ def stamp(moment: int | None) -> str | None:
 def etag_of(row: Row) -> str:
     """Covers the whole row, sealed parts and revision too: two changes may share a revision, but no content."""
     return f'"{hashlib.sha256(msgspec.json.encode(row)).hexdigest()[:32]}"'
+
+
+def as_json_values(record: msgspec.Struct) -> View:
+    """The record as JSON would show it: with lists where the record has tuples."""
+    view: View = msgspec.json.decode(msgspec.json.encode(record))
+    return view
 
 
 def network_item(row: Row, vault: Vault) -> Item:
@@ -81,18 +86,10 @@ def relayer_item(row: Row, vault: Vault) -> Item:
         relayer = relayer_rows.from_row(tuple(columns), vault)
     except Damaged as damage:
         relayer, notes = relayer_rows.without_urls(tuple(columns)), (f"{damage}",)
-    view = _relayer_view(relayer) | {"created_at": stamp(created_at)}
+    view = as_json_values(relayer) | {"created_at": stamp(created_at)}
     if notes:
         del view["custom_rpc_urls"]
     return Item(view, etag_of(row), notes)
-
-
-def _relayer_view(relayer: Relayer) -> View:
-    view: View = msgspec.to_builtins(relayer)
-    view["custom_rpc_urls"] = _urls(relayer.custom_rpc_urls)
-    policies = {name: value for name, value in view.pop("policies").items() if value is not None}
-    policies["whitelist_receivers"] = list(relayer.policies.whitelist_receivers)
-    return {name: value for name, value in view.items() if value is not None} | {"policies": policies}
 
 
 def _urls(urls: tuple[RpcUrl, ...]) -> list[View]:

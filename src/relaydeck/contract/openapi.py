@@ -1,10 +1,11 @@
 """The OpenAPI 3.1 document: the five operations, what each can answer, and our own addresses at the root."""
 
+import msgspec
+
 from relaydeck import __version__
 from relaydeck.contract import examples, wording
 from relaydeck.contract.routes import NOTIFICATIONS, RELAYERS, SIGNERS
-from relaydeck.contract.schemas import IDENTIFIER, Json, basis, reference, schemas
-from relaydeck.contract.wording import Basis
+from relaydeck.contract.schemas import Json, basis, reference, schemas
 from relaydeck.credentials.kinds import Permission, describe_kinds, kinds_with
 from relaydeck.errors import (
     BadRequest,
@@ -19,7 +20,9 @@ from relaydeck.errors import (
     UnknownPath,
     WrongMethod,
 )
+from relaydeck.fields import Basis
 from relaydeck.http.paging import DEFAULT_PER_PAGE
+from relaydeck.identifiers import Identifier
 
 _BASIS = "x-relaydeck-basis"
 _LIMIT_HEADERS = ("RateLimit", "RateLimit-Policy")
@@ -187,7 +190,7 @@ def _paging() -> list[Json]:
 
 def _identifier(name: str, text: str) -> Json:
     limits = " Percent-encoded where the path asks for it; 1 to 255 characters, none a control character."
-    return _parameter("path", name, text + limits, IDENTIFIER) | {
+    return _parameter("path", name, text + limits, msgspec.json.schema(Identifier)) | {
         "required": True,
         "example": examples.PATH_IDS[name],
     }

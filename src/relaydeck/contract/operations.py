@@ -10,24 +10,18 @@ from msgspec import UNSET
 from relaydeck.contract.paging import encode_page
 from relaydeck.contract.routes import ContractRoutes
 from relaydeck.contract.rpc_ids import rpc_id
-from relaydeck.contract.views import notification_view, signer_view
-from relaydeck.contract.wire import (
-    LogEntry,
-    Metadata,
-    NotificationUpdate,
-    RpcRequest,
-    RpcResponse,
-    SignerRequest,
-    Success,
-)
+from relaydeck.contract.views import signer_view
+from relaydeck.contract.wire import NotificationUpdate, RpcRequest, RpcResponse, SignerRequest
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
+from relaydeck.http.envelope import LogEntry, Metadata, Success
 from relaydeck.http.paging import read_page
 from relaydeck.http.path_identifiers import path_identifier
 from relaydeck.http.pipeline import Call, Reply, Route, Written, actor_of, written_at
 from relaydeck.identifiers import identifier_problem, new_identifier
 from relaydeck.notifications import notification_changes
-from relaydeck.notifications.notification_rows import Notification, NotificationChange
+from relaydeck.notifications.model import Notification
+from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
 from relaydeck.signers.shapes import nested_object_problem
@@ -143,7 +137,7 @@ class Operations:
             return notification_changes.update(context, notification_id, change), transaction.revision
 
         changed, revision = await self._writer.write(store)
-        return Reply(200, _success(notification_view(changed), []), headers=written_at(revision))
+        return Reply(200, _success(changed, []), headers=written_at(revision))
 
     async def relayer_rpc(self, call: Call) -> Reply:
         relayer_id = path_identifier(call.argument)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from relaydeck.contract.wire import LogEntry, Metadata, Pagination, Success
+from relaydeck.http.envelope import LogEntry, Metadata, Pagination, Success
 from relaydeck.http.paging import Page
 from relaydeck.store.listing import Listing
 

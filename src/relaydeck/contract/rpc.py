@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from relaydeck.contract.wire import FeeEstimateResult, RpcErrorView, RpcResponse
+from relaydeck.contract.wire import FeeEstimateResult, RpcError, RpcResponse
 from relaydeck.errors import ServerFailure
 from relaydeck.fees.errors import InvalidParams, RpcFailure
 from relaydeck.fees.estimator import Estimator
@@ -15,7 +15,7 @@ from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.sealing import Damaged
 
 _decode_params = msgspec.json.Decoder(FeeEstimateParams).decode
-METHOD_NOT_FOUND = RpcErrorView(-32601, "Method not found", "feeEstimate is the only method.")
+METHOD_NOT_FOUND = RpcError(-32601, "Method not found", "feeEstimate is the only method.")
 
 
 class RelayerRpc:
@@ -47,7 +47,7 @@ class RelayerRpc:
         except RpcFailure as failure:
             if failure.__cause__ is not None:
                 self._report(failure.__cause__)
-            return RpcResponse(id=answer_id, error=RpcErrorView(failure.code, failure.message, failure.description))
+            return RpcResponse(id=answer_id, error=RpcError(failure.code, failure.message, failure.description))
         result = FeeEstimateResult(conversion_rate=estimate.conversion_rate, estimated_fee=estimate.estimated_fee)
         return RpcResponse(id=answer_id, result=result)
 

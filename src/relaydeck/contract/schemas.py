@@ -1,11 +1,10 @@
-"""The schemas of the OpenAPI document, derived from the wire types.
+"""The schemas of the OpenAPI document, derived from the wire types and the records they contain.
 
-What a type cannot say (an identifier's length, which of two fields is present) is added here by name.
+Constraints that a type cannot express (which of two fields is present) are added here by name.
 """
 
-import re
 from types import GenericAlias
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,22 +14,17 @@ from relaydeck.contract.rpc import METHOD_NOT_FOUND
 from relaydeck.contract.wording import Words
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.fees.model import FeeEstimateParams
-from relaydeck.identifiers import MAX_LENGTH
+from relaydeck.fields import BASIS, field, fields_of
+from relaydeck.http import envelope
+from relaydeck.networks.model import RpcUrl
+from relaydeck.notifications.model import Notification
+from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import SHAPES, Config, response_type, secret_fields
+from relaydeck.signers.shapes import SHAPES, SHOWN_FIELDS, response_type, secret_fields
 
 Json = dict[str, Any]
 
 PLACE = "#/components/schemas/"
-_VIEW = re.compile(r"\b([A-Z][A-Za-z]+)View\b")
-
-IDENTIFIER: Json = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": MAX_LENGTH,
-    "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$",
-    "not": {"enum": [".", ".."]},
-}
 
 
 def reference(name: str) -> Json:
@@ -38,18 +32,14 @@ def reference(name: str) -> Json:
 
 
 def basis(words: Words) -> Json:
-    return {"description": words.text, "x-relaydeck-basis": words.basis}
+    return {"description": words.text, BASIS: words.basis}
 
 
 def schemas() -> dict[str, Json]:
     """Every body of the interface by its name."""
     found = _derived()
-    for name, schema in found.items():
-        _describe(name, schema)
-        if name in wording.TYPES:
-            schema |= basis(wording.TYPES[name])
-    for (name, field), more in _more().items():
-        found[name]["properties"][field] |= more
+    for (name, property_name), more in _more().items():
+        found[name]["properties"][property_name] |= more
     found["RpcResponse"]["oneOf"] = [{"required": ["result"]}, {"required": ["error"]}]
     found["RpcError"]["oneOf"] = _rpc_errors()
     return dict(sorted(found.items()))
@@ -62,13 +52,14 @@ def _derived() -> dict[str, Json]:
         [wire.SignerRequest, *requests, *answers], schema_hook=_secret, ref_template=PLACE + "{name}"
     )
     for answer in answers:
-        _require_what_is_always_there(components[answer.__name__], answer)
-    components["SignerRequest"] = signer
+        _as_answered(components[answer.__name__], answer)
+    for request in wire.SIGNER_REQUESTS.values():
+        tag = components[request.__name__]["properties"]["type"]
+        tag |= basis(Words("The type of signer; it decides the shape of `config`."))
+    components["SignerRequest"] = signer | basis(Words("A signer to create: one shape for each `type`."))
     for schema in components.values():
         schema.pop("title", None)
-        schema.pop("description", None)  # the types' own words are for people who read the code
-    renamed: dict[str, Json] = msgspec.json.decode(_VIEW.sub(r"\1", msgspec.json.encode(components).decode()))
-    return renamed
+    return components
 
 
 def _secret(kind: type) -> Json:
@@ -78,31 +69,31 @@ def _secret(kind: type) -> Json:
 
 
 def _answers() -> tuple[type[msgspec.Struct], ...]:
-    listed = {"pagination": wire.Pagination}
+    success, listed = envelope.Success, {"pagination": envelope.Pagination}
     signer = _signer()
     return (
-        _retyped("SignerEnvelope", wire.Success, {"data": signer}, without="pagination"),
-        _retyped("NotificationEnvelope", wire.Success, {"data": wire.NotificationView}, without="pagination"),
-        _retyped("SignerListEnvelope", wire.Success, {"data": GenericAlias(list, signer), **listed}),
-        _retyped("RelayerListEnvelope", wire.Success, {"data": list[wire.RelayerView], **listed}),
-        _retyped("ErrorEnvelope", wire.Failure, {}),
-        wire.Metadata,
-        wire.LogEntry,
-        wire.Pagination,
+        _retyped("SignerEnvelope", success, {"data": signer}, without="pagination"),
+        _retyped("NotificationEnvelope", success, {"data": Notification}, without="pagination"),
+        _retyped("SignerListEnvelope", success, {"data": GenericAlias(list, signer), **listed}),
+        _retyped("RelayerListEnvelope", success, {"data": list[Relayer], **listed}),
+        _retyped("ErrorEnvelope", envelope.Failure, {}),
+        envelope.Metadata,
+        envelope.LogEntry,
+        envelope.Pagination,
         signer,
-        wire.NotificationView,
-        wire.RelayerView,
-        wire.RpcUrlView,
-        wire.DisabledReasonView,
-        wire.PoliciesView,
+        Notification,
+        Relayer,
+        RpcUrl,
+        DisabledReason,
+        Policies,
         wire.RpcResponse,
         wire.FeeEstimateResult,
-        wire.RpcErrorView,
+        wire.RpcError,
     )
 
 
 def _rpc_request() -> type[msgspec.Struct]:
-    """The request as its sender sees it: the wire type keeps two fields as they came."""
+    """The request as its sender sees it: the wire type leaves two fields undecoded."""
     types = {"params": dict[str, Any], "id": str | float | None | UnsetType}
     return _retyped("RpcRequest", wire.RpcRequest, types, optional="id")
 
@@ -110,64 +101,60 @@ def _rpc_request() -> type[msgspec.Struct]:
 def _retyped(
     name: str, base: type[msgspec.Struct], types: Json, *, without: str = "", optional: str = ""
 ) -> type[msgspec.Struct]:
-    """The fields of `base` under another name, some with a type that says more."""
+    """The fields of `base` under another name, some with a more specific type."""
     fields: list[Any] = []
-    for field in msgspec.structs.fields(base):
-        kind = types.get(field.name, field.type)
-        if field.name == optional:
-            fields.append((field.name, kind, UNSET))
-        elif field.name != without:
-            fields.append((field.name, kind))
+    for info in msgspec.structs.fields(base):
+        kind = info.type
+        if info.name in types:
+            kind = Annotated[types[info.name], *kind.__metadata__]
+        if info.name == optional:
+            fields.append((info.name, kind, UNSET))
+        elif info.name != without:
+            fields.append((info.name, kind))
     forbid = base.__struct_config__.forbid_unknown_fields
-    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=forbid)
+    namespace = {"__doc__": base.__doc__}
+    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=forbid, namespace=namespace)
 
 
-def _require_what_is_always_there(schema: Json, answer: type[msgspec.Struct]) -> None:
-    """In an answer a field with a default is there all the same, unless its type says it may be unset."""
-    fields = msgspec.structs.fields(answer)
-    schema["required"] = [field.name for field in fields if UnsetType not in getattr(field.type, "__args__", ())]
-    for field in schema["properties"].values():
-        field.pop("default", None)
+def _as_answered(schema: Json, answer: type[msgspec.Struct]) -> None:
+    """Adapt the schema of a record to a response.
 
-
-def _describe(name: str, schema: Json) -> None:
-    words = wording.FIELDS.get(name, {})
-    for field, described in schema.get("properties", {}).items():
-        described |= basis(words.get(field, wording.WIDENED))
+    A field with a default is always present, unless it can be unset or its sealed form may not open. Fields that only
+    a request has, and fields that are not part of the described interface, are absent.
+    """
+    shown = [each for each in fields_of(answer) if not each.traits.write_only and each.traits.basis != "own"]
+    schema["properties"] = {each.name: schema["properties"][each.name] for each in shown}
+    schema["required"] = [each.name for each in shown if not each.may_be_unset and not each.traits.sealed_as]
+    for described in schema["properties"].values():
+        described.pop("default", None)
 
 
 def _signer() -> type[msgspec.Struct]:
-    """A signer as it is answered: its config may hold any field that is no secret, and needs none."""
-    fields = sorted({field for shape in SHAPES.values() for field in _open_fields(shape)})
-    config = msgspec.defstruct("SignerConfig", [(field, str | UnsetType, UNSET) for field in fields])
-    return _retyped("Signer", wire.SignerView, {"config": config})
+    """A signer in a response: its config may contain any field that is not secret, and needs none."""
+    names = sorted({each.name for shape in SHAPES.values() for each in fields_of(shape)} - _secret_names())
+    config = msgspec.defstruct(
+        "SignerConfig",
+        [(name, Annotated[str | UnsetType, _config_field(name)], UNSET) for name in names],
+        namespace={"__doc__": "Each field is a string and present only when the request contained it."},
+    )
+    return _retyped("Signer", wire.Signer, {"config": config})
 
 
-def _open_fields(shape: type[Config]) -> set[str]:
-    return set(shape.__struct_fields__) - secret_fields(shape)
+def _secret_names() -> set[str]:
+    return {name for shape in SHAPES.values() for name in secret_fields(shape)}
+
+
+def _config_field(name: str) -> msgspec.Meta:
+    if name in SHOWN_FIELDS:
+        return field("Present when the signer was created with it.")
+    return field("Only with the setting `RELAYDECK_SIGNER_CONFIG=non_secret`.", basis="ruling")
 
 
 def _more() -> dict[tuple[str, str], Json]:
     """Constraints beyond the types, by schema and field."""
-    opaque = {"type": "object", "writeOnly": True}
-    answered_types = [response_type(kind) for kind in SHAPES]
-    requests = [kind.__name__ for kind in wire.SignerRequest.__args__]
     return {
-        **{(request, "id"): IDENTIFIER for request in requests},
-        ("SecondKmsConfig", "key"): opaque,
-        ("SecondKmsConfig", "service_account"): opaque,
-        ("NotificationUpdate", "url"): {"format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"},
         ("RpcRequest", "params"): {"anyOf": [reference("FeeEstimateParams"), {"type": "object"}]},
-        ("Signer", "type"): {"enum": answered_types},
-        ("Metadata", "traces"): {"items": True, "maxItems": 0},
-        ("Pagination", "current_page"): {"minimum": 1},
-        ("Pagination", "per_page"): {"minimum": 1},
-        ("Pagination", "total_items"): {"minimum": 0},
-        ("SignerEnvelope", "error"): {"const": ""},
-        ("SignerListEnvelope", "error"): {"const": ""},
-        ("RelayerListEnvelope", "error"): {"const": ""},
-        ("NotificationEnvelope", "error"): {"const": ""},
-        ("DisabledReason", "type"): {"enum": ["NonceSyncFailed"]},
+        ("Signer", "type"): {"enum": [response_type(kind) for kind in SHAPES]},
     }
 
 

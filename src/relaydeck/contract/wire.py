@@ -1,159 +1,142 @@
-"""Every body of the described interface, declared once. Requests are checked while they are decoded.
+"""Every body of the described interface. Requests are checked while they are decoded.
 
-The OpenAPI document is derived from these types.
+A relayer, a notification and the parts of an envelope are declared where they belong; signer requests are derived
+from the types of signers. The OpenAPI document is derived from all of them.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Union
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
-from relaydeck.http.envelope import Failure as Failure
-from relaydeck.http.envelope import LogEntry as LogEntry
-from relaydeck.http.envelope import Metadata as Metadata
-from relaydeck.http.envelope import Pagination as Pagination
-from relaydeck.http.envelope import Success as Success
+from relaydeck.fields import field
+from relaydeck.identifiers import Identifier
+from relaydeck.notifications.model import NotificationType
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import (
-    KeyServiceConfig,
-    KmsConfig,
-    LocalConfig,
-    SecondKmsConfig,
-    SecretStoreConfig,
-    TransitConfig,
-    WalletServiceConfig,
-)
+from relaydeck.signers.shapes import SHAPES, Config
+from relaydeck.web_addresses import WebAddress
 
-# Requests: unknown fields are refused, null is refused unless a type says it.
+# Requests: unknown fields are refused, null is refused unless a type names it.
 
 
 class _SignerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", kw_only=True):
-    id: str | UnsetType = UNSET
+    id: Annotated[
+        Identifier | UnsetType, field("Your identifier for the signer. Left out, a UUID is generated.", example="ops")
+    ] = UNSET
 
 
-class PlainSignerRequest(_SignerRequest, frozen=True, tag="plain"):
-    config: LocalConfig
+def _signer_request(signer_type: str, shape: type[Config]) -> type[msgspec.Struct]:
+    name = "".join(word.capitalize() for word in signer_type.split("_"))
+    config = field("Where the key is and how to reach it. Its secrets are sealed and never returned.")
+    return msgspec.defstruct(
+        f"{name}SignerRequest",
+        [("config", Annotated[shape, config])],
+        bases=(_SignerRequest,),
+        tag=signer_type,
+        frozen=True,
+        kw_only=True,
+    )
 
 
-class ProviderAKmsSignerRequest(_SignerRequest, frozen=True, tag="provider_a_kms"):
-    config: KmsConfig
-
-
-class ProviderCSignerRequest(_SignerRequest, frozen=True, tag="provider_c"):
-    config: SecretStoreConfig
-
-
-class ProviderCTransitSignerRequest(_SignerRequest, frozen=True, tag="provider_c_transit"):
-    config: TransitConfig
-
-
-class ProviderDSignerRequest(_SignerRequest, frozen=True, tag="provider_d"):
-    config: KeyServiceConfig
-
-
-class ProviderESignerRequest(_SignerRequest, frozen=True, tag="provider_e"):
-    config: WalletServiceConfig
-
-
-class ProviderBKmsSignerRequest(_SignerRequest, frozen=True, tag="provider_b_kms"):
-    config: SecondKmsConfig
-
-
-SignerRequest = (
-    PlainSignerRequest
-    | ProviderAKmsSignerRequest
-    | ProviderCSignerRequest
-    | ProviderCTransitSignerRequest
-    | ProviderDSignerRequest
-    | ProviderESignerRequest
-    | ProviderBKmsSignerRequest
-)
+SIGNER_REQUESTS = {signer_type: _signer_request(signer_type, shape) for signer_type, shape in SHAPES.items()}
+SignerRequest: Any = Union[tuple(SIGNER_REQUESTS.values())]  # noqa: UP007 (built at run time)
 
 
 class NotificationUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    type: Literal["webhook"] | UnsetType = UNSET
-    url: str | UnsetType = UNSET
-    signing_key: Secret | UnsetType | None = UNSET
+    """What to change. Every field may be left out; an empty object changes nothing."""
+
+    type: Annotated[NotificationType | UnsetType, field("The only type there is.", example="webhook")] = UNSET
+    url: Annotated[
+        WebAddress | UnsetType,
+        field(
+            "Where events are sent: an absolute http(s) URL with a host.",
+            example="https://hooks.example.com/relaydeck",
+        ),
+    ] = UNSET
+    signing_key: Annotated[
+        Secret | UnsetType | None,
+        field(
+            "Left out or null: the key stays as it is. Empty: it is removed. Anything else becomes the key.",
+            example="a new signing key",
+            write_only=True,
+        ),
+    ] = UNSET
 
 
 class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`params` and `id` stay as they were sent: the method reads the one, the answer repeats the other."""
+    """One JSON-RPC 2.0 request. Batches and further members are refused."""
 
-    jsonrpc: Literal["2.0"]
-    method: str
-    params: msgspec.Raw
-    id: msgspec.Raw = msgspec.Raw(b"null")
+    # `params` and `id` stay as they were sent: the method decodes the one, the response repeats the other.
+    jsonrpc: Annotated[Literal["2.0"], field("The protocol version.", example="2.0")]
+    method: Annotated[
+        str,
+        field("`feeEstimate` is the one described method; any other returns error -32601.", example="feeEstimate"),
+    ]
+    params: Annotated[
+        msgspec.Raw, field("The parameters of the method: for `feeEstimate`, a FeeEstimateParams.", example={})
+    ]
+    id: Annotated[
+        msgspec.Raw,
+        field("String, number, null or left out. The response repeats it.", example=1, basis="ruling"),
+    ] = msgspec.Raw(b"null")
 
 
 # Responses.
 
 
-class SignerView(msgspec.Struct, frozen=True):
-    id: str
-    type: str
-    config: dict[str, str]
-
-
-class NotificationView(msgspec.Struct, frozen=True):
-    id: str
-    type: Literal["webhook"]
-    url: str
-    has_signing_key: bool
-
-
-class RpcUrlView(msgspec.Struct, frozen=True):
-    url: str
-    weight: int
-
-
-class DisabledReasonView(msgspec.Struct, frozen=True):
-    details: str
-    type: str
-
-
-Wei = Annotated[int, Meta(ge=0)]
-
-
-class PoliciesView(msgspec.Struct, frozen=True, kw_only=True):
-    eip1559_pricing: bool
-    gas_limit_estimation: bool
-    gas_price_cap: Wei | UnsetType = UNSET
-    min_balance: Wei
-    private_transactions: bool
-    whitelist_receivers: tuple[str, ...]
-
-
-class RelayerView(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    name: str
-    network: str
-    network_type: Literal["evm"]
-    address: str
-    signer_id: str
-    notification_id: str | UnsetType = UNSET
-    paused: bool
-    system_disabled: bool
-    disabled_reason: DisabledReasonView | UnsetType = UNSET
-    custom_rpc_urls: tuple[RpcUrlView, ...] | UnsetType
-    policies: PoliciesView
+class Signer(msgspec.Struct, frozen=True):
+    id: Annotated[str, field("Identifier.", example="ops")]
+    type: Annotated[
+        str,
+        field(
+            "`plain` is shown as `local`; every other type as the request named it.",
+            example="provider_c",
+            basis="ruling",
+        ),
+    ]
+    config: Annotated[
+        dict[str, str],
+        field(
+            "The open part of the config. It never holds a secret.",
+            example={"address": "https://secrets.example.com", "key_name": "ops"},
+        ),
+    ]
 
 
 class FeeEstimateResult(msgspec.Struct, frozen=True, kw_only=True):
-    conversion_rate: str
-    estimated_fee: str
-    method: Literal["feeEstimate"] = "feeEstimate"
+    conversion_rate: Annotated[
+        str,
+        field("Fee-token units for one native coin, as a plain decimal; `1` for the native one.", example="1"),
+    ]
+    estimated_fee: Annotated[
+        str,
+        field("The fee in fee-token units, as a plain decimal, rounded up.", example="0.000042000000000021"),
+    ]
+    method: Annotated[Literal["feeEstimate"], field("The name of the method.", example="feeEstimate")] = "feeEstimate"
 
 
-class RpcErrorView(msgspec.Struct, frozen=True):
-    code: int
-    message: str
-    description: str
+class RpcError(msgspec.Struct, frozen=True):
+    """Why a method failed."""
+
+    code: Annotated[int, field("One of the codes listed here.", example=-32601, basis="ruling")]
+    message: Annotated[str, field("One fixed phrase per code.", example="Method not found")]
+    description: Annotated[str, field("What exactly went wrong.", example="feeEstimate is the only method.")]
 
 
 class RpcResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Exactly one of `result` and `error` is present."""
+    """One JSON-RPC 2.0 response, with exactly one of `result` and `error`."""
 
-    jsonrpc: Literal["2.0"] = "2.0"
-    id: str | None
-    result: FeeEstimateResult | UnsetType = UNSET
-    error: RpcErrorView | UnsetType = UNSET
+    jsonrpc: Annotated[Literal["2.0"], field("The protocol version.", example="2.0")] = "2.0"
+    id: Annotated[
+        str | None,
+        field(
+            "The request's id as a string, a number as the text that was sent; null when there was none.",
+            example="1",
+        ),
+    ]
+    result: Annotated[
+        FeeEstimateResult | UnsetType, field("The result of the method. Present exactly when `error` is not.")
+    ] = UNSET
+    error: Annotated[RpcError | UnsetType, field("Why there is no result. Present exactly when `result` is not.")] = (
+        UNSET
+    )

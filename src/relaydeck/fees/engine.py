@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from relaydeck.fees import explain
 from relaydeck.fees.chain_cache import ChainCache
 from relaydeck.fees.convert import NATIVE_DECIMALS, fee_in_token, find_token
@@ -202,8 +204,8 @@ async def _settled(task: "asyncio.Task[T]", deadline: float) -> T:
         return await asyncio.shield(task)
 
 
-def capped(per_gas: int, cap: int | None) -> int:
-    return per_gas if cap is None else min(per_gas, cap)
+def capped(per_gas: int, cap: int | UnsetType) -> int:
+    return per_gas if cap is UNSET else min(per_gas, cap)
 
 
 def check_receiver(policies: Policies, to: str | None) -> None:

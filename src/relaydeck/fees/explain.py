@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from relaydeck.fees.exact import Exact
 from relaydeck.fees.model import FeeEstimate
 from relaydeck.fees.pricing import Price
@@ -39,9 +41,13 @@ def policy(trace: Trace, policies: Policies) -> None:
         "policy",
         gas_limit_estimation=policies.gas_limit_estimation,
         eip1559_pricing=policies.eip1559_pricing,
-        gas_price_cap_wei=policies.gas_price_cap,
+        gas_price_cap_wei=shown_cap(policies.gas_price_cap),
         whitelist_receivers=list(policies.whitelist_receivers),
     )
+
+
+def shown_cap(cap: int | UnsetType) -> int | None:
+    return None if cap is UNSET else cap
 
 
 def gas(trace: Trace, amount: int, node: str | None, call: dict[str, Any] | None) -> None:
@@ -51,7 +57,7 @@ def gas(trace: Trace, amount: int, node: str | None, call: dict[str, Any] | None
         trace.add("gas", gas=amount, source="eth_estimateGas", node=node, asked=call)
 
 
-def price(trace: Trace, found: Price, cap: int | None, used: int, seconds_old: float) -> None:
+def price(trace: Trace, found: Price, cap: int | UnsetType, used: int, seconds_old: float) -> None:
     trace.add(
         "price",
         **found.how,
@@ -59,7 +65,7 @@ def price(trace: Trace, found: Price, cap: int | None, used: int, seconds_old: f
         block=found.block,
         seconds_old=f"{max(seconds_old, 0.0):.3f}",
         per_gas_wei=found.per_gas,
-        gas_price_cap_wei=cap,
+        gas_price_cap_wei=shown_cap(cap),
         capped=used != found.per_gas,
         used_per_gas_wei=used,
     )

@@ -1,43 +1,58 @@
-"""What every answer is wrapped in."""
+"""The JSON envelope of every response."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
+
+from relaydeck.fields import field
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    level: Literal["log"] = "log"
-    message: str
+    level: Annotated[Literal["log"], field("Always `log`.", example="log")] = "log"
+    message: Annotated[str, field("The hint. It never quotes a value.", example="config.key is empty")]
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    logs: list[LogEntry] = []
-    traces: list[None] = []
+    logs: Annotated[
+        list[LogEntry], field("Hints about values that were accepted but look unusable. Usually empty.", example=[])
+    ] = []
+    traces: Annotated[
+        list[None],
+        field(
+            "Always empty: the shape of an item is not described.",
+            example=[],
+            basis="ruling",
+            schema={"items": True, "maxItems": 0},
+        ),
+    ] = []
 
 
 class Pagination(msgspec.Struct, frozen=True):
-    current_page: int
-    per_page: int
-    total_items: int
+    current_page: Annotated[Annotated[int, Meta(ge=1)], field("The number of this page, counted from 1.", example=1)]
+    per_page: Annotated[Annotated[int, Meta(ge=1)], field("The page size that was applied.", example=10)]
+    total_items: Annotated[Annotated[int, Meta(ge=0)], field("The number of items on all pages.", example=1)]
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """The envelope of every success; `data` is a typed object, or arrives already encoded."""
+    """The envelope of every success."""
 
-    data: msgspec.Struct | msgspec.Raw
-    error: str = ""
-    metadata: Metadata = Metadata()
-    pagination: Pagination | UnsetType = UNSET
-    success: Literal[True] = True
+    # `data` is a typed object, or JSON that is already encoded.
+    data: Annotated[msgspec.Struct | msgspec.Raw, field("The payload.")]
+    error: Annotated[
+        str, field("Always the empty string on success.", example="", basis="ruling", schema={"const": ""})
+    ] = ""
+    metadata: Annotated[Metadata, field("Hints about the response.")] = Metadata()
+    pagination: Annotated[Pagination | UnsetType, field("Which part of the list this is.")] = UNSET
+    success: Annotated[Literal[True], field("True on success.", example=True)] = True
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """The envelope of every error."""
+    """The envelope of every error: exactly these three fields."""
 
-    data: None = None
-    message: str
-    success: Literal[False] = False
+    data: Annotated[None, field("Always null.")] = None
+    message: Annotated[str, field("What went wrong, in one fixed phrase per kind of error.", example="Bad Request")]
+    success: Annotated[Literal[False], field("False on every error.", example=False)] = False
 
 
 def success(data: bytes, notes: list[str], pagination: Pagination | UnsetType = UNSET) -> bytes:

@@ -1,22 +1,35 @@
-"""What a network is: where its nodes are, what its coin is called, which tokens may pay a fee."""
+"""A network: its nodes, its native coin, and the tokens that can pay a fee on it."""
 
 from decimal import Decimal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from relaydeck.web_addresses import shown_address
+from relaydeck.fields import field
+from relaydeck.identifiers import Identifier
+from relaydeck.networks.evm.address import EvmAddress
+from relaydeck.web_addresses import WebAddress, shown_address
+
+NetworkType = Literal["evm"]
+GREATEST_CHAIN_ID = 2**63 - 1
 
 
-class RpcUrl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node's address and its share of the calls. Path, query and user part may hold a key."""
+class RpcUrl(msgspec.Struct, frozen=True):
+    """The URL of a node and its share of the calls. Path, query and user part may contain a key."""
 
-    url: str
-    weight: int = 1
+    url: Annotated[WebAddress, field("URL of a node, exactly as configured.", example="https://node.example.com/rpc")]
+    weight: Annotated[Annotated[int, Meta(ge=0)], field("Its share of the calls.", example=3)] = 1
 
     @property
     def shown(self) -> str:
         """Scheme and host only: the part that may appear in logs, errors and events."""
         return shown_address(self.url)
+
+    @property
+    def redacted(self) -> "RpcUrl":
+        """The same entry with the part of its URL that may be shown."""
+        return RpcUrl(self.shown, self.weight)
 
     def __repr__(self) -> str:
         return f"RpcUrl({self.shown!r}, weight={self.weight})"
@@ -24,45 +37,82 @@ class RpcUrl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     __str__ = __repr__
 
 
-class FixedRate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="source", tag="fixed"):
-    """Fee tokens for one native coin, set by the operator."""
+class FixedRate(msgspec.Struct, frozen=True, tag_field="source", tag="fixed"):
+    """A rate that the operator sets."""
 
-    fixed: Decimal
-
-
-class FeedRate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="source", tag="feed"):
-    """An on-chain aggregator that answers fee tokens for one native coin (`inverse`: the other way round)."""
-
-    feed: str
-    max_age: int  # seconds
-    inverse: bool = False
+    fixed: Annotated[Decimal, field("Fee tokens for one native coin.", example="2500", basis="own")]
 
 
-class CrossedRate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="source", tag="crossed"):
-    """Two on-chain aggregators, native/USD and token/USD, crossed."""
+class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
+    """A rate from one on-chain aggregator."""
 
-    native_usd: str
-    token_usd: str
-    max_age: int  # seconds
+    feed: Annotated[
+        EvmAddress,
+        field(
+            "Aggregator that returns fee tokens for one native coin.",
+            example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
+            basis="own",
+        ),
+    ]
+    max_age: Annotated[int, field("Age in seconds above which its answer is not used.", example=3600, basis="own")]
+    inverse: Annotated[
+        bool, field("Whether the aggregator returns native coins for one fee token.", example=False, basis="own")
+    ] = False
+
+
+class CrossedRate(msgspec.Struct, frozen=True, tag_field="source", tag="crossed"):
+    """A rate from two on-chain aggregators, native/USD and token/USD."""
+
+    native_usd: Annotated[
+        EvmAddress,
+        field(
+            "Aggregator that returns USD for one native coin.",
+            example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
+            basis="own",
+        ),
+    ]
+    token_usd: Annotated[
+        EvmAddress,
+        field(
+            "Aggregator that returns USD for one fee token.",
+            example="0xA2F78ab2355fe2f984D808B5CeE7FD0A93D5270E",
+            basis="own",
+        ),
+    ]
+    max_age: Annotated[int, field("Age in seconds above which an answer is not used.", example=3600, basis="own")]
 
 
 Rate = FixedRate | FeedRate | CrossedRate
 
 
-class FeeToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token that may pay a fee, and where its price in native coin comes from."""
+class FeeToken(msgspec.Struct, frozen=True):
+    """A token that can pay a fee, and the source of its rate."""
 
-    symbol: str
-    address: str
-    decimals: int
-    rate: Rate
-    margin_percent: Decimal = Decimal(0)
+    symbol: Annotated[Identifier, field("Symbol; a fee estimate refers to it.", example="USDC", basis="own")]
+    address: Annotated[
+        EvmAddress,
+        field("Contract address.", example="0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238", basis="own"),
+    ]
+    decimals: Annotated[
+        Annotated[int, Meta(ge=0, le=255)], field("Decimal places of the token.", example=6, basis="own")
+    ]
+    rate: Annotated[Rate, field("Where its rate comes from.", example={"fixed": "2500"}, basis="own")]
+    margin_percent: Annotated[Decimal, field("Added to the rate, in percent.", example="0", basis="own")] = Decimal(0)
 
 
-class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    network_type: str
-    chain_id: int
-    native_symbol: str
-    rpc_urls: tuple[RpcUrl, ...] = ()
-    fee_tokens: tuple[FeeToken, ...] = ()
+class Network(msgspec.Struct, frozen=True):
+    name: Annotated[Identifier, field("Name; relayers refer to it.", example="sepolia", basis="own")]
+    network_type: Annotated[NetworkType, field("Kind of network.", example="evm", basis="own")]
+    chain_id: Annotated[
+        Annotated[int, Meta(ge=1, le=GREATEST_CHAIN_ID)], field("Chain id.", example=11_155_111, basis="own")
+    ]
+    native_symbol: Annotated[Identifier, field("Symbol of the native coin.", example="ETH", basis="own")]
+    rpc_urls: Annotated[
+        tuple[RpcUrl, ...],
+        field(
+            "Nodes of the network. Left out, with a log entry, when its sealed form does not open.",
+            basis="own",
+            sealed_as="sealed_rpc_urls",
+        ),
+    ] = ()
+    fee_tokens: Annotated[tuple[FeeToken, ...], field("Tokens that can pay a fee.", basis="own")] = ()

@@ -1,21 +1,14 @@
 """Changes of networks, each with its row in the audit log."""
 
-import msgspec
-
 from relaydeck.errors import RecordNotFound
 from relaydeck.networks import network_rows
-from relaydeck.networks.model import Network, RpcUrl
+from relaydeck.networks.model import Network
 from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Row, Transaction
-from relaydeck.store.facts import Facts, Hidden
+from relaydeck.store.facts import Facts, Hidden, record_facts
 from relaydeck.store.references import refuse_while_used
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
-
-
-def url_fact(urls: tuple[RpcUrl, ...]) -> Hidden:
-    """Of an RPC URL the scheme and the host may be told."""
-    return Hidden(urls, [{"url": each.shown, "weight": each.weight} for each in urls])
 
 
 def create(context: ChangeContext, network: Network) -> None:
@@ -48,14 +41,9 @@ def _stored_facts(row: Row, vault: Vault) -> Facts:
     try:
         return _facts(network_rows.from_row(row, vault))
     except Damaged:
-        return _facts(network_rows.without_urls(row)) | {"rpc_urls": Hidden(row[4], "damaged")}
+        sealed = network_rows.TABLE.sealed_value(row, "rpc_urls")
+        return _facts(network_rows.without_urls(row)) | {"rpc_urls": Hidden(sealed, "damaged")}
 
 
 def _facts(network: Network) -> Facts:
-    return {
-        "network_type": network.network_type,
-        "chain_id": network.chain_id,
-        "native_symbol": network.native_symbol,
-        "rpc_urls": url_fact(network.rpc_urls),
-        "fee_tokens": msgspec.to_builtins(network.fee_tokens),
-    }
+    return record_facts(network, "name")

@@ -3,7 +3,8 @@
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import events, notification_rows
 from relaydeck.notifications.events import Event
-from relaydeck.notifications.notification_rows import Notification, NotificationChange
+from relaydeck.notifications.model import Notification
+from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.secret import Secret
 from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Transaction

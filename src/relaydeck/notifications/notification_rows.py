@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from relaydeck.errors import NotificationNotFound
+from relaydeck.notifications.model import Notification, NotificationType
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
 from relaydeck.store.sealing import Damaged, Place
@@ -13,17 +14,10 @@ from relaydeck.store.vault import Vault
 PREVIOUS_KEY_SECONDS = 86_400  # for which a replaced key signs beside the new one
 
 
-class Notification(NamedTuple):
-    id: str
-    type: str
-    url: str
-    has_signing_key: bool
-
-
 class NotificationChange(NamedTuple):
     """What to change; None leaves a part as it is. An empty signing key removes the key."""
 
-    type: str | None = None
+    type: NotificationType | None = None
     url: str | None = None
     signing_key: Secret | None = None
 

@@ -1,28 +1,9 @@
-"""EVM addresses: written with their EIP-55 checksum, and derived from a signer's key where that can be."""
+"""Derives the address of a signer from its config, where the config is enough."""
 
+from relaydeck.networks.evm.address import checksummed, is_evm_address
 from relaydeck.secret import Secret
-from relaydeck.signers.hints import is_evm_address, is_private_key
+from relaydeck.signers.hints import is_private_key
 from relaydeck.signers.shapes import Config, LocalConfig, WalletServiceConfig
-
-EXPECTED = "expected an address: 0x and 40 hexadecimal digits"
-
-
-def checksummed(address: str) -> str:
-    from eth_hash.auto import keccak
-
-    digits = address[2:].lower()
-    hashed = keccak(digits.encode()).hex()
-    return "0x" + "".join(d.upper() if int(h, 16) >= 8 else d for d, h in zip(digits, hashed, strict=False))
-
-
-def address_problem(address: str) -> str:
-    """What is wrong with an address; one in mixed case has a checksum, which must hold."""
-    if not is_evm_address(address):
-        return EXPECTED
-    digits = address[2:]
-    if digits in (digits.lower(), digits.upper()) or address == checksummed(address):
-        return ""
-    return "the checksum of this address (its upper and lower case) does not hold: a digit may be mistyped"
 
 
 def derived_address(config: Config) -> str:

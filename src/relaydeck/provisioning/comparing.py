@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from relaydeck.networks.model import FeeToken, Network, RpcUrl
 from relaydeck.provisioning.plan import FieldChange
@@ -39,7 +40,7 @@ def _shown(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
-    return _UNSET if value is None else str(value)
+    return _UNSET if value is UNSET else str(value)
 
 
 def _url_changes(name: str, before: tuple[RpcUrl, ...], after: tuple[RpcUrl, ...]) -> list[FieldChange]:

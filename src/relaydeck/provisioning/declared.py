@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from relaydeck.networks.model import FeeToken
+from msgspec import UnsetType
+
+from relaydeck.networks.model import FeeToken, NetworkType
+from relaydeck.notifications.model import NotificationType
 from relaydeck.provisioning.references import Missing
 from relaydeck.relayers.model import Policies
 from relaydeck.secret import Secret
@@ -19,7 +22,7 @@ class DeclaredUrl(NamedTuple):
 class DeclaredNetwork(NamedTuple):
     place: str
     name: str
-    network_type: str
+    network_type: NetworkType
     chain_id: int
     native_symbol: str
     rpc_urls: tuple[DeclaredUrl, ...]
@@ -36,7 +39,7 @@ class DeclaredSigner(NamedTuple):
 class DeclaredNotification(NamedTuple):
     place: str
     id: str
-    type: str
+    type: NotificationType
     url: str
     signing_key: Secret | Missing | None  # as in the update operation: None leaves it, an empty one removes it
 
@@ -46,10 +49,10 @@ class DeclaredRelayer(NamedTuple):
     id: str  # empty: known by its name
     name: str
     network: str
-    network_type: str
+    network_type: NetworkType
     address: str  # empty: derived from the signer
     signer_id: str
-    notification_id: str | None
+    notification_id: str | UnsetType
     custom_rpc_urls: tuple[DeclaredUrl, ...]
     policies: Policies
 

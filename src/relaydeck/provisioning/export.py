@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import UNSET
 
 from relaydeck.errors import OperatorError
 from relaydeck.networks import network_rows
@@ -115,7 +116,7 @@ def _notification(row: Row) -> Content:
 def _relayer(row: Row, vault: Vault) -> str:
     relayer = relayer_rows.from_row(row, vault)
     names = ("id", "name", "network", "network_type", "address", "signer_id", "notification_id")
-    content: Content = {name: value for name in names if (value := getattr(relayer, name)) is not None}
+    content: Content = {name: value for name in names if (value := getattr(relayer, name)) is not UNSET}
     if relayer.custom_rpc_urls:
         content["custom_rpc_urls"] = _urls(relayer.custom_rpc_urls, "relayers", relayer.id)
     policies = _policies(relayer)

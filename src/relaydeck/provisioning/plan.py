@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from relaydeck.networks.model import Network
-from relaydeck.notifications.notification_rows import Notification
+from relaydeck.notifications.model import Notification
 from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.relayers.model import Relayer

@@ -7,7 +7,7 @@ import msgspec
 
 from relaydeck.identifiers import new_identifier
 from relaydeck.networks.model import Network, RpcUrl
-from relaydeck.notifications.notification_rows import Notification
+from relaydeck.notifications.model import Notification
 from relaydeck.provisioning.addresses import derived_address
 from relaydeck.provisioning.comparing import address_change, network_changes, relayer_changes
 from relaydeck.provisioning.declared import (

@@ -84,7 +84,7 @@ def _mention(table: Table, relayer: DeclaredRelayer, declared: Declared) -> None
     mentioned: list[tuple[str, Resource, str | None]] = [
         ("network", "networks", relayer.network),
         ("signer_id", "signers", relayer.signer_id),
-        ("notification_id", "notifications", relayer.notification_id),
+        ("notification_id", "notifications", relayer.notification_id or None),
     ]
     declared.mentions += [Mention(table.at(key), resource, record) for key, resource, record in mentioned if record]
 

@@ -3,18 +3,17 @@
 import re
 from decimal import Decimal
 from functools import partial
+from typing import cast
 
 from relaydeck.identifiers import identifier_problem
-from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Rate
-from relaydeck.provisioning.addresses import address_problem, checksummed
+from relaydeck.networks.evm.address import address_problem, checksummed, is_evm_address
+from relaydeck.networks.model import GREATEST_CHAIN_ID, CrossedRate, FeedRate, FeeToken, FixedRate, NetworkType, Rate
 from relaydeck.provisioning.declared import DeclaredNetwork, DeclaredUrl
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.tables import Table
 from relaydeck.secret import Secret
-from relaydeck.signers.hints import is_evm_address
 from relaydeck.web_addresses import web_address_problem
 
-GREATEST_CHAIN_ID = 2**63 - 1
 _AMOUNT = re.compile(r"[0-9]{1,60}(\.[0-9]{1,60})?")
 _AMOUNT_EXPECTED = 'a decimal in a string, such as "1.5"'
 _SPAN_EXPECTED = 'a time span such as "90s", "5m", "1h" or "1d"'
@@ -42,8 +41,9 @@ def read_network(name: str, table: Table) -> DeclaredNetwork:
     return network
 
 
-def read_network_type(table: Table) -> str:
-    return table.one_of("network_type", ["evm"], 'the string "evm", the one network type there is')
+def read_network_type(table: Table) -> NetworkType:
+    expected = 'the string "evm", the one network type there is'
+    return cast(NetworkType, table.one_of("network_type", ["evm"], expected))
 
 
 def read_urls(table: Table, key: str) -> tuple[DeclaredUrl, ...]:

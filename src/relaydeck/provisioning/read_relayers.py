@@ -1,14 +1,17 @@
 """`[[notifications]]` and `[[relayers]]`."""
 
 import re
+from typing import cast
+
+from msgspec import UNSET
 
 from relaydeck.identifiers import identifier_problem
-from relaydeck.provisioning.addresses import address_problem, checksummed
+from relaydeck.networks.evm.address import address_problem, checksummed, is_evm_address
+from relaydeck.notifications.model import NotificationType
 from relaydeck.provisioning.declared import DeclaredNotification, DeclaredRelayer
 from relaydeck.provisioning.read_networks import read_network_type, read_urls
 from relaydeck.provisioning.tables import Table, found
 from relaydeck.relayers.model import Policies
-from relaydeck.signers.hints import is_evm_address
 from relaydeck.web_addresses import web_address_problem
 
 _DIGITS = re.compile(r"[0-9]{1,1000}")
@@ -18,7 +21,10 @@ def read_notification(table: Table) -> DeclaredNotification:
     notification = DeclaredNotification(
         place=table.place,
         id=table.text("id", check=identifier_problem),
-        type=table.one_of("type", ["webhook"], 'the string "webhook", the one notification type there is'),
+        type=cast(
+            NotificationType,
+            table.one_of("type", ["webhook"], 'the string "webhook", the one notification type there is'),
+        ),
         url=table.text("url", check=web_address_problem),
         signing_key=table.secret("signing_key", required=False),
     )
@@ -36,7 +42,7 @@ def read_relayer(table: Table) -> DeclaredRelayer:
         network_type=read_network_type(table),
         address=checksummed(address) if is_evm_address(address) else "",
         signer_id=table.text("signer_id", check=identifier_problem),
-        notification_id=table.text("notification_id", required=False, check=identifier_problem) or None,
+        notification_id=table.text("notification_id", required=False, check=identifier_problem) or UNSET,
         custom_rpc_urls=read_urls(table, "custom_rpc_urls"),
         policies=_read_policies(table.table("policies")),
     )
@@ -51,7 +57,7 @@ def _read_policies(table: Table | None) -> Policies:
     policies = Policies(
         eip1559_pricing=table.flag("eip1559_pricing", usual.eip1559_pricing),
         gas_limit_estimation=table.flag("gas_limit_estimation", usual.gas_limit_estimation),
-        gas_price_cap=_read_wei(table, "gas_price_cap"),
+        gas_price_cap=UNSET if (cap := _read_wei(table, "gas_price_cap")) is None else cap,
         min_balance=_read_wei(table, "min_balance") or usual.min_balance,
         private_transactions=table.flag("private_transactions", usual.private_transactions),
         whitelist_receivers=_read_receivers(table),

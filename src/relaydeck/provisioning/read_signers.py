@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from relaydeck.fields import Field, fields_of
 from relaydeck.identifiers import identifier_problem
 from relaydeck.provisioning.declared import DeclaredSigner
 from relaydeck.provisioning.mistakes import Mistake, listed
@@ -23,12 +24,12 @@ def read_signer(table: Table) -> DeclaredSigner:
 
 
 def _read_config(table: Table, shape: type[Config]) -> dict[str, Any]:
-    given = {field.name: _read_field(table, field) for field in msgspec.structs.fields(shape)}
+    given = {field.name: _read_field(table, field) for field in fields_of(shape)}
     table.close()
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _read_field(table: Table, field: msgspec.structs.FieldInfo) -> Any:
+def _read_field(table: Table, field: Field) -> Any:
     if field.type is Secret:
         return table.secret(field.name)
     if field.type is msgspec.Raw:

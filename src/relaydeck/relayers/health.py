@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
@@ -16,7 +17,7 @@ from relaydeck.store.database import Row
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 
-NONCE_SYNC_FAILED = "NonceSyncFailed"
+NONCE_SYNC_FAILED: Final = "NonceSyncFailed"
 _MOST_TOLD = 8  # URLs in a reason
 
 _relayer_columns = ", ".join(f"r.{name}" for name in relayer_rows.COLUMNS.split(", "))
@@ -43,7 +44,7 @@ class Watched(NamedTuple):
     def disabled(self) -> bool:
         """By the monitor, which then enables it too."""
         reason = self.relayer.disabled_reason
-        return self.relayer.system_disabled and reason is not None and reason.type == NONCE_SYNC_FAILED
+        return self.relayer.system_disabled and reason is not UNSET and reason.type == NONCE_SYNC_FAILED
 
 
 def read_due(read: ReadRows, vault: Vault, sequences: Sequence[int]) -> list[Watched]:
@@ -116,7 +117,8 @@ def settle(context: ChangeContext, watched: Watched, outcome: CheckResult, round
         relayer_changes.enable(context, relayer.id)
         told.append("relayer.enabled")
     if trouble.failed_rounds >= rounds and not relayer.system_disabled:
-        relayer_changes.disable(context, relayer.id, DisabledReason(NONCE_SYNC_FAILED, _details(relayer, trouble)))
+        reason = DisabledReason(details=_details(relayer, trouble), type=NONCE_SYNC_FAILED)
+        relayer_changes.disable(context, relayer.id, reason)
         told.append("relayer.disabled")
     if trouble.low_since is not None and watched.trouble.low_since is None:
         assert trouble.balance is not None

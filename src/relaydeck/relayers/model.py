@@ -1,36 +1,83 @@
-"""What a relayer is. Amounts are Wei, as integers of any size."""
+"""A relayer and its policies. Amounts are in Wei, as integers of any size."""
+
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-from relaydeck.networks.model import RpcUrl
+from relaydeck.fields import field
+from relaydeck.identifiers import Identifier
+from relaydeck.networks.evm.address import EvmAddress
+from relaydeck.networks.model import NetworkType, RpcUrl
+
+Wei = Annotated[int, Meta(ge=0)]
 
 
-class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Policies(msgspec.Struct, frozen=True):
     """The effective policies of a relayer on an EVM network."""
 
-    eip1559_pricing: bool = True
-    gas_limit_estimation: bool = True
-    gas_price_cap: int | None = None
-    min_balance: int = 0
-    private_transactions: bool = False
-    whitelist_receivers: tuple[str, ...] = ()
+    eip1559_pricing: Annotated[
+        bool, field("Price by base fee and priority fee; false: by the legacy gas price.", example=True)
+    ] = True
+    gas_limit_estimation: Annotated[
+        bool, field("Ask the node for the gas limit; false: trust the transaction's own.", example=True)
+    ] = True
+    gas_price_cap: Annotated[
+        Wei | UnsetType,
+        field("Highest gas price, in Wei (the unit is a ruling). Left out while unset.", example=100_000_000_000),
+    ] = UNSET
+    min_balance: Annotated[
+        Wei,
+        field(
+            "Lowest balance, in Wei (the unit is a ruling). Nothing under `/api/v1` acts on it; the monitor sends an "
+            "event when the balance falls below it.",
+            example=0,
+        ),
+    ] = 0
+    private_transactions: Annotated[
+        bool, field("Stored and shown. Nothing under `/api/v1` acts on it.", example=False)
+    ] = False
+    whitelist_receivers: Annotated[
+        tuple[EvmAddress, ...], field("The receivers that are allowed. Empty: any receiver.", example=[])
+    ] = ()
 
 
 class DisabledReason(msgspec.Struct, frozen=True):
-    type: str
-    details: str
+    """Why the service disabled a relayer."""
+
+    details: Annotated[str, field("What happened.", example="no RPC URL returned the nonce in 3 rounds")]
+    type: Annotated[
+        Literal["NonceSyncFailed"],
+        field("The kind of reason. The service sets `NonceSyncFailed` and no other.", example="NonceSyncFailed"),
+    ]
 
 
 class Relayer(msgspec.Struct, frozen=True):
-    id: str
-    name: str
-    network: str
-    network_type: str
-    address: str
-    signer_id: str
-    notification_id: str | None = None
-    paused: bool = False
-    system_disabled: bool = False
-    disabled_reason: DisabledReason | None = None
-    custom_rpc_urls: tuple[RpcUrl, ...] = ()
-    policies: Policies = Policies()
+    id: Annotated[Identifier, field("Identifier.", example="sepolia-1", generated=True)]
+    name: Annotated[Identifier, field("Name for people.", example="Sepolia one")]
+    network: Annotated[Identifier, field("Name of the network it works on.", example="sepolia")]
+    network_type: Annotated[NetworkType, field("Kind of that network.", example="evm")]
+    address: Annotated[
+        EvmAddress,
+        field("Its address on the network.", example="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23", generated=True),
+    ]
+    signer_id: Annotated[Identifier, field("The signer it uses.", example="ops")]
+    notification_id: Annotated[
+        Identifier | UnsetType,
+        field("The notification that receives its events. Left out while unset.", example="pager"),
+    ] = UNSET
+    paused: Annotated[bool, field("Whether an operator has paused it.", example=False, read_only=True)] = False
+    system_disabled: Annotated[bool, field("Whether the service has disabled it.", example=False, read_only=True)] = (
+        False
+    )
+    disabled_reason: Annotated[
+        DisabledReason | UnsetType, field("Why it is disabled. Left out while it is not.", read_only=True)
+    ] = UNSET
+    custom_rpc_urls: Annotated[
+        tuple[RpcUrl, ...],
+        field(
+            "Nodes to use instead of the network's. Left out, with a log entry, when its sealed form does not open.",
+            sealed_as="sealed_rpc_urls",
+        ),
+    ] = ()
+    policies: Annotated[Policies, field("The policies in effect.")] = Policies()

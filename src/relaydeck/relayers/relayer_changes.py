@@ -5,18 +5,15 @@ from typing import Any, Literal
 import msgspec
 
 from relaydeck.errors import RelayerNotFound
-from relaydeck.networks.network_changes import url_fact
 from relaydeck.notifications import events
 from relaydeck.notifications.events import Kind
 from relaydeck.relayers import relayer_rows, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.store.change_context import ChangeContext, remove_row
 from relaydeck.store.database import Row, Transaction
-from relaydeck.store.facts import Facts, Hidden
+from relaydeck.store.facts import Facts, Hidden, record_facts
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
-
-_PLAIN = ("name", "network", "network_type", "address", "signer_id", "notification_id", "paused", "system_disabled")
 
 
 def create(context: ChangeContext, relayer: Relayer) -> None:
@@ -26,10 +23,9 @@ def create(context: ChangeContext, relayer: Relayer) -> None:
 
 def update(context: ChangeContext, relayer: Relayer) -> None:
     """Everything but the identity and the state indicators, which stay as they are."""
-    row = _row(context.transaction, relayer.id)
+    before = _stored_facts(_row(context.transaction, relayer.id), context.vault, settable_only=True)
     relayer_rows.update(context.transaction, context.vault, relayer)
-    states = {name: getattr(relayer_rows.without_urls(row), name) for name in ("paused", "system_disabled")}
-    context.changed("relayer.updated", relayer.id, _stored_facts(row, context.vault), _facts(relayer) | states)
+    context.changed("relayer.updated", relayer.id, before, _facts(relayer, settable_only=True))
 
 
 def set_paused(context: ChangeContext, relayer_id: str, *, paused: bool) -> bool:
@@ -71,7 +67,7 @@ def _set_disabled(context: ChangeContext, relayer_id: str, reason: DisabledReaso
         values,
     )
     action: Literal["relayer.disabled", "relayer.enabled"] = "relayer.disabled" if reason else "relayer.enabled"
-    context.changed(action, relayer_id, _disabled_facts(before.disabled_reason), _disabled_facts(reason))
+    context.changed(action, relayer_id, _disabled_facts(before.disabled_reason or None), _disabled_facts(reason))
     _tell(context, action, relayer_id)
 
 
@@ -101,7 +97,7 @@ def _tell(context: ChangeContext, kind: Kind, relayer_id: str, details: dict[str
         context.transaction,
         kind,
         event_data(relayer, details),
-        notification_id=relayer.notification_id,
+        notification_id=relayer.notification_id or None,
         relayer_id=relayer.id,
         now=context.now,
     )
@@ -117,12 +113,8 @@ def event_data(relayer: Relayer, details: dict[str, str] | None = None) -> dict[
 
 def _shown(relayer: Relayer) -> dict[str, Any]:
     """The fields of the list operation. A node's URL is reduced to scheme and host, because its path may be a key."""
-    shown: dict[str, Any] = msgspec.to_builtins(relayer)
-    for unset in [name for name in ("notification_id", "disabled_reason") if shown[name] is None]:
-        del shown[unset]
-    if shown["policies"]["gas_price_cap"] is None:
-        del shown["policies"]["gas_price_cap"]
-    shown["custom_rpc_urls"] = [{"url": each.shown, "weight": each.weight} for each in relayer.custom_rpc_urls]
+    redacted = tuple(each.redacted for each in relayer.custom_rpc_urls)
+    shown: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(relayer, custom_rpc_urls=redacted))
     return shown
 
 
@@ -133,17 +125,14 @@ def _row(transaction: Transaction, relayer_id: str) -> Row:
     return row
 
 
-def _stored_facts(row: Row, vault: Vault) -> Facts:
+def _stored_facts(row: Row, vault: Vault, *, settable_only: bool = False) -> Facts:
     try:
-        return _facts(relayer_rows.from_row(row, vault))
+        return _facts(relayer_rows.from_row(row, vault), settable_only=settable_only)
     except Damaged:
-        return _facts(relayer_rows.without_urls(row)) | {"custom_rpc_urls": Hidden(row[10], "damaged")}
+        sealed = relayer_rows.TABLE.sealed_value(row, "custom_rpc_urls")
+        facts = _facts(relayer_rows.without_urls(row), settable_only=settable_only)
+        return facts | {"custom_rpc_urls": Hidden(sealed, "damaged")}
 
 
-def _facts(relayer: Relayer) -> Facts:
-    policies = msgspec.to_builtins(relayer.policies)
-    return {
-        **{name: getattr(relayer, name) for name in _PLAIN},
-        "custom_rpc_urls": url_fact(relayer.custom_rpc_urls),
-        **{f"policies.{name}": value for name, value in policies.items()},
-    }
+def _facts(relayer: Relayer, *, settable_only: bool = False) -> Facts:
+    return record_facts(relayer, "id", settable_only=settable_only)

@@ -4,13 +4,13 @@ import re
 
 import msgspec
 
+from relaydeck.networks.evm.address import is_evm_address
 from relaydeck.secret import Secret
 from relaydeck.signers.shapes import Config, LocalConfig, WalletServiceConfig
 from relaydeck.web_addresses import web_address_problem
 
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 _PLAINLY_KEY = re.compile(r"(?:0x)?(?!0{8}|[fF]{8})[0-9a-fA-F]{64}")  # neither zero nor near the order of the curve
-_EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 
 
@@ -19,10 +19,6 @@ def is_private_key(text: str) -> bool:
     if _PLAINLY_KEY.fullmatch(text):
         return True
     return bool(_KEY.fullmatch(text)) and 0 < int(text.removeprefix("0x"), 16) < _CURVE_ORDER
-
-
-def is_evm_address(text: str) -> bool:
-    return bool(_EVM_ADDRESS.fullmatch(text))
 
 
 def hints(config: Config) -> list[str]:

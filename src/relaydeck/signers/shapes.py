@@ -1,14 +1,16 @@
-"""The seven shapes of a signer's config.
+"""The types of signers and the config of each.
 
-A field of type Secret is secret, and so is a nested object (Raw): it is kept as it came, and neither
-looked into nor shown. Every other field may be shown to operators.
+A field of type Secret is secret, and so is a nested object (Raw), which is kept as it was sent and never inspected
+or shown. Every other field may be shown to operators.
 """
 
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from relaydeck.fields import field, fields_of
 from relaydeck.secret import Secret, decode_secret
 
 
@@ -17,51 +19,93 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class LocalConfig(Config, frozen=True):
-    key: Secret
+    """A key that Relaydeck stores itself."""
+
+    key: Annotated[
+        Secret,
+        field(
+            "The private key. Secret. One that is not 32 bytes of hex is stored, with a hint in the logs.",
+            example="0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318",
+            write_only=True,
+        ),
+    ]
 
 
 class KmsConfig(Config, frozen=True):
-    key_id: str
-    region: str
+    """A key in a cloud key-management service."""
+
+    key_id: Annotated[str, field("The provider's identifier of the key.", example="alias/ops")]
+    region: Annotated[str, field("Region of the key.", example="eu-west-1")]
+
+
+StoreAddress = Annotated[str, field("Address of the secret store.", example="https://secrets.example.com")]
+KeyName = Annotated[str, field("Name of the key in the store.", example="ops")]
+RoleId = Annotated[Secret, field("Login role. Secret.", example="relaydeck", write_only=True)]
+SecretId = Annotated[Secret, field("Login secret. Secret.", example="s.example", write_only=True)]
+MountPoint = Annotated[str | UnsetType, field("Where the secrets engine is mounted.", example="transit")]
+Namespace = Annotated[str | UnsetType, field("Namespace within the store.", example="ops")]
 
 
 class SecretStoreConfig(Config, frozen=True):
-    address: str
-    key_name: str
-    role_id: Secret
-    secret_id: Secret
-    mount_point: str | msgspec.UnsetType = msgspec.UNSET
-    namespace: str | msgspec.UnsetType = msgspec.UNSET
+    """A key kept in a secret store, which returns it."""
+
+    address: StoreAddress
+    key_name: KeyName
+    role_id: RoleId
+    secret_id: SecretId
+    mount_point: MountPoint = UNSET
+    namespace: Namespace = UNSET
 
 
 class TransitConfig(Config, frozen=True):
-    address: str
-    key_name: str
-    pubkey: str
-    role_id: Secret
-    secret_id: Secret
-    mount_point: str | msgspec.UnsetType = msgspec.UNSET
-    namespace: str | msgspec.UnsetType = msgspec.UNSET
+    """A key kept in a secret store, which signs with it."""
+
+    address: StoreAddress
+    key_name: KeyName
+    pubkey: Annotated[str, field("Public half of the key.", example="Ag4v6z4l")]
+    role_id: RoleId
+    secret_id: SecretId
+    mount_point: MountPoint = UNSET
+    namespace: Namespace = UNSET
 
 
 class KeyServiceConfig(Config, frozen=True):
-    api_private_key: Secret
-    api_public_key: str
-    organization_id: str
-    private_key_id: str
-    public_key: str
+    """A key in a key service."""
+
+    api_private_key: Annotated[
+        Secret, field("Private half of the API key. Secret.", example="example", write_only=True)
+    ]
+    api_public_key: Annotated[str, field("Public half of the API key.", example="03b1")]
+    organization_id: Annotated[str, field("Organization that owns the key.", example="org-1")]
+    private_key_id: Annotated[str, field("The service's identifier of the key.", example="key-1")]
+    public_key: Annotated[str, field("Public half of the key.", example="04f2")]
 
 
 class WalletServiceConfig(Config, frozen=True):
-    account_address: str
-    api_key_id: str
-    api_key_secret: Secret
-    wallet_secret: Secret
+    """An account in a wallet service."""
+
+    account_address: Annotated[
+        str, field("Address of the account.", example="0x2c7536e3605d9c16a7a3d7b1898e529396a65c23")
+    ]
+    api_key_id: Annotated[str, field("Identifier of the API key.", example="key-1")]
+    api_key_secret: Annotated[Secret, field("Secret of the API key. Secret.", example="example", write_only=True)]
+    wallet_secret: Annotated[Secret, field("Secret of the wallet. Secret.", example="example", write_only=True)]
+
+
+_OPAQUE = "Any JSON object: its fields are not described. Secret as a whole."
 
 
 class SecondKmsConfig(Config, frozen=True):
-    key: msgspec.Raw
-    service_account: msgspec.Raw
+    """A key in the second cloud key-management service."""
+
+    key: Annotated[
+        msgspec.Raw,
+        field(_OPAQUE, example={"name": "ops"}, basis="ruling", write_only=True, schema={"type": "object"}),
+    ]
+    service_account: Annotated[
+        msgspec.Raw,
+        field(_OPAQUE, example={"client": "relaydeck"}, basis="ruling", write_only=True, schema={"type": "object"}),
+    ]
 
 
 SHAPES: dict[str, type[Config]] = {
@@ -93,12 +137,12 @@ def encode_secret(value: Any) -> Any:
 @cache
 def secret_fields(shape: type[Config]) -> frozenset[str]:
     hidden = (Secret, msgspec.Raw)
-    return frozenset(field.name for field in msgspec.structs.fields(shape) if field.type in hidden)
+    return frozenset(each.name for each in fields_of(shape) if each.type in hidden)
 
 
 @cache
 def _nested_fields(shape: type[Config]) -> tuple[str, ...]:
-    return tuple(sorted(field.name for field in msgspec.structs.fields(shape) if field.type is msgspec.Raw))
+    return tuple(sorted(each.name for each in fields_of(shape) if each.type is msgspec.Raw))
 
 
 def nested_object_problem(config: Config) -> str:

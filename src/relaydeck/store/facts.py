@@ -3,6 +3,9 @@
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
+
+from relaydeck.fields import fields_of
 
 Facts = dict[str, Any]
 
@@ -12,6 +15,22 @@ class Hidden(NamedTuple):
 
     value: Any
     shown: Any
+
+
+def record_facts(record: msgspec.Struct, identity: str, *, settable_only: bool = False) -> Facts:
+    """The facts of a record, from its declared fields. Those of a nested record are named `policies.min_balance`."""
+    facts: Facts = {}
+    for field in fields_of(type(record)):
+        value = getattr(record, field.name)
+        if field.name == identity or value is UNSET or (settable_only and field.traits.read_only):
+            continue
+        if field.traits.sealed_as:
+            facts[field.name] = Hidden(value, msgspec.to_builtins([each.redacted for each in value]))
+        elif isinstance(value, msgspec.Struct) and not field.may_be_unset:
+            facts |= {f"{field.name}.{name}": each for name, each in record_facts(value, "").items()}
+        else:
+            facts[field.name] = msgspec.to_builtins(value)
+    return facts
 
 
 def to_json(facts: Facts) -> str:

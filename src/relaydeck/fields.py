@@ -1,0 +1,194 @@
+"""Field declarations: what is known about a field of a record, next to its type.
+
+A record is a msgspec Struct with fields of the form `Annotated[type, field("Description.", example=…)]`. Everything
+else is derived from the Struct: wire decoding, both OpenAPI documents, database columns, admin views, audit entries
+and apply files. A check that belongs to a kind of value, such as an identifier, is part of a named type
+(`Identifier`, `WebAddress`, `EvmAddress`) and applies to every field of that type.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import msgspec
+from msgspec import NODEFAULT, UNSET, Meta, UnsetType
+from msgspec.structs import FieldInfo
+
+# `contract`: the described interface defines the field. `ruling`: it leaves the field open and this service defines
+# it. `own`: the field is an addition of this service, so it never appears under /api/v1.
+Basis = Literal["contract", "ruling", "own"]
+# Returns what is wrong with a value, or an empty string.
+Check = Callable[[str], str]
+BASIS = "x-relaydeck-basis"
+
+
+class Traits(NamedTuple):
+    """What a declaration adds to the type, the description and the example."""
+
+    basis: Basis = "contract"
+    read_only: bool = False
+    write_only: bool = False
+    generated: bool = False
+    sealed_as: str = ""
+    stored: bool = True
+
+
+class Field(NamedTuple):
+    """One declared field of a record."""
+
+    name: str
+    type: Any  # without Annotated and without UnsetType
+    default: Any  # NODEFAULT for a required field
+    description: str
+    example: Any  # UNSET: see `example_of`
+    check: Check | None
+    traits: Traits
+
+    @property
+    def required(self) -> bool:
+        return self.default is NODEFAULT
+
+    @property
+    def may_be_unset(self) -> bool:
+        return self.default is UNSET
+
+    @property
+    def record(self) -> type[msgspec.Struct] | None:
+        """The Struct of a nested record, or of each item in a list of records."""
+        item = get_args(self.type)[0] if get_origin(self.type) is tuple else self.type
+        bare = bare_type(item)
+        return bare if isinstance(bare, type) and issubclass(bare, msgspec.Struct) else None
+
+    @property
+    def is_list(self) -> bool:
+        return get_origin(self.type) is tuple
+
+
+def field(
+    description: str,
+    *,
+    example: Any = UNSET,
+    basis: Basis = "contract",
+    read_only: bool = False,
+    write_only: bool = False,
+    generated: bool = False,
+    sealed_as: str = "",
+    stored: bool = True,
+    schema: dict[str, Any] | None = None,
+) -> Meta:
+    """Declare a field.
+
+    `read_only`: the service sets it, a request cannot. `write_only`: a request sets it, no response contains it.
+    `generated`: the service fills it in when a request leaves it out. `sealed_as`: the database column that holds it
+    encrypted. `stored`: whether it has a column. `schema`: more keywords for its JSON schema.
+    """
+    traits = Traits(basis, read_only, write_only, generated, sealed_as, stored)
+    keywords: dict[str, Any] = {} if basis == "own" else {BASIS: basis}
+    if write_only:
+        keywords["writeOnly"] = True
+    return Meta(
+        description=description,
+        examples=None if example is UNSET else [example],
+        extra_json_schema=keywords | (schema or {}) or None,
+        extra={"traits": traits},
+    )
+
+
+def value_type(check: Check, **schema: Any) -> Meta:
+    """Annotate a named type of value with its check and the JSON schema keywords that describe it."""
+    return Meta(extra_json_schema=schema or None, extra={"check": check})
+
+
+@cache
+def fields_of(record: type[msgspec.Struct]) -> tuple[Field, ...]:
+    """The declared fields of a record, in order."""
+    return tuple(_declared(info) for info in msgspec.structs.fields(record))
+
+
+def _declared(info: FieldInfo) -> Field:
+    metas = list(_metas(info.type))
+    extra: dict[str, Any] = {}
+    for meta in metas:
+        extra |= meta.extra or {}
+    examples = [meta.examples[0] for meta in metas if meta.examples]
+    default = info.default if info.default_factory is NODEFAULT else info.default_factory()
+    return Field(
+        name=info.name,
+        type=bare_type(info.type),
+        default=default,
+        description=next((meta.description for meta in metas if meta.description), ""),
+        example=examples[0] if examples else UNSET,
+        check=extra.get("check"),
+        traits=extra.get("traits", Traits()),
+    )
+
+
+def _metas(annotated: Any) -> Iterator[Meta]:
+    """Every Meta of a type, from the outside in; that of a list's items is not one of the list."""
+    if get_origin(annotated) is Annotated:
+        inner, *metas = get_args(annotated)
+        yield from (meta for meta in metas if isinstance(meta, Meta))
+        yield from _metas(inner)
+    elif get_origin(annotated) in (Union, UnionType):
+        for each in get_args(annotated):
+            yield from _metas(each)
+
+
+def bare_type(annotated: Any) -> Any:
+    """The type without Annotated and without UnsetType."""
+    if get_origin(annotated) is Annotated:
+        return bare_type(get_args(annotated)[0])
+    if get_origin(annotated) in (Union, UnionType):
+        kept = [each for each in get_args(annotated) if each is not UnsetType]
+        return bare_type(kept[0]) if len(kept) == 1 else Union[tuple(kept)]  # noqa: UP007 (built at run time)
+    return annotated
+
+
+def item_check(field: Field) -> Check | None:
+    """The check for each item of a list of values."""
+    for meta in _metas(get_args(field.type)[0]) if field.is_list else ():
+        if meta.extra and "check" in meta.extra:
+            check: Check = meta.extra["check"]
+            return check
+    return None
+
+
+def example_of(record: type[msgspec.Struct]) -> dict[str, Any]:
+    """A record built from the examples of its fields, as JSON values.
+
+    A field that is unset by default and declares no example is left out.
+    """
+    examples = {field.name: _example(field) for field in fields_of(record)}
+    return {name: example for name, example in examples.items() if example is not UNSET}
+
+
+def _example(field: Field) -> Any:
+    if field.example is not UNSET:
+        return field.example
+    if field.record is None or field.may_be_unset:
+        return UNSET if field.required or field.may_be_unset else msgspec.to_builtins(field.default)
+    nested = example_of(field.record)
+    return [nested] if field.is_list else nested
+
+
+Record = msgspec.Struct
+
+
+def contract_view(record: Record) -> Record:
+    """The record without the fields that the described interface does not have: UNSET is not encoded."""
+    changes: dict[str, Any] = dict.fromkeys(_own_fields(type(record)), UNSET)
+    for name in _nested_with_own_fields(type(record)):
+        changes[name] = contract_view(getattr(record, name))
+    return msgspec.structs.replace(record, **changes) if changes else record
+
+
+@cache
+def _own_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields_of(record) if field.traits.basis == "own")
+
+
+@cache
+def _nested_with_own_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
+    nested = [(field.name, field.record) for field in fields_of(record) if field.record and not field.is_list]
+    return tuple(name for name, kind in nested if _own_fields(kind) or _nested_with_own_fields(kind))

@@ -1,0 +1,34 @@
+"""EVM addresses, written with their EIP-55 checksum."""
+
+import re
+from typing import Annotated
+
+from relaydeck.fields import value_type
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+EXPECTED = "expected an address: 0x and 40 hexadecimal digits"
+
+
+def is_evm_address(text: str) -> bool:
+    return bool(_ADDRESS.fullmatch(text))
+
+
+def checksummed(address: str) -> str:
+    from eth_hash.auto import keccak  # only commands that change addresses need it
+
+    digits = address[2:].lower()
+    hashed = keccak(digits.encode()).hex()
+    return "0x" + "".join(d.upper() if int(h, 16) >= 8 else d for d, h in zip(digits, hashed, strict=False))
+
+
+def address_problem(address: str) -> str:
+    """Return what is wrong with an address. The checksum of one in mixed case must be correct."""
+    if not is_evm_address(address):
+        return EXPECTED
+    digits = address[2:]
+    if digits in (digits.lower(), digits.upper()) or address == checksummed(address):
+        return ""
+    return "the checksum of this address (its upper and lower case) does not hold: a digit may be mistyped"
+
+
+EvmAddress = Annotated[str, value_type(address_problem)]

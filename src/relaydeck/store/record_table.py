@@ -1,0 +1,151 @@
+"""The database table of a record type: columns, SQL and conversion, derived from the record's declared fields.
+
+A value that a column can hold is stored as it is, any other as JSON text; a field declared with `sealed_as` is stored
+encrypted in that column. An unset field is NULL.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, get_args
+
+import msgspec
+from msgspec import UNSET
+
+from relaydeck.fields import Field, fields_of
+from relaydeck.store.database import Row, Transaction
+from relaydeck.store.sealing import Place
+from relaydeck.store.vault import Vault
+
+R = TypeVar("R", bound=msgspec.Struct)
+Convert = Callable[[Any], Any]
+_PLAIN = (str, int)
+
+
+class RecordTable(Generic[R]):
+    """A row begins with the columns in `columns`; columns after those are ignored."""
+
+    def __init__(self, name: str, record: type[R], identity: str = "id") -> None:
+        self.name = name
+        self.identity = identity
+        self._record = record
+        self._fields = tuple(field for field in fields_of(record) if field.traits.stored)
+        self.column_names = tuple(_column(field) for field in self._fields)
+        self.columns = ", ".join(self.column_names)
+        self._width = len(self._fields)
+        self._identity_at = self.column_names.index(identity)
+        self._sealed = [(at, field) for at, field in enumerate(self._fields) if field.traits.sealed_as]
+        self._openers = {field.name: msgspec.json.Decoder(field.type).decode for _, field in self._sealed}
+        self._converters = [(at, _reader(field)) for at, field in enumerate(self._fields) if not _is_plain(field)]
+        self._insert, self._update = self._statements()
+
+    def _statements(self) -> tuple[str, str]:
+        values = ", ".join(f":{column}" for column in self.column_names)
+        changed = ", ".join(
+            f"{_column(field)} = :{_column(field)}"
+            for field in self._fields
+            if not field.traits.read_only and field.name != self.identity
+        )
+        return (
+            f"INSERT INTO {self.name} ({self.columns}, origin, created_at, revision)"
+            f" VALUES ({values}, :origin, :now, :revision)",
+            f"UPDATE {self.name} SET {changed}, revision = :revision WHERE {self.identity} = :{self.identity}",
+        )
+
+    def place(self, identity: str, field: str) -> Place:
+        return Place(self.name, identity, field)
+
+    def from_row(self, row: Row, vault: Vault) -> R:
+        """Raises Damaged when a sealed field does not open."""
+        values = list(row[: self._width])
+        for at, field in self._sealed:
+            values[at] = self._opened(field, values[at], vault, row)
+        return self._made(values)
+
+    def without_sealed(self, row: Row) -> R:
+        """The record with its sealed fields left at their defaults."""
+        values = list(row[: self._width])
+        for at, field in self._sealed:
+            values[at] = field.default
+        return self._made(values)
+
+    def _opened(self, field: Field, sealed: bytes | None, vault: Vault, row: Row) -> Any:
+        if sealed is None:
+            return field.default
+        return self._openers[field.name](vault.open(sealed, self.place(row[self._identity_at], field.name)))
+
+    def _made(self, values: list[Any]) -> R:
+        for at, convert in self._converters:
+            values[at] = convert(values[at])
+        return self._record(*values)
+
+    def sealed_value(self, row: Row, field: str) -> bytes | None:
+        """The sealed form of a field, as the row holds it."""
+        sealed: bytes | None = next(row[at] for at, each in self._sealed if each.name == field)
+        return sealed
+
+    def create(self, transaction: Transaction, vault: Vault, record: R, *, origin: str, now: int) -> None:
+        values = self._values(transaction, vault, record)
+        transaction.execute(self._insert, values | {"origin": origin, "now": now})
+
+    def update(self, transaction: Transaction, vault: Vault, record: R) -> None:
+        """Write every field except the identity and the read-only ones."""
+        transaction.execute(self._update, self._values(transaction, vault, record))
+
+    def _values(self, transaction: Transaction, vault: Vault, record: R) -> dict[str, Any]:
+        identity = getattr(record, self.identity)
+        values: dict[str, Any] = {"revision": transaction.revision}
+        for field in self._fields:
+            value = getattr(record, field.name)
+            if field.traits.sealed_as and value:
+                value = vault.seal(msgspec.json.encode(value), self.place(identity, field.name), transaction)
+            values[_column(field)] = stored_value(field, value)
+        return values
+
+
+def stored_value(field: Field, value: Any) -> Any:
+    """A field's value as its column holds it; a sealed one is sealed already."""
+    if field.traits.sealed_as:
+        return value or None
+    if value is UNSET:
+        return None
+    return value if _is_column_type(field) else msgspec.json.encode(value).decode()
+
+
+def _column(field: Field) -> str:
+    return field.traits.sealed_as or field.name
+
+
+def _is_column_type(field: Field) -> bool:
+    return field.type in (*_PLAIN, bool) or (bool(get_args(field.type)) and isinstance(get_args(field.type)[0], str))
+
+
+def _is_plain(field: Field) -> bool:
+    """Whether a column's value is the field's value as it is."""
+    if field.traits.sealed_as:
+        return True  # opened before
+    return _is_column_type(field) and field.type is not bool and not field.may_be_unset
+
+
+def _reader(field: Field) -> Convert:
+    read = bool if field.type is bool else str if _is_column_type(field) else json_reader(field.type)
+    if not field.may_be_unset:
+        return read
+    return lambda value: UNSET if value is None else read(value)
+
+
+def json_reader(kind: Any) -> Convert:
+    """A decoder that accepts what earlier versions wrote: they stored null for an unset field."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(text: str) -> Any:
+        try:
+            return decode(text)
+        except msgspec.ValidationError:
+            return msgspec.convert(_without_nulls(msgspec.json.decode(text)), kind)
+
+    return read
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
