@@ -22,7 +22,14 @@ from relaydeck.fees.options import FeeOptions
 from relaydeck.http.body import BodyReader, Receive
 from relaydeck.http.envelope import Failure
 from relaydeck.http.limit_server import LimitServer
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metrics import (
+    DAMAGED_VALUES,
+    EVENT_TRIES,
+    LOG_LINES_DROPPED,
+    STORE_AWAY,
+    UNEXPECTED_FAILURES,
+    Metrics,
+)
 from relaydeck.http.operations import Readiness
 from relaydeck.http.pipeline import Pipeline, Route, Send, failure_encoder, innermost
 from relaydeck.http.ratelimit import RateLimiter
@@ -89,7 +96,9 @@ class Worker:
         )
         tokens = TokenBook()
         self._directory = RelayerDirectory(database, vault)
-        self._delivery_service = DeliveryService(settings, self._store, self._writer, log, metrics.count_try)
+        self._delivery_service = DeliveryService(
+            settings, self._store, self._writer, log, partial(metrics.count, EVENT_TRIES)
+        )
         self._estimator = Estimator(fee_options(settings))
         self._monitor_service = MonitorService(
             settings, self._store, self._writer, self._audit, log, self._estimator.pool
@@ -152,7 +161,7 @@ class Worker:
         )
 
     def _announce_away(self, problem: str) -> None:
-        self._metrics.set("store_away", bool(problem))
+        self._metrics.set(STORE_AWAY, bool(problem))
         if problem:
             self._log.event("error", "the database is away: lists are answered from memory", problem=problem)
             self._writer.give_up(problem)
@@ -188,11 +197,11 @@ class Worker:
         self._directory.forget()
 
     def _report_damage(self, damage: Damaged) -> None:
-        self._metrics.count("damaged_values")
+        self._metrics.count(DAMAGED_VALUES)
         self._log.event("error", "sealed value does not open", record=damage.place.record, table=damage.place.table)
 
     def _report_unforeseen(self, error: BaseException) -> None:
-        self._metrics.count("unexpected_failures")
+        self._metrics.count(UNEXPECTED_FAILURES)
         self._log.event("error", "a fee estimate failed unexpectedly", error=type(error).__name__, at=innermost(error))
 
     async def _keep_looking(self) -> None:
@@ -295,7 +304,7 @@ class Application:
         self._log.gather(asyncio.get_running_loop())
         metrics = Metrics(self._metrics_path)
         metrics.claim_row()
-        self._log.dropped = lambda lines: metrics.count("log_lines_dropped", lines)
+        self._log.dropped = lambda lines: metrics.count(LOG_LINES_DROPPED, by=lines)
         worker = self._make_worker(self._settings, self._log, metrics)
         _calm_garbage_collection()
         self._pipeline = worker.pipeline
