@@ -33,8 +33,6 @@ bench: $(VENV)/.dev tests/node/node_modules/.installed ## Measure ratios side by
 
 docs: $(VENV)/.dev ## Print the generated pages anew
 	@$(BIN)/python -c 'from relaydeck.settings import settings_page; print(settings_page(), end="")' > docs/settings.md
-	@mkdir -p docs/reference
-	@$(BIN)/python -c 'from relaydeck.http.metrics import metrics_page; print(metrics_page(), end="")' > docs/reference/metrics.md
 
 lock: ## Pin every dependency anew (the only target that looks for newer versions)
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/python -m pip --quiet install uv

@@ -223,7 +223,10 @@ def test_nobody_notices_that_a_database_hung(alone: Replicas) -> None:
     eventually(partial(is_back, alone.one))
     assert (alone.one.ask("GET", "/admin/v1/signers").status, create(alone.one, "at-once").status) == (200, 201)
     alone.one.stop()
-    assert (alone.one.log.count("the database is away"), alone.one.log.count("the database is back")) == (1, 1)
+    assert (
+        alone.one.log.count("the database is unreachable"),
+        alone.one.log.count("the database is reachable again"),
+    ) == (1, 1)
 
 
 def test_the_port_for_operations_stays_ready_too(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -19,17 +20,11 @@ from relaydeck.credentials.token_book import TokenBook
 from relaydeck.errors import StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
+from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive
 from relaydeck.http.envelope import Failure
 from relaydeck.http.limit_server import LimitServer
-from relaydeck.http.metrics import (
-    DAMAGED_VALUES,
-    EVENT_TRIES,
-    LOG_LINES_DROPPED,
-    STORE_AWAY,
-    UNEXPECTED_FAILURES,
-    Metrics,
-)
+from relaydeck.http.metrics import Metrics
 from relaydeck.http.operations import Readiness
 from relaydeck.http.pipeline import Pipeline, Route, Send, failure_encoder, innermost
 from relaydeck.http.ratelimit import RateLimiter
@@ -51,7 +46,7 @@ from relaydeck.signers import signer_rows
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.follower import Follower, Follows
 from relaydeck.store.listing import Listing
-from relaydeck.store.open_store import open_store
+from relaydeck.store.open_store import Store, open_store
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
@@ -59,95 +54,92 @@ if TYPE_CHECKING:
     from relaydeck.admin.api import AdminApi
     from relaydeck.store.remote_follower import RemoteFollower
 
-_LOOK_SECONDS = 1.0
-_DEAF_TURNS = 10
+_CHECK_SECONDS = 1.0
+_UNMASK_TURNS = 10
 _WARM_ITEMS = 200
 _ADMIN_API = "relaydeck.admin.api"
 _REMOTE_FOLLOWER = "relaydeck.store.remote_follower"
 
 
 class Worker:
-    """Everything one worker process holds, from the start of its event loop to its end."""
+    """Everything one worker process holds, from the start of its event loop to its end.
+
+    Each service registers its closer when it is started, and `stop` calls the closers in reverse order: a service is
+    closed before those it was built on.
+    """
 
     def __init__(self, settings: Settings, log: Log, metrics: Metrics) -> None:
-        self._log = log
-        self._metrics = metrics
-        self._access_log = open_access_log(settings, log, metrics)
-        self._store = open_store(settings)
-        database, vault = self._store
-        self._writer = Writer(database, self._away) if database.remote else Writer(database)
-        self._settings = settings
-        self._audit = AuditLog(vault)
+        self._settings, self._log, self._metrics = settings, log, metrics
+        self._closers = AsyncExitStack()
         self._admin: AdminApi | None = None
-        self._abandoned = False  # the database is away: nobody waits for it
-        self._signers = Listing(
-            "signers",
-            signer_rows.LIST_COLUMNS,
-            signer_encoder(widened=settings.signer_config == "non_secret"),
-            database,
-            whole=database.remote,
-        )
-        self._relayers = Listing(
-            "relayers",
-            relayer_rows.COLUMNS,
-            relayer_encoder(vault, self._report_damage),
-            database,
-            whole=database.remote,
-        )
-        tokens = TokenBook()
-        self._directory = RelayerDirectory(database, vault)
-        self._delivery_service = DeliveryService(
-            settings, self._store, self._writer, log, partial(metrics.count, EVENT_TRIES)
-        )
-        self._estimator = Estimator(fee_options(settings))
-        self._monitor_service = MonitorService(
-            settings, self._store, self._writer, self._audit, log, self._estimator.pool
-        )
-        followers: list[Follows] = [
-            tokens,
-            self._signers,
-            self._relayers,
-            self._delivery_service,
-            self._monitor_service,
-        ]
-        self._follower = self._follow(followers)
-        self._signer_pages = Pages(self._signers, self._follower.fill, settings.max_per_page)
-        self._relayer_pages = Pages(self._relayers, self._follower.fill, settings.max_per_page)
-        operations = Operations(
-            signers=self._signer_pages,
-            relayers=self._relayer_pages,
-            run_rpc=RelayerRpc(self._directory, self._follower.catch_up, self._estimator, self._report_unforeseen),
-            writer=self._writer,
-            audit=self._audit,
-            widened_signer_config=settings.signer_config == "non_secret",
-        )
-        limiter = _limiter(settings)
-        self._shared_limiter = _shared_limiter(settings, limiter, log, metrics)
-        router = Router(self._open_routes(settings), operations.routes(), {b"admin": self._find_admin})
-        self.pipeline = Pipeline(
-            exact_routes=router.exact,
-            find_route=router.find,
-            catch_up=self._follower.catch_up,
-            catch_up_with_tokens=self._follower.catch_up_with_tokens,
-            reach=self._follower.reach,
-            find_credential=tokens.find,
-            limiter=limiter,
-            shared_limiter=self._shared_limiter,
-            limit_policy=_limit_policy(settings),
-            bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
-            access_log=self._access_log,
-            log=log,
-            encode_failure=failure_encoder(Failure),
-        )
+        self._abandoned = False  # the database is unreachable: nothing waits for it
+        self._store = self._open_store()
+        self._access_log = self._open_access_log()
+        self._writer = self._start_writer()
+        self._audit = AuditLog(self._store.vault)
+        self._estimator = self._start_estimator()
+        self._build_read_model()
+        self.pipeline = self._build_pipeline()
         self._follower.load()
-        self._background = [asyncio.create_task(self._keep_looking()), asyncio.create_task(self._warm())]
+        self._start_task(self._check_each_second())
+        self._start_task(self._warm())
 
-    def _open_routes(self, settings: Settings) -> dict[str, dict[str, Route]]:
-        if settings.operations_address is not None:
-            return {}
-        return open_routes(self._metrics, self._readiness, self._store)
+    async def stop(self) -> None:
+        await self._closers.aclose()
 
-    def _follow(self, followers: list[Follows]) -> "Follower | RemoteFollower":
+    # -- steps of the start -----------------------------------------------------------------------
+
+    def _open_store(self) -> Store:
+        store = open_store(self._settings)
+        self._closers.callback(store.close)
+        return store
+
+    def _open_access_log(self) -> AccessLog:
+        access_log = open_access_log(self._settings, self._log, self._metrics)
+        self._closers.callback(access_log.flush)
+        return access_log
+
+    def _start_writer(self) -> Writer:
+        database = self._store.database
+        # The follower closes after the writer: until the last write has ended it reports a server that hangs.
+        self._closers.push_async_callback(self._close_follower)
+        writer = Writer(database, self._problem) if database.remote else Writer(database)
+        self._closers.push_async_callback(writer.stop)
+        return writer
+
+    def _start_estimator(self) -> Estimator:
+        estimator = Estimator(fee_options(self._settings))
+        self._closers.push_async_callback(estimator.close)
+        return estimator
+
+    def _build_read_model(self) -> None:
+        """What this process keeps in memory of the database, and the follower that keeps it up to date."""
+        database, vault = self._store
+        self._tokens = TokenBook()
+        encode_signer = signer_encoder(widened=self._shows_more_of_signers)
+        encode_relayer = relayer_encoder(vault, self._report_damage)
+        remote = database.remote
+        self._signers = Listing("signers", signer_rows.LIST_COLUMNS, encode_signer, database, whole=remote)
+        self._relayers = Listing("relayers", relayer_rows.COLUMNS, encode_relayer, database, whole=remote)
+        self._directory = RelayerDirectory(database, vault)
+        self._follower = self._build_follower(
+            [self._tokens, self._signers, self._relayers, self._start_delivery(), self._start_monitor()]
+        )
+        self._signer_pages = Pages(self._signers, self._follower.fill, self._settings.max_per_page)
+        self._relayer_pages = Pages(self._relayers, self._follower.fill, self._settings.max_per_page)
+
+    def _start_delivery(self) -> DeliveryService:
+        service = DeliveryService(self._settings, self._store, self._writer, self._log, self._metrics.count_try)
+        self._closers.push_async_callback(service.close)
+        return service
+
+    def _start_monitor(self) -> MonitorService:
+        pool = self._estimator.pool
+        service = MonitorService(self._settings, self._store, self._writer, self._audit, self._log, pool)
+        self._closers.push_async_callback(service.close)
+        return service
+
+    def _build_follower(self, followers: list[Follows]) -> "Follower | RemoteFollower":
         database = self._store.database
         if not database.remote:
             return Follower(database, followers, self._forget)
@@ -160,19 +152,90 @@ class Worker:
             announce=self._announce_away,
         )
 
+    async def _close_follower(self) -> None:
+        if not isinstance(self._follower, Follower):
+            await self._follower.close()
+
+    def _build_pipeline(self) -> Pipeline:
+        settings = self._settings
+        router = Router(self._open_routes(), self._operations().routes(), {b"admin": self._find_admin})
+        limiter = _limiter(settings)
+        return Pipeline(
+            exact_routes=router.exact,
+            find_route=router.find,
+            catch_up=self._follower.catch_up,
+            catch_up_with_tokens=self._follower.catch_up_with_tokens,
+            reach=self._follower.reach,
+            find_credential=self._tokens.find,
+            limiter=limiter,
+            shared_limiter=self._start_shared_limiter(limiter),
+            limit_policy=_limit_policy(settings),
+            bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
+            access_log=self._access_log,
+            log=self._log,
+            encode_failure=failure_encoder(Failure),
+        )
+
+    def _operations(self) -> Operations:
+        estimator, catch_up = self._estimator, self._follower.catch_up
+        return Operations(
+            signers=self._signer_pages,
+            relayers=self._relayer_pages,
+            run_rpc=RelayerRpc(self._directory, catch_up, estimator, self._report_unforeseen),
+            writer=self._writer,
+            audit=self._audit,
+            widened_signer_config=self._shows_more_of_signers,
+        )
+
+    @property
+    def _shows_more_of_signers(self) -> bool:
+        return self._settings.signer_config == "non_secret"
+
+    def _open_routes(self) -> dict[str, dict[str, Route]]:
+        """Routes that need no credential, unless another process serves them on their own port."""
+        if self._settings.operations_address is not None:
+            return {}
+        return open_routes(self._metrics, self._readiness, self._store)
+
+    def _start_shared_limiter(self, local: RateLimiter | None) -> SharedLimiter | None:
+        settings = self._settings
+        if local is None or settings.limits_url is None:
+            return None
+        server = LimitServer(settings.limits_url, settings.limits_password_file, settings.limits_timeout_seconds)
+        rate, burst = settings.rate_limit_per_second, settings.rate_limit_burst
+        limiter = SharedLimiter(server, local, rate, burst, log=self._log, metrics=self._metrics)
+        self._closers.push_async_callback(limiter.close)
+        return limiter
+
+    def _find_admin(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
+        """The admin API is built by its first request, so that the start does not wait for it."""
+        if self._admin is None:
+            api: type[AdminApi] = import_module(_ADMIN_API).AdminApi
+            self._admin = api(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
+            self._closers.callback(self._admin.close)
+            if self._abandoned:
+                self._admin.abandon()
+        return self._admin.find(method, path, raw_path)
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._closers.callback(task.cancel)
+
+    # -- a database that is away ------------------------------------------------------------------
+
     def _announce_away(self, problem: str) -> None:
-        self._metrics.set(STORE_AWAY, bool(problem))
+        self._metrics.set("store_away", bool(problem))
         if problem:
-            self._log.event("error", "the database is away: lists are answered from memory", problem=problem)
+            self._log.event("error", "the database is unreachable: lists are answered from memory", problem=problem)
             self._writer.give_up(problem)
         else:
-            self._log.event("info", "the database is back")
+            self._log.event("info", "the database is reachable again")
         self._abandoned = bool(problem)
         for each in (self._store.database, self._admin):
             if each is not None:
                 each.abandon() if problem else each.resume()
 
-    def _away(self) -> str:
+    def _problem(self) -> str:
         return "" if isinstance(self._follower, Follower) else self._follower.problem
 
     async def _readiness(self) -> Readiness:
@@ -182,14 +245,7 @@ class Worker:
             return Readiness(True)
         return readiness_from_memory(self._follower.age, self._settings.stale_seconds)
 
-    def _find_admin(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
-        """Made when first asked for: the start does not wait for it."""
-        if self._admin is None:
-            api: type[AdminApi] = import_module(_ADMIN_API).AdminApi
-            self._admin = api(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
-            if self._abandoned:
-                self._admin.abandon()
-        return self._admin.find(method, path, raw_path)
+    # -- reports ----------------------------------------------------------------------------------
 
     def _forget(self) -> None:
         self._signer_pages.forget()
@@ -197,34 +253,38 @@ class Worker:
         self._directory.forget()
 
     def _report_damage(self, damage: Damaged) -> None:
-        self._metrics.count(DAMAGED_VALUES)
-        self._log.event("error", "sealed value does not open", record=damage.place.record, table=damage.place.table)
+        self._metrics.count("damaged_values")
+        self._log.event(
+            "error", "a sealed value cannot be opened", record=damage.place.record, table=damage.place.table
+        )
 
     def _report_unforeseen(self, error: BaseException) -> None:
-        self._metrics.count(UNEXPECTED_FAILURES)
+        self._metrics.count("unexpected_failures")
         self._log.event("error", "a fee estimate failed unexpectedly", error=type(error).__name__, at=innermost(error))
 
-    async def _keep_looking(self) -> None:
-        """A writer killed between its commit and its ring is heard here; and so is a parent that was killed."""
+    # -- in the background ------------------------------------------------------------------------
+
+    async def _check_each_second(self) -> None:
+        """Find writes that were committed but not signalled, and stop when the parent process is gone."""
         parent = os.getppid()
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             if os.getppid() != parent:
                 self._log.event("error", "the process that started this worker is gone: stopping")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
             if isinstance(self._follower, Follower):
-                self._look_by_ourselves(self._follower)
+                self._check_for_writes(self._follower)
 
-    def _look_by_ourselves(self, follower: Follower) -> None:
+    def _check_for_writes(self, follower: Follower) -> None:
         try:
             follower.look()
         except StoreError as error:
             self._log.event("error", "the store cannot be read", problem=str(error))
 
     async def _warm(self) -> None:
-        """Encode every item in the background, a few at a time, so that no page has a first reader."""
-        if not self._store.database.remote:  # else they are encoded already
+        """Encode every item in the background, a few at a time, so that no request pays for the first reading."""
+        if not self._store.database.remote:  # a remote follower has encoded them already
             for listing in (self._signers, self._relayers):
                 await self._warm_listing(listing)
         await asyncio.to_thread(import_module, _ADMIN_API)
@@ -236,29 +296,13 @@ class Worker:
             try:
                 self._follower.fill(listing, partial(_from, start))
             except StoreError:
-                return  # told by those who look each second; the pages are filled when they are asked for
+                return  # the check of each second logs it; a request fills the page it needs
             start += _WARM_ITEMS
             await asyncio.sleep(0.001)
 
-    async def stop(self) -> None:
-        for task in self._background:
-            task.cancel()
-        await self._monitor_service.close()
-        if self._shared_limiter is not None:
-            await self._shared_limiter.close()
-        await self._estimator.close()
-        await self._delivery_service.close()
-        await self._writer.stop()
-        if not isinstance(self._follower, Follower):
-            await self._follower.close()  # until now it would notice a server that begins to hang
-        if self._admin is not None:
-            self._admin.close()
-        self._access_log.flush()
-        self._store.close()
-
 
 class Application:
-    """The ASGI application. Its worker is made when the server's event loop has begun."""
+    """The ASGI application. It makes its worker when the server's event loop has started."""
 
     def __init__(
         self,
@@ -282,7 +326,7 @@ class Application:
         try:
             worker = self._start()
         except Exception as error:
-            # Told in our words; anything unforeseen by its kind, since its text might quote a setting.
+            # Logged in our own words. An unexpected error is logged by its type: its text may quote a setting.
             problem, remedy = operator_words(error)
             self._log.event("error", "cannot start", problem=problem, remedy=remedy)
             self._log.close()
@@ -290,9 +334,9 @@ class Application:
             await send({"type": "lifespan.startup.failed", "message": "the worker cannot start"})
             return
         await send({"type": "lifespan.startup.complete"})
-        # The server stops its loop now and runs it anew. A signal in between would be lost: it is held back until
-        # turns have passed that the first run had no more of.
-        for _ in range(_DEAF_TURNS):
+        # The server now stops its event loop and runs it again, and a signal in between would be lost. SIGTERM stays
+        # blocked for more turns than the first run had left, so that the second run receives it.
+        for _ in range(_UNMASK_TURNS):
             await asyncio.sleep(0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         await receive()
@@ -304,7 +348,7 @@ class Application:
         self._log.gather(asyncio.get_running_loop())
         metrics = Metrics(self._metrics_path)
         metrics.claim_row()
-        self._log.dropped = lambda lines: metrics.count(LOG_LINES_DROPPED, by=lines)
+        self._log.dropped = lambda lines: metrics.count("log_lines_dropped", lines)
         worker = self._make_worker(self._settings, self._log, metrics)
         _calm_garbage_collection()
         self._pipeline = worker.pipeline
@@ -320,15 +364,6 @@ def _limiter(settings: Settings) -> RateLimiter | None:
         return None
     path = settings.run_folder / "limits"
     return RateLimiter(path, settings.rate_limit_per_second, settings.rate_limit_burst)
-
-
-def _shared_limiter(settings: Settings, local: RateLimiter | None, log: Log, metrics: Metrics) -> SharedLimiter | None:
-    if local is None or settings.limits_url is None:
-        return None
-    server = LimitServer(settings.limits_url, settings.limits_password_file, settings.limits_timeout_seconds)
-    return SharedLimiter(
-        server, local, settings.rate_limit_per_second, settings.rate_limit_burst, log=log, metrics=metrics
-    )
 
 
 def _limit_policy(settings: Settings) -> tuple[bytes, bytes]:
@@ -349,7 +384,7 @@ def fee_options(settings: Settings) -> FeeOptions:
 
 
 def _calm_garbage_collection() -> None:
-    """What is loaded stays: leave it out of collections, and look for cycles less often than every 700 objects."""
+    """What is loaded now stays: exclude it from collections, and collect less often than every 700 objects."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from relaydeck.timestamps import utc_with_milliseconds
+
 LEVELS = ("debug", "info", "warning", "error")
 _GATHER_SECONDS = 0.05
 _MOST_BEHIND_BYTES = 8 * 1024 * 1024
@@ -66,9 +68,7 @@ class Log:
         millisecond = int(moment * 1000)
         if millisecond != self._millisecond:
             self._millisecond = millisecond
-            second = millisecond // 1000
-            day_and_time = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-            self._stamped = f"{day_and_time}.{millisecond - second * 1000:03d}Z"
+            self._stamped = utc_with_milliseconds(millisecond)
         return self._stamped
 
     def add(self, text: str) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from relaydeck.log import Log
-from relaydeck.notifications import events, notification_rows
+from relaydeck.notifications import deliveries, events, notification_rows
+from relaydeck.notifications.deliveries import DeliveryRow
 from relaydeck.notifications.delivery import Delivery, DeliveryOptions
-from relaydeck.notifications.events import DeliveryRow, Kind
+from relaydeck.notifications.events import Kind
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.outbox import AttemptRecord
 from relaydeck.relayers.relayer_changes import event_data
@@ -87,20 +88,20 @@ class Scene:
         """Everything that is due now, and what comes forward by it."""
         for _ in range(1000):
             await delivery.turn()
-            if not delivery.under_way:
+            if not delivery.attempts:
                 return
-            await delivery.settled()
+            await delivery.attempts.join()
         raise AssertionError("it does not come to rest")
 
     def delivery(self, sequence: int) -> DeliveryRow:
-        (row,) = events.list_deliveries(self.store.database.read, after=sequence - 1, limit=1)
+        (row,) = deliveries.list_deliveries(self.store.database.read, after=sequence - 1, limit=1)
         return row
 
     def attempts(self, sequence: int) -> list[AttemptRecord]:
-        return events.attempts_of(self.store.database.read, self.delivery(sequence).id)
+        return deliveries.list_attempts(self.store.database.read, self.delivery(sequence).id)
 
     def states(self) -> list[str]:
-        return [row.state for row in events.list_deliveries(self.store.database.read)]
+        return [row.state for row in deliveries.list_deliveries(self.store.database.read)]
 
     async def stop(self) -> None:
         for receiver in self.receivers:

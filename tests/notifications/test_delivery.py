@@ -4,7 +4,7 @@ import asyncio
 
 from aiohttp import web
 
-from relaydeck.notifications import events, retries
+from relaydeck.notifications import deliveries, events, retries
 from relaydeck.notifications.outbox import AttemptRecord
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import Received, accept, answer, hang
@@ -23,7 +23,7 @@ async def test_an_event_is_delivered_once(scene: Scene) -> None:
 
 async def test_an_event_without_a_receiver_is_only_in_the_log(scene: Scene) -> None:
     sequence = scene.happens("relayer.resumed", "r1", None)
-    assert events.list_deliveries(scene.store.database.read) == []
+    assert deliveries.list_deliveries(scene.store.database.read) == []
     assert [each.sequence for each in events.list_events(scene.store.database.read)] == [sequence]
 
 
@@ -94,7 +94,7 @@ async def test_ten_tries_then_it_is_dead(scene: Scene) -> None:
     receiver = await scene.receiver("pager", answer(500))
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
     began = scene.clock.now
-    for _ in range(retries.MOST_TRIES):
+    for _ in range(retries.MAX_ATTEMPTS):
         await scene.deliver(delivery)
         if (due := scene.delivery(sequence).next_try_at) is not None:
             scene.clock.now = due / 1000 - 0.5
@@ -214,7 +214,7 @@ async def test_dead_receivers_do_not_delay_a_healthy_one(scene: Scene) -> None:
     for number in range(40):
         for name in ("r1", "r2"):
             scene.paused(name, f"dead{number}")
-    delivery = scene.process(timeout_seconds=30, most_at_once=64)
+    delivery = scene.process(timeout_seconds=30, max_attempts=64)
     await delivery.turn()
     expected = [scene.paused(name, "healthy") for name in ("r1", "r2", "r3") for _ in range(10)]
     running = asyncio.create_task(delivery.run())
@@ -233,8 +233,8 @@ async def test_a_troubled_receiver_gets_one_try_at_a_time(scene: Scene) -> None:
     most = 0
     while len(receiver.got) < 3:
         await delivery.turn()
-        most = max(most, delivery.under_way)
-        await delivery.settled()
+        most = max(most, len(delivery.attempts))
+        await delivery.attempts.join()
     assert most == 1
 
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from relaydeck.networks.model import RpcUrl
-from relaydeck.notifications import events, outbox, retries
-from relaydeck.notifications.retries import Answer, judge, wished_delay
+from relaydeck.notifications import deliveries, events, outbox, retries
+from relaydeck.notifications.retries import ReceiverResponse, decide, requested_delay
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.store.open_store import Store
@@ -106,10 +106,10 @@ async def test_deliveries_are_listed_by_what_people_look_for(scene: Scene) -> No
     scene.paused("r1", "pager"), scene.paused("r2", "desk"), scene.paused("r1", "desk")
     await scene.deliver(scene.process())
     read = scene.store.database.read
-    assert [row.sequence for row in events.list_deliveries(read, state="dead")] == [1]
-    assert [row.sequence for row in events.list_deliveries(read, notification_id="desk")] == [2, 3]
-    assert [row.sequence for row in events.list_deliveries(read, relayer_id="r1", after=1)] == [3]
-    (dead,) = events.list_deliveries(read, state="dead")
+    assert [row.sequence for row in deliveries.list_deliveries(read, state="dead")] == [1]
+    assert [row.sequence for row in deliveries.list_deliveries(read, notification_id="desk")] == [2, 3]
+    assert [row.sequence for row in deliveries.list_deliveries(read, relayer_id="r1", after=1)] == [3]
+    (dead,) = deliveries.list_deliveries(read, state="dead")
     assert (dead.last_status, dead.last_problem) == (410, "")
 
 
@@ -119,7 +119,7 @@ async def test_a_dead_delivery_is_replayed_with_the_same_id_and_all_its_tries(sc
     await scene.deliver(delivery)
     receiver.answering = accept
     with scene.store.database.transaction() as transaction:
-        assert events.replay(transaction, scene.delivery(sequence).id, now=0)
+        assert deliveries.replay(transaction, scene.delivery(sequence).id)
     await scene.deliver(delivery)
     assert scene.states() == ["delivered"]
     assert len({each.headers["webhook-id"] for each in receiver.got}) == 1
@@ -131,8 +131,8 @@ async def test_what_is_under_way_or_unknown_is_not_replayed(scene: Scene) -> Non
     await scene.receiver("pager")
     sequence = scene.paused("r1", "pager")
     with scene.store.database.transaction() as transaction:
-        assert not events.replay(transaction, scene.delivery(sequence).id, now=0)
-        assert not events.replay(transaction, "evt_unknown", now=0)
+        assert not deliveries.replay(transaction, scene.delivery(sequence).id)
+        assert not deliveries.replay(transaction, "evt_unknown")
 
 
 async def test_all_dead_deliveries_are_replayed(scene: Scene) -> None:
@@ -144,7 +144,7 @@ async def test_all_dead_deliveries_are_replayed(scene: Scene) -> None:
     await scene.deliver(delivery)
     receiver.answering = accept
     with scene.store.database.transaction() as transaction:
-        assert events.replay_all_dead(transaction, now=0) == 3
+        assert deliveries.replay_all_dead(transaction) == 3
     await scene.deliver(delivery)
     assert (scene.states(), len(receiver.got)) == (["delivered"] * 6, 6)
 
@@ -153,12 +153,12 @@ def test_the_schedule() -> None:
     spread = [(1 - retries.JITTER), 1.0, (1 + retries.JITTER)]
     for factor, dice in zip(spread, (0.0, 0.5, 1.0), strict=True):
         delays = [
-            judge(Answer(500), tries=n, in_line=True, now=0, random=lambda dice=dice: dice).due_at
-            for n in range(1, retries.MOST_TRIES)
+            decide(ReceiverResponse(500), tries=n, in_order=True, now=0, random=lambda dice=dice: dice).due_at
+            for n in range(1, retries.MAX_ATTEMPTS)
         ]
         assert delays == [int(each * factor * 1000) for each in retries.DELAYS]
     assert sum(retries.DELAYS) / 3600 == pytest.approx(75.6, abs=0.1)
-    assert judge(Answer(500), tries=10, in_line=False, now=0, random=float) == outbox.AttemptOutcome(
+    assert decide(ReceiverResponse(500), tries=10, in_order=False, now=0, random=float) == outbox.AttemptOutcome(
         "dead", None, False
     )
 
@@ -182,4 +182,4 @@ def test_the_schedule() -> None:
     ],
 )
 def test_what_a_retry_after_asks_for(text: str, seconds: float) -> None:
-    assert wished_delay(text, now=1_700_000_000) == seconds
+    assert requested_delay(text, now=1_700_000_000) == seconds

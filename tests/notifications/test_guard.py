@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from relaydeck.address_guard import AddressGuard, SystemResolver
-from relaydeck.notifications.retries import Answer
+from relaydeck.notifications.retries import ReceiverResponse
 from relaydeck.notifications.sender import Sender
 from tests.notifications.certificates import make_certificate
 from tests.notifications.name_server import NameServer
@@ -239,7 +239,7 @@ async def test_a_rebinding_name_server_is_asked_once_a_connection_and_gets_nobod
     first = await sender.post(url, {}, b"{}")
     assert (first.status, names.asked, len(receiver.got)) == (200, ["rebind.test"], 1)
     second = await sender.post(url, {}, b"{}")
-    assert (second, names.asked) == (Answer(problem="address_refused"), ["rebind.test"] * 2)
+    assert (second, names.asked) == (ReceiverResponse(problem="address_refused"), ["rebind.test"] * 2)
     assert (len(receiver.got), hostile.connections) == (1, 0)
     assert receiver.got[0].headers["host"] == f"rebind.test:{receiver.port}"
     await sender.close()

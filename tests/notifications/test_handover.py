@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from relaydeck.errors import ServerFailure
-from relaydeck.notifications import events, upkeep
+from relaydeck.notifications import events, retention
 from relaydeck.store.leases import Lease, LeaseLost
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import accept, answer, hang
@@ -118,8 +118,7 @@ async def test_a_restart_goes_on_where_the_last_process_stopped(scene: Scene) ->
     killed = scene.process()
     await killed.turn()
     await eventually(lambda: len(receiver.got) == 1)
-    for task in killed._tries:
-        task.cancel()  # as kill -9 does: the request left, its outcome was never written
+    await killed.attempts.cancel()  # as kill -9 does: the request left, its outcome was never written
     receiver.answering = accept
     scene.clock.pass_(35)  # a lease; where rows are claimed, and the five seconds of a try
     await scene.deliver(scene.process())
@@ -147,7 +146,7 @@ async def test_a_try_that_ends_after_the_lease_was_lost_is_not_written_down(scen
     receiver.answering = accept
     scene.clock.pass_(31)
     await scene.deliver(heir)
-    await slow.settled()
+    await slow.attempts.join()
     assert [each.status for each in scene.attempts(sequence)] == [204]
     assert scene.delivery(sequence).state == "delivered"
 
@@ -155,7 +154,7 @@ async def test_a_try_that_ends_after_the_lease_was_lost_is_not_written_down(scen
 async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relaydeck.notifications.attempt._TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr("relaydeck.notifications.attempt._RETRY_SECONDS", 0.01)
     receiver = await scene.receiver("pager")
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
     await delivery.turn()
@@ -168,7 +167,7 @@ async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
     assert (len(receiver.got), scene.delivery(sequence).state) == (1, "pending")
     with scene.store.database.migration() as execute:
         execute("ALTER TABLE attempts RENAME COLUMN taken_away TO answer")
-    await delivery.settled()
+    await delivery.attempts.join()
     assert (len(receiver.got), scene.delivery(sequence).state) == (1, "delivered")
 
 
@@ -185,7 +184,7 @@ def sequences(scene: Scene) -> list[int]:
 
 
 async def test_old_events_are_removed_in_batches_and_the_newest_stays(scene: Scene, clock: Clock) -> None:
-    old_events(scene, 2 * upkeep.BATCH_EVENTS + 10)
+    old_events(scene, 2 * retention.BATCH_EVENTS + 10)
     clock.pass_(30 * DAY + 1)
     delivery = scene.process()
     lengths = []

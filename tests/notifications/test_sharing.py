@@ -111,8 +111,7 @@ async def passed_over(scene: Scene, elsewhere: Scene) -> tuple[Receiver, Deliver
 @on_postgresql
 async def test_a_claim_that_ran_out_is_taken_by_who_was_waiting_for_it(scene: Scene, elsewhere: Scene) -> None:
     pager, dies, heir = await passed_over(scene, elsewhere)
-    for task in dies._tries:
-        task.cancel()  # as kill -9 does: the request left, its outcome was never written
+    await dies.attempts.cancel()  # as kill -9 does: the request left, its outcome was never written
     scene.clock.pass_(CLAIM_SECONDS - 1)
     assert await heir.turn() == 1
     assert pager.sequences == [1, 2]
@@ -137,7 +136,7 @@ async def test_of_tries_written_together_only_the_lost_one_is_not(scene: Scene) 
     with scene.store.database.transaction() as transaction:
         transaction.execute("UPDATE deliveries SET claimed_by = 'another' WHERE seq = :seq", {"seq": lost})
     answered.set()
-    await delivery.settled()
+    await delivery.attempts.join()
     assert [each.status for each in scene.attempts(kept)] == [200]
     assert (scene.attempts(lost), scene.delivery(lost).tries) == ([], 0)
     assert scene.states() == ["pending", "delivered"]
@@ -149,7 +148,7 @@ async def test_of_tries_written_together_only_the_lost_one_is_not(scene: Scene) 
 async def test_who_stops_gives_back_what_it_cannot_finish(
     scene: Scene, elsewhere: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "_FAREWELL_SECONDS", 0.01)
+    monkeypatch.setattr(delivering, "_FINISH_SECONDS", 0.01)
     pager, stops, heir = await passed_over(scene, elsewhere)
     await stops.close()
     await scene.deliver(heir)  # at once: no time has passed
@@ -192,12 +191,12 @@ async def test_who_stops_with_nothing_claimed_writes_nothing(scene: Scene) -> No
 async def test_a_dead_receiver_has_one_place_in_each_process(
     scene: Scene, elsewhere: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "_FAREWELL_SECONDS", 0.01)
+    monkeypatch.setattr(delivering, "_FINISH_SECONDS", 0.01)
     dead, healthy = await scene.receiver("dead", hang), await scene.receiver("healthy")
     for number in range(20):
         scene.paused(f"r{number}", "dead")
     expected = [scene.paused("r1", "healthy") for _ in range(20)]
-    replicas = Replicas(scene, elsewhere, most_at_once=2, timeout_seconds=30)
+    replicas = Replicas(scene, elsewhere, max_attempts=2, timeout_seconds=30)
     await eventually(lambda: len(healthy.got) == 20)
     await replicas.stop()
     assert (healthy.sequences, len(dead.got)) == (expected, 2)
@@ -205,7 +204,7 @@ async def test_a_dead_receiver_has_one_place_in_each_process(
 
 async def test_places_that_one_receiver_did_not_need_are_another_ones(scene: Scene) -> None:
     one, other = await scene.receiver("one"), await scene.receiver("other")
-    delivery: Delivery = scene.process(most_at_once=2)
+    delivery: Delivery = scene.process(max_attempts=2)
     for name in ("one", "other"):
         scene.paused("r1", name)
     await scene.deliver(delivery)  # from now on each may have all the places there are

@@ -7,7 +7,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from relaydeck.errors import NotificationNotFound
-from relaydeck.notifications import notification_rows, signing, upkeep
+from relaydeck.notifications import notification_rows, retention, signing
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.secret import Secret
@@ -153,7 +153,7 @@ async def test_a_key_whose_day_is_over_is_erased(scene: Scene) -> None:
     await scene.receiver("pager")
     change(scene, OTHER_KEY)
     scene.clock.pass_(DAY - 1)
-    assert not upkeep.is_due(scene.store.database.read, now=int(scene.clock.now), retention_seconds=DAY)
+    assert not retention.has_expired(scene.store.database.read, now=int(scene.clock.now), retention_seconds=DAY)
     scene.clock.pass_(1)
     await scene.process().turn()
     assert kept_keys(scene) == (True, False, None)

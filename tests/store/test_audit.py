@@ -56,7 +56,7 @@ def after(store: Store, *statements: tuple[str, dict[str, Any]], kept: Head | No
     with undone(store) as transaction:
         for sql, values in statements:
             transaction.execute(sql, values)
-        return verify(transaction.all, store.vault, kept)
+        return verify(transaction.execute, store.vault, kept)
     raise AssertionError
 
 
@@ -144,8 +144,8 @@ def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: S
         transaction.chain_end = EMPTY
         for number in range(ROWS + 2):
             append(AuditLog(store.vault), transaction, number + 100)
-        assert isinstance(verify(transaction.all, store.vault), Head)
-        found = verify(transaction.all, store.vault, kept)
+        assert isinstance(verify(transaction.execute, store.vault), Head)
+        found = verify(transaction.execute, store.vault, kept)
         assert found == BrokenLink(ROWS, "is not the row that the given head was taken at")
 
 
@@ -154,7 +154,7 @@ def test_text_that_became_bytes_is_a_change(store: Store) -> None:
     with undone(store) as transaction:
         AuditLog(store.vault).append(transaction, [AuditEntry(0, "YWJj", "a", "r")])
         transaction.execute("UPDATE audit SET actor = :bytes WHERE seq = :seq", {"bytes": b"abc", "seq": ROWS + 1})
-        assert verify(transaction.all, store.vault) == BrokenLink(ROWS + 1, "was changed")
+        assert verify(transaction.execute, store.vault) == BrokenLink(ROWS + 1, "was changed")
 
 
 def test_another_key_breaks_the_first_link(store: Store) -> None:
@@ -179,7 +179,7 @@ def test_a_step_that_is_undone_leaves_no_row_and_no_key(home: Path) -> None:
             raise Undone
         append(log, transaction, 2)
         append(log, transaction, 3)
-        found = verify(transaction.all, store.vault)
+        found = verify(transaction.execute, store.vault)
         assert isinstance(found, Head) and found.seq == 2
 
 

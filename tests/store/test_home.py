@@ -164,5 +164,7 @@ def test_a_sealed_value_that_does_not_open_is_logged_as_an_error(served: Running
     served.ask("GET", "/api/v1/relayers")
     served.stop()
     events = [json.loads(line) for line in served.log.splitlines()]
-    damage = [{k: v for k, v in each.items() if k != "time"} for each in events if each["event"].startswith("sealed")]
-    assert damage == [{"level": "error", "event": "sealed value does not open", "record": "two", "table": "relayers"}]
+    damage = [{k: v for k, v in each.items() if k != "time"} for each in events if each["event"].startswith("a sealed")]
+    assert damage == [
+        {"level": "error", "event": "a sealed value cannot be opened", "record": "two", "table": "relayers"}
+    ]

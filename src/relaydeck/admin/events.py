@@ -1,6 +1,5 @@
 """Events, their deliveries and the audit log over the admin API."""
 
-import time
 from typing import Any
 
 from relaydeck.admin import queries
@@ -13,9 +12,10 @@ from relaydeck.admin.routes import Methods
 from relaydeck.errors import BadRequest, NotPossible, RecordNotFound
 from relaydeck.http.paging import read_page
 from relaydeck.http.pipeline import Call, Reply
-from relaydeck.notifications import events
+from relaydeck.notifications import deliveries, events
 from relaydeck.notifications.deliveries import DeliveryRow
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.timestamps import utc_with_milliseconds
 
 STATES = ("pending", "delivered", "dead")
 _FILTERS = ("state", "notification_id", "relayer_id")
@@ -54,7 +54,7 @@ class EventOperations:
         if narrowed.get("state", STATES[0]) not in STATES:
             raise BadRequest(f"state must be one of {', '.join(STATES)}")
         rows = await self._read_pool.run(
-            lambda store: events.list_deliveries(store.database.read, after, limit, **narrowed)
+            lambda store: deliveries.list_deliveries(store.database.read, after, limit, **narrowed)
         )
         return answer(Result([delivery_view(row) for row in rows]))
 
@@ -93,16 +93,16 @@ class EventOperations:
 
 def replay_one(context: ChangeContext, name: str) -> dict[str, Any]:
     """Raises RecordNotFound, or NotPossible while it is still on its way."""
-    if events.find_delivery(context.transaction.all, name) is None:
+    if deliveries.find_delivery(context.transaction.all, name) is None:
         raise RecordNotFound("delivery")
-    if not events.replay(context.transaction, name, context.now):
+    if not deliveries.replay(context.transaction, name):
         raise NotPossible("Delivery is still on its way")
     context.did("delivery.replayed", name)
     return whole_delivery(context.transaction.all, name)
 
 
 def replay_dead(context: ChangeContext) -> int:
-    count = events.replay_all_dead(context.transaction, context.now)
+    count = deliveries.replay_all_dead(context.transaction)
     if count:
         context.did("deliveries.replayed", "", {"count": count})
     return count
@@ -116,18 +116,18 @@ def _gap(read: Read, after: int) -> tuple[str, ...]:
 
 
 def whole_delivery(read: Read, name: str) -> dict[str, Any]:
-    row = events.find_delivery(read, name)
+    row = deliveries.find_delivery(read, name)
     if row is None:
         raise RecordNotFound("delivery")
     attempts = [
         {
-            "at": _stamp(each.started_at),
+            "at": utc_with_milliseconds(each.started_at),
             "duration_ms": each.duration,
             "status": each.status,
             "problem": each.problem or None,
             "answer": each.answer,
         }
-        for each in events.attempts_of(read, name)
+        for each in deliveries.list_attempts(read, name)
     ]
     return delivery_view(row) | {"attempts": attempts}
 
@@ -142,16 +142,9 @@ def delivery_view(row: DeliveryRow) -> dict[str, Any]:
         "relayer_id": row.relayer_id,
         "state": row.state,
         "tries": row.tries,
-        "created_at": _stamp(created),
-        "next_try_at": _stamp(created if row.next_try_at == 0 else row.next_try_at),
-        "finished_at": _stamp(row.finished_at),
+        "created_at": utc_with_milliseconds(created),
+        "next_try_at": utc_with_milliseconds(created if row.next_try_at == 0 else row.next_try_at),
+        "finished_at": utc_with_milliseconds(row.finished_at),
         "last_status": row.last_status,
         "last_problem": row.last_problem or None,
     }
-
-
-def _stamp(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
-    seconds, rest = divmod(milliseconds, 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"

@@ -1,7 +1,6 @@
 """From a row to what an administrator is shown. No secret is; RPC URLs are, as the list operation shows them."""
 
 import hashlib
-import time
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +13,7 @@ from relaydeck.signers.shapes import response_type
 from relaydeck.store.database import Row
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
+from relaydeck.timestamps import utc
 
 View = dict[str, Any]
 
@@ -22,10 +22,6 @@ class Item(NamedTuple):
     view: View
     etag: str = ""
     notes: tuple[str, ...] = ()
-
-
-def stamp(moment: int | None) -> str | None:
-    return None if moment is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
 
 
 def etag_of(row: Row) -> str:
@@ -40,11 +36,12 @@ def as_json_values(record: msgspec.Struct) -> View:
 
 
 def network_item(row: Row, vault: Vault) -> Item:
+    *columns, created_at, _ = row
     notes: tuple[str, ...] = ()
     try:
-        network = network_rows.from_row(row, vault)
+        network = network_rows.from_row(tuple(columns), vault)
     except Damaged as damage:
-        network, notes = network_rows.without_urls(row), (f"{damage}",)
+        network, notes = network_rows.without_urls(tuple(columns)), (f"{damage}",)
     view = {
         "name": network.name,
         "network_type": network.network_type,
@@ -52,7 +49,7 @@ def network_item(row: Row, vault: Vault) -> Item:
         "native_symbol": network.native_symbol,
         "rpc_urls": _urls(network.rpc_urls),
         "fee_tokens": {token.symbol: fee_token_content(token) for token in network.fee_tokens},
-        "created_at": stamp(row.created_at),
+        "created_at": utc(created_at),
     }
     if notes:
         del view["rpc_urls"]
@@ -62,7 +59,7 @@ def network_item(row: Row, vault: Vault) -> Item:
 def signer_item(row: Row, _vault: Vault) -> Item:
     signer_id, signer_type, shown, created_at, _ = row
     config = msgspec.json.decode(shown)
-    view = {"id": signer_id, "type": response_type(signer_type), "config": config, "created_at": stamp(created_at)}
+    view = {"id": signer_id, "type": response_type(signer_type), "config": config, "created_at": utc(created_at)}
     return Item(view, etag_of(row))
 
 
@@ -73,18 +70,19 @@ def notification_item(row: Row, _vault: Vault) -> Item:
         "type": kind,
         "url": url,
         "has_signing_key": sealed is not None,
-        "created_at": stamp(created_at),
+        "created_at": utc(created_at),
     }
     return Item(view, etag_of(row))
 
 
 def relayer_item(row: Row, vault: Vault) -> Item:
+    *columns, created_at, _ = row
     notes: tuple[str, ...] = ()
     try:
-        relayer = relayer_rows.from_row(row, vault)
+        relayer = relayer_rows.from_row(tuple(columns), vault)
     except Damaged as damage:
-        relayer, notes = relayer_rows.without_urls(row), (f"{damage}",)
-    view = as_json_values(relayer) | {"created_at": stamp(row.created_at)}
+        relayer, notes = relayer_rows.without_urls(tuple(columns)), (f"{damage}",)
+    view = as_json_values(relayer) | {"created_at": utc(created_at)}
     if notes:
         del view["custom_rpc_urls"]
     return Item(view, etag_of(row), notes)
@@ -94,16 +92,16 @@ def _urls(urls: tuple[RpcUrl, ...]) -> list[View]:
     return [{"url": each.url, "weight": each.weight} for each in urls]
 
 
-def token_item(row: tuple[Any, ...], now: int) -> Item:
+def token_item(row: Row, now: int) -> Item:
     name, kind, created_at, expires_at, revoked_at = row[:5]
     state = "live" if expires_at is None or expires_at > now else "expired"
     view = {
         "name": name,
         "kind": kind,
         "state": state if revoked_at is None else "revoked",
-        "created_at": stamp(created_at),
-        "expires_at": stamp(expires_at),
-        "revoked_at": stamp(revoked_at),
+        "created_at": utc(created_at),
+        "expires_at": utc(expires_at),
+        "revoked_at": utc(revoked_at),
     }
     return Item(view)
 
@@ -112,7 +110,7 @@ def audit_item(row: Row, _vault: Vault) -> Item:
     seq, moment, actor, action, record, before, after, link = row
     view = {
         "sequence": seq,
-        "at": stamp(moment),
+        "at": utc(moment),
         "actor": actor,
         "action": action,
         "record": record,

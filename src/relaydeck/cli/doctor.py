@@ -27,6 +27,7 @@ from relaydeck.store.migrate import newest_version, schema_version
 from relaydeck.store.open_store import open_reader_at
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
+from relaydeck.timestamps import utc
 
 _EARLIEST = 1_735_689_600  # 2025: no clock that is right shows less
 _LATEST = 4_102_444_800  # 2100
@@ -125,7 +126,7 @@ def _disk(settings: Settings, surroundings: Surroundings) -> Finding:
 
 
 def _clock(settings: Settings, now: float) -> Finding:
-    shown = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    shown = utc(now)
     if not _EARLIEST < now < _LATEST:
         return Finding("FAIL", "clock", f"it shows {shown}; set it: tokens expire by it")
     written = max((path.stat().st_mtime for path in settings.home.iterdir()), default=0.0)

@@ -6,7 +6,7 @@ from typing import Any
 from relaydeck.admin.events import delivery_view, replay_dead, replay_one, whole_delivery
 from relaydeck.cli.local_changes import local_change, opened
 from relaydeck.cli.showing import print_json, print_record, print_table
-from relaydeck.notifications import events
+from relaydeck.notifications import deliveries, events
 
 
 def show_all(after: int, limit: int, as_json: bool) -> None:
@@ -17,7 +17,7 @@ def show_all(after: int, limit: int, as_json: bool) -> None:
 
 def show_deliveries(filters: dict[str, str], after: int, limit: int, as_json: bool) -> None:
     with opened() as store:
-        rows = events.list_deliveries(store.database.read, after, limit, **filters)
+        rows = deliveries.list_deliveries(store.database.read, after, limit, **filters)
     names = ("sequence", "id", "type", "notification_id", "state", "tries", "next_try_at", "last_problem")
     _print([delivery_view(row) for row in rows], names, as_json)
 

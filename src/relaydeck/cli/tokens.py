@@ -14,6 +14,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.identifiers import identifier_problem
 from relaydeck.settings import read_settings
 from relaydeck.store.open_store import open_store
+from relaydeck.timestamps import utc
 
 
 def create(name: str, kind: str, expires: str) -> None:
@@ -50,8 +51,8 @@ def show(as_json: bool) -> None:
                 "name": t.name,
                 "kind": t.kind,
                 "state": t.state(time.time()),
-                "created": _day(t.created_at),
-                "expires": _day(t.expires_at),
+                "created": utc(t.created_at),
+                "expires": utc(t.expires_at),
             }
             for t in tokens
         ]
@@ -63,10 +64,6 @@ def show(as_json: bool) -> None:
     table = Table("name", "kind", "state", "created", "expires")
     for each in tokens:
         table.add_row(
-            each.name, each.kind, each.state(time.time()), _day(each.created_at), _day(each.expires_at) or "never"
+            each.name, each.kind, each.state(time.time()), utc(each.created_at), utc(each.expires_at) or "never"
         )
     Console().print(table)
-
-
-def _day(moment: int | None) -> str | None:
-    return None if moment is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))

@@ -7,7 +7,19 @@ from relaydeck.contract import examples, wording
 from relaydeck.contract.routes import NOTIFICATIONS, RELAYERS, SIGNERS
 from relaydeck.contract.schemas import Json, basis, reference, schemas
 from relaydeck.credentials.kinds import Permission, describe_kinds, kinds_with
-from relaydeck.errors import RequestError, Trait, UnknownPath, WrongMethod, errors_of, message_pattern
+from relaydeck.errors import (
+    BadRequest,
+    BodyTooLarge,
+    NotificationNotFound,
+    RelayerNotFound,
+    RequestError,
+    ServerFailure,
+    SignerExists,
+    TooManyRequests,
+    Unauthorized,
+    UnknownPath,
+    WrongMethod,
+)
 from relaydeck.fields import Basis
 from relaydeck.http.paging import DEFAULT_PER_PAGE
 from relaydeck.identifiers import Identifier
@@ -39,8 +51,8 @@ def document() -> Json:
         "components": {
             "schemas": schemas(),
             "responses": {
-                "UnknownPath": _failure(UnknownPath),
-                "WrongMethod": _failure(WrongMethod),
+                "UnknownPath": _failure(UnknownPath, "Nothing is served at this path."),
+                "WrongMethod": _failure(WrongMethod, "The path does not take this method.", "Allow"),
             },
             "securitySchemes": {"bearer": _bearer()},
         },
@@ -76,7 +88,7 @@ def _list_signers() -> Json:
         "responses": _aged(
             {
                 "200": _success("SignerListEnvelope", examples.SIGNERS_LISTED),
-                **_refusals(),
+                **_refusals(BadRequest, Unauthorized, ServerFailure),
             }
         ),
     }
@@ -94,7 +106,7 @@ def _create_signer() -> Json:
         "responses": _aged(
             {
                 "201": _written(_success("SignerEnvelope", examples.SIGNER_CREATED)),
-                **_refusals("create_signer", "body"),
+                **_refusals(BadRequest, Unauthorized, SignerExists, BodyTooLarge, ServerFailure),
             }
         ),
     }
@@ -112,7 +124,7 @@ def _update_notification() -> Json:
         "responses": _aged(
             {
                 "200": _written(_success("NotificationEnvelope", examples.NOTIFICATION_UPDATED)),
-                **_refusals("update_notification", "body"),
+                **_refusals(BadRequest, Unauthorized, NotificationNotFound, BodyTooLarge, ServerFailure),
             }
         ),
     }
@@ -129,7 +141,7 @@ def _list_relayers() -> Json:
         "responses": _limited(
             {
                 "200": _success("RelayerListEnvelope", examples.RELAYERS_LISTED),
-                **_refusals("limited"),
+                **_refusals(BadRequest, Unauthorized, TooManyRequests, ServerFailure),
             }
         ),
     }
@@ -152,7 +164,7 @@ def _relayer_rpc() -> Json:
         "responses": _limited(
             {
                 "200": answered,
-                **_refusals("relayer_rpc", "limited", "body"),
+                **_refusals(BadRequest, Unauthorized, RelayerNotFound, BodyTooLarge, TooManyRequests, ServerFailure),
             }
         ),
     }
@@ -215,25 +227,43 @@ def _success(name: str, example: Json | None) -> Json:
     }
 
 
-def _refusals(*traits: Trait) -> Json:
-    return {str(error.status): _failure(error) for error in errors_of(*traits)}
+_WHEN: dict[type[RequestError], tuple[str, tuple[str, ...]]] = {
+    BadRequest: ("The request is not as described here. Nothing was changed.", ()),
+    Unauthorized: (
+        "The credential is missing, unknown, expired, revoked or of the wrong kind.",
+        ("WWW-Authenticate",),
+    ),
+    SignerExists: ("The given id is taken.", ()),
+    NotificationNotFound: ("No notification has this id.", ()),
+    RelayerNotFound: ("No relayer has this id.", ()),
+    BodyTooLarge: ("The body is larger than allowed (a setting, 1 MiB by default).", ()),
+    TooManyRequests: ("The credential's allowance is used up.", ("Retry-After",)),
+    ServerFailure: ("The service failed. Nothing was changed.", ()),
+}
 
 
-def _failure(error: type[RequestError]) -> Json:
-    reason = () if error.status >= 500 else ("Relaydeck-Reason",)
+def _refusals(*errors: type[RequestError]) -> Json:
+    return {str(error.status): _failure(error, _WHEN[error][0], *_WHEN[error][1]) for error in errors}
+
+
+def _failure(error: type[RequestError], when: str, *headers: str) -> Json:
+    told = () if error.status >= 500 else ("Relaydeck-Reason",)
+    message, example = _message(error)
     words: Basis = "ruling" if error in (UnknownPath, WrongMethod) else "contract"
-    schema = {"allOf": [reference("ErrorEnvelope"), {"properties": {"message": _message(error) | {_BASIS: words}}}]}
-    example = examples.failure(error.example or error.message)
+    schema = {"allOf": [reference("ErrorEnvelope"), {"properties": {"message": message | {_BASIS: words}}}]}
     return {
-        "description": error.description,
+        "description": when,
         _BASIS: "ruling",
-        "headers": _headers("X-Request-Id", *reason, *error.described_headers),
-        "content": {"application/json": {"schema": schema, "example": example}},
+        "headers": _headers("X-Request-Id", *told, *headers),
+        "content": {"application/json": {"schema": schema, "example": examples.failure(example)}},
     }
 
 
-def _message(error: type[RequestError]) -> Json:
-    return {"pattern": message_pattern(error)} if error.example else {"const": error.message}
+def _message(error: type[RequestError]) -> tuple[Json, str]:
+    """The schema of an error's message, and one such message."""
+    if error is RelayerNotFound:
+        return {"pattern": r"^Relayer with ID [\s\S]+ not found$"}, RelayerNotFound("sepolia-9").message
+    return {"const": error.message}, error.message
 
 
 def _headers(*names: str) -> Json:

@@ -1,1 +1,1 @@
-"""What a notification is: a webhook with an optional signing key; and the events that it is told."""
+"""Events and their delivery to webhooks."""

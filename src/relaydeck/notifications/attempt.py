@@ -1,26 +1,39 @@
-"""One try from end to end: read the message, send it, judge the answer, write both down."""
+"""One attempt from end to end: read the message, send it, decide what follows, save the result."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
-from relaydeck.notifications import outbox
+from relaydeck.notifications import outbox, signing
 from relaydeck.notifications.claims import ClaimLost, Claims
-from relaydeck.notifications.messages import Messages
-from relaydeck.notifications.outbox import AttemptOutcome, AttemptRecord, Due, Tried
-from relaydeck.notifications.retries import Answer, judge
+from relaydeck.notifications.events import COLUMNS, Event
+from relaydeck.notifications.notification_rows import place
+from relaydeck.notifications.outbox import AttemptOutcome, AttemptRecord, FinishedAttempt, PendingDelivery
+from relaydeck.notifications.retries import ReceiverResponse, decide
+from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
+from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
-_TROUBLE_SECONDS = 1.0  # between tries to write while the store fails
+_RETRY_SECONDS = 1.0  # between attempts to save while the store fails
+_MESSAGE = (
+    f"SELECT url, sealed_signing_key, sealed_previous_key, previous_key_until, {COLUMNS}"
+    " FROM notifications n JOIN events e ON e.seq = :seq WHERE n.id = :id"
+)
 
 
-class Posts(Protocol):
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer: ...
+class Message(NamedTuple):
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Sends(Protocol):
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> ReceiverResponse: ...
 
     async def close(self) -> None: ...
 
@@ -31,7 +44,7 @@ class Attempt:
         store: Store,
         writer: Writer,
         log: Log,
-        sender: Posts,
+        sender: Sends,
         claims: Claims,
         *,
         count_try: Callable[[str], None],
@@ -39,62 +52,87 @@ class Attempt:
         monotonic: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
-        self._messages, self._run_in_reader = Messages(store), store.database.run_in_reader
-        self._writer = writer
-        self._log = log
-        self._sender = sender
-        self._claims = claims
+        self._database, self._vault = store
+        self._writer, self._log = writer, log
+        self._sender, self._claims = sender, claims
         self._count_try = count_try
         self._now, self._monotonic, self._random = now, monotonic, random
 
-    async def __call__(self, due: Due) -> bool:
-        """Whether it was delivered. Raises ClaimLost when it is another process's by now."""
+    async def __call__(self, delivery: PendingDelivery) -> bool:
+        """Return whether the event was delivered. Raises ClaimLost when another process attempts it now."""
         started, began = self._now(), self._monotonic()
-        answer = await self._send(due, int(started))
+        response = await self._send(delivery, int(started))
         duration = round((self._monotonic() - began) * 1000)
-        attempt = AttemptRecord(int(started * 1000), duration, answer.status, answer.problem, answer.text)
-        outcome = judge(answer, tries=due.tries + 1, in_line=due.in_line, now=self._now(), random=self._random)
-        await self._settle(Tried(due, attempt, outcome))
+        attempt = AttemptRecord(int(started * 1000), duration, response.status, response.problem, response.text)
+        tries, in_order = delivery.tries + 1, delivery.in_order
+        outcome = decide(response, tries=tries, in_order=in_order, now=self._now(), random=self._random)
+        await self._save(FinishedAttempt(delivery, attempt, outcome))
         self._count_try("failed" if outcome.state == "pending" else outcome.state)
-        self._tell(due, attempt, outcome)
-        return answer.delivered
+        self._log_result(delivery, attempt, outcome)
+        return response.delivered
 
-    async def _send(self, due: Due, now: int) -> Answer:
+    # -- sending ----------------------------------------------------------------------------------
+
+    async def _send(self, delivery: PendingDelivery, now: int) -> ReceiverResponse:
         try:
-            message = await self._run_in_reader(partial(self._messages.read, due, now))
-            if isinstance(message, Answer):
+            message = await self._database.run_in_reader(partial(self._read_message, delivery, now))
+            if isinstance(message, ReceiverResponse):
                 return message
             return await self._sender.post(message.url, message.headers, message.body)
         except StoreError:
-            return Answer(problem="store_unreadable")
+            return ReceiverResponse(problem="store_unreadable")
         except Exception as error:
-            # A mistake of ours costs this event a try, with the pause that follows one, and nobody else anything.
-            self._log.event("error", "a try failed in a way it should not", problem=type(error).__name__)
-            return Answer(problem="internal_error")
+            # A defect of ours costs this delivery one attempt, with the pause that follows, and affects no other.
+            self._log.event("error", "a delivery attempt failed unexpectedly", problem=type(error).__name__)
+            return ReceiverResponse(problem="internal_error")
 
-    async def _settle(self, tried: Tried) -> None:
-        """Written down, or not sent again: while the store fails, the delivery stays under way."""
+    def _read_message(self, delivery: PendingDelivery, now: int) -> Message | ReceiverResponse:
+        """The message as of now, or the problem that prevents sending it."""
+        found = self._database.read(_MESSAGE, {"seq": delivery.sequence, "id": delivery.notification_id})
+        if not found:
+            return ReceiverResponse(problem="receiver_removed", final=True)
+        url, sealed, previous, previous_until, *row = found[0]
+        event = Event(*row)
+        if previous is not None and now >= previous_until:
+            previous = None
+        try:
+            keys = [self._open_key(delivery.notification_id, each) for each in (sealed, previous) if each is not None]
+        except Damaged:
+            return ReceiverResponse(problem="key_unreadable")  # a late event is better than an unsigned one
+        body = event.body()
+        return Message(url, signing.headers(keys, event.id, now, body), body)
+
+    def _open_key(self, notification_id: str, sealed: bytes) -> Secret:
+        return Secret(self._vault.open(sealed, place(notification_id)).decode())
+
+    # -- saving -----------------------------------------------------------------------------------
+
+    async def _save(self, finished: FinishedAttempt) -> None:
+        """Repeat until it is saved: an event whose attempt is not saved would be sent again."""
         while True:
             try:
-                return await self._writer.write_jointly(self._write_down, tried)
+                return await self._writer.write_jointly(self._save_together, finished)
             except ServerFailure as failure:
-                sequence = tried.due.sequence
-                self._log.event("error", "a try cannot be written down", sequence=sequence, problem=failure.reason)
-                await asyncio.sleep(_TROUBLE_SECONDS)
+                sequence = finished.delivery.sequence
+                self._log.event(
+                    "error", "a delivery attempt cannot be saved", sequence=sequence, problem=failure.reason
+                )
+                await asyncio.sleep(_RETRY_SECONDS)
 
-    def _write_down(self, transaction: Transaction, tries: Sequence[Tried]) -> list[Exception | None]:
-        """Tries that end together are written together: under load that is most of what a try costs."""
-        ours = self._claims.ours(transaction, [tried.due.sequence for tried in tries])
-        outbox.settle(transaction, [tried for tried in tries if tried.due.sequence in ours])
-        return [None if tried.due.sequence in ours else ClaimLost() for tried in tries]
+    def _save_together(self, transaction: Transaction, attempts: Sequence[FinishedAttempt]) -> list[Exception | None]:
+        """Attempts that end together are saved together: under load, saving is most of an attempt's cost."""
+        sequences = [finished.delivery.sequence for finished in attempts]
+        held = self._claims.still_held(transaction, sequences)
+        outbox.save_attempts(transaction, [each for each in attempts if each.delivery.sequence in held])
+        return [None if sequence in held else ClaimLost() for sequence in sequences]
 
-    def _tell(self, due: Due, attempt: AttemptRecord, outcome: AttemptOutcome) -> None:
+    def _log_result(self, delivery: PendingDelivery, attempt: AttemptRecord, outcome: AttemptOutcome) -> None:
         self._log.event(
             "warning" if outcome.state == "dead" else "debug",
             f"event {outcome.state}",
-            sequence=due.sequence,
-            notification=due.notification_id,
-            tries=due.tries + 1,
+            sequence=delivery.sequence,
+            notification=delivery.notification_id,
+            tries=delivery.tries + 1,
             status=attempt.status,
             problem=attempt.problem,
             milliseconds=attempt.duration,

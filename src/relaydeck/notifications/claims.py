@@ -1,58 +1,62 @@
-"""Whose the deliveries are: which of all the processes on one database may try which of them.
+"""Which process may attempt which delivery.
 
-    LeaseClaims   one process has all of them, by a lease. For a database that locks no rows: its processes
-                  are on one machine, and every claim would cost a write.
-    RowClaims     each process takes what it has room for, row by row (`row_claims.py`).
+    LeaseClaims   one process attempts all deliveries, by a lease. For SQLite, which cannot lock rows: its processes
+                  run on one machine, and each claim would cost a write.
+    RowClaims     each process claims as many deliveries as it has slots for, row by row. For PostgreSQL.
 
-Both answer the same questions, and both are the fence: a try is written down only while it is still ours.
+Both are also the fence: the result of an attempt is saved only while the process still holds its claim.
 """
 
-from collections.abc import Sequence
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from relaydeck.errors import RelaydeckError
 from relaydeck.notifications import outbox
-from relaydeck.notifications.outbox import Due
-from relaydeck.notifications.receivers import Room
+from relaydeck.notifications.outbox import COLUMNS, FREE, PendingDelivery
+from relaydeck.notifications.receivers import Capacity
 from relaydeck.store.database import Database, Transaction
 from relaydeck.store.leases import Lease, LeaseLost
 from relaydeck.store.writer import Writer
 
 
 class ClaimLost(RelaydeckError):
-    """Another process tries this delivery now: what this one was about to write is not written."""
+    """Another process attempts this delivery now: this process must not save its result."""
 
 
-class Taken(NamedTuple):
-    """What is ours to try now; and when there may be more to a receiver whose room was not filled."""
+class Claimed(NamedTuple):
+    """The deliveries to attempt now, and when a receiver with slots left may have more."""
 
-    dues: list[Due]
+    deliveries: list[PendingDelivery]
     later: dict[str, int]
 
 
 class Claims(Protocol):
     @property
     def tenure(self) -> int:
-        """Grows when others may have had the deliveries in between: what is due must be read anew."""
+        """Grows when other processes may have held the deliveries in between: due times must be read again."""
 
     @property
     def delivering(self) -> bool:
-        """Whether this process is likely to be the one to try what comes next."""
+        """Whether this process is likely to attempt the next delivery."""
 
     async def wait(self) -> float:
         """Seconds until this process may deliver, 0 when it may. Raises StoreError, ServerFailure."""
 
-    async def take(self, rooms: Sequence[Room], now: int) -> Taken:
-        """What is due, as much of it as there is room for. Raises StoreError."""
+    async def take(self, capacities: Sequence[Capacity], now: int) -> Claimed:
+        """Claim due deliveries, at most as many as there are slots. Raises StoreError."""
 
-    def ours(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
-        """Those of them whose tries this process may write down. Called inside the transaction that does."""
+    def still_held(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
+        """Those deliveries that this process may save. Called in the transaction that saves them."""
 
     def lose(self) -> None:
-        """Stop now; what is claimed runs out by itself."""
+        """Stop now; the claims expire."""
 
-    async def give_back(self) -> None:
-        """Let others go on at once, when no more tries are under way. Raises ServerFailure."""
+    async def release(self) -> None:
+        """Let other processes continue at once. Called when no attempt is under way. Raises ServerFailure."""
 
 
 class LeaseClaims:
@@ -70,29 +74,24 @@ class LeaseClaims:
         return self._lease.held
 
     async def wait(self) -> float:
-        if self._lease.remaining() > self._lease.seconds * 2 / 3:
-            return 0.0
-        if not self._lease.held and (left := self._lease.taken_for(self._database.read)) > 0:
-            return left
-        if await self._lease.hold(self._writer):
-            return 0.0
-        return max(self._lease.taken_for(self._database.read), 0.01)  # it came between
+        return await self._lease.wait(self._database, self._writer)
 
-    async def take(self, rooms: Sequence[Room], now: int) -> Taken:
-        taken = Taken([], {})
-        for room in rooms:
-            self._take(taken, room, now)
-        return taken
+    async def take(self, capacities: Sequence[Capacity], now: int) -> Claimed:
+        claimed = Claimed([], {})
+        for capacity in capacities:
+            self._take(claimed, capacity, now)
+        return claimed
 
-    def _take(self, taken: Taken, room: Room, now: int) -> None:
-        found = outbox.upcoming(self._database.read, room.receiver, len(room.busy) + room.places)
-        for due in [each for each in found if each.sequence not in room.busy][: room.places]:
-            if due.due_at > now:
-                taken.later[room.receiver] = due.due_at
+    def _take(self, claimed: Claimed, capacity: Capacity, now: int) -> None:
+        limit = len(capacity.busy) + capacity.slots
+        found = outbox.next_deliveries(self._database.read, capacity.receiver, limit)
+        for delivery in [each for each in found if each.sequence not in capacity.busy][: capacity.slots]:
+            if delivery.due_at > now:
+                claimed.later[capacity.receiver] = delivery.due_at
                 return
-            taken.dues.append(due)
+            claimed.deliveries.append(delivery)
 
-    def ours(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
+    def still_held(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
         try:
             self._lease.require(transaction)
         except LeaseLost:
@@ -102,5 +101,112 @@ class LeaseClaims:
     def lose(self) -> None:
         self._lease.lose()
 
-    async def give_back(self) -> None:
+    async def release(self) -> None:
         await self._lease.release(self._writer)
+
+
+_SKIPPED = 50  # milliseconds: a due delivery that could not be claimed is being claimed by another process
+
+# The array is computed once. A subquery could be evaluated again for each row, with another result each time.
+_CLAIM = (
+    "UPDATE deliveries SET claimed_by = :holder, claimed_until = :until WHERE seq = ANY(ARRAY("
+    " SELECT d.seq FROM unnest(CAST(:receivers AS text[]), CAST(:slots AS bigint[])) AS r (id, slots), LATERAL ("
+    f" SELECT seq FROM deliveries WHERE notification_id = r.id AND due_at IS NOT NULL AND {FREE} <= :now"
+    f" AND seq <> ALL(CAST(:busy AS bigint[])) ORDER BY {FREE}, seq LIMIT r.slots FOR UPDATE SKIP LOCKED) d"
+    f")) RETURNING {COLUMNS}"
+)
+_FREE_FROM = (
+    "SELECT r.id, d.free FROM unnest(CAST(:receivers AS text[])) AS r (id), LATERAL ("
+    f" SELECT {FREE} AS free FROM deliveries WHERE notification_id = r.id AND due_at IS NOT NULL"
+    f" AND seq <> ALL(CAST(:busy AS bigint[])) ORDER BY {FREE}, seq LIMIT 1) d"
+)
+_STILL_HELD = "SELECT seq FROM deliveries WHERE seq = ANY(CAST(:sequences AS bigint[])) AND claimed_by = :holder"
+_ANY_HELD = "SELECT 1 FROM deliveries WHERE due_at IS NOT NULL AND claimed_by = :holder LIMIT 1"
+_RELEASE = (
+    "UPDATE deliveries SET claimed_by = NULL, claimed_until = NULL, revision = :revision"
+    " WHERE due_at IS NOT NULL AND claimed_by = :holder"
+)
+
+
+class RowClaims:
+    """A claim records which process attempts a delivery, and until when no other process does.
+
+    Claiming changes nothing that a reader sees, so it takes no revision and notifies no process. It waits for no lock
+    either: rows that another process holds are skipped. When a process dies, others find its deliveries after its
+    claims have expired. A process that stops releases its claims and notifies the others.
+    """
+
+    tenure = 1
+
+    def __init__(
+        self, database: Database, writer: Writer, seconds: float, *, holder: str = "", monotonic: Callable[[], float]
+    ) -> None:
+        """A claim lasts for `seconds`, which must be longer than any attempt."""
+        self._database = database
+        self._read = database.read
+        self._writer = writer
+        self._seconds = seconds
+        self._holder = holder or secrets.token_hex(8)
+        self._monotonic = monotonic
+        self._delivering_until = -1.0
+        self._taking: asyncio.Future[Claimed] | None = None
+
+    @property
+    def delivering(self) -> bool:
+        return self._monotonic() < self._delivering_until
+
+    async def wait(self) -> float:
+        return 0.0
+
+    async def take(self, capacities: Sequence[Capacity], now: int) -> Claimed:
+        # Shielded: when the caller is cancelled, `release` must still know what was claimed.
+        self._taking = asyncio.ensure_future(self._database.run_in_reader(partial(self._take, capacities, now)))
+        claimed = await asyncio.shield(self._taking)
+        if claimed.deliveries:
+            self._delivering_until = self._monotonic() + self._seconds
+        return claimed
+
+    def _take(self, capacities: Sequence[Capacity], now: int) -> Claimed:
+        deliveries = self._claim(capacities, now)
+        filled = Counter(delivery.notification_id for delivery in deliveries)
+        unfilled = [each.receiver for each in capacities if filled[each.receiver] < each.slots]
+        if not unfilled:
+            return Claimed(deliveries, {})
+        busy = [*_busy(capacities), *(delivery.sequence for delivery in deliveries)]
+        found = self._read(_FREE_FROM, {"receivers": unfilled, "busy": busy})
+        return Claimed(deliveries, {receiver: max(free, now + _SKIPPED) for receiver, free in found})
+
+    def _claim(self, capacities: Sequence[Capacity], now: int) -> list[PendingDelivery]:
+        """One statement, and so a transaction by itself."""
+        values = {
+            "holder": self._holder,
+            "now": now,
+            "until": now + int(self._seconds * 1000),
+            "receivers": [each.receiver for each in capacities],
+            "slots": [each.slots for each in capacities],
+            "busy": _busy(capacities),
+        }
+        deliveries = [PendingDelivery(*row) for row in self._read(_CLAIM, values)]
+        return sorted(deliveries, key=lambda delivery: (delivery.due_at, delivery.sequence))
+
+    def still_held(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
+        rows = transaction.all(_STILL_HELD, {"sequences": list(sequences), "holder": self._holder})
+        return {row[0] for row in rows}
+
+    def lose(self) -> None:
+        """Losing one claim does not affect the others."""
+
+    async def release(self) -> None:
+        if self._taking is None:
+            return
+        await asyncio.gather(self._taking, return_exceptions=True)
+        if await self._database.run_in_reader(partial(self._read, _ANY_HELD, {"holder": self._holder})):
+            await self._writer.write(self._release)
+
+    def _release(self, transaction: Transaction) -> None:
+        """Takes a revision, so that other processes notice the deliveries."""
+        transaction.execute(_RELEASE, {"revision": transaction.revision, "holder": self._holder})
+
+
+def _busy(capacities: Sequence[Capacity]) -> list[int]:
+    return [sequence for capacity in capacities for sequence in capacity.busy]

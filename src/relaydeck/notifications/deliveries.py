@@ -1,9 +1,11 @@
-"""Deliveries as an operator sees them: listed, looked into, and sent again."""
+"""Deliveries as an operator sees them: listed, shown with their attempts, counted, and sent again."""
 
 from typing import NamedTuple
 
 from relaydeck.notifications.outbox import NOW, AttemptRecord, ReadRows
 from relaydeck.store.database import Transaction
+
+COUNT_LIMIT = 100_000  # counting stays cheap, however many deliveries have failed
 
 _COLUMNS = (
     "e.id, d.seq, e.kind, d.notification_id, d.relayer_id, d.state, d.tries, d.due_at, d.finished_at, e.created_at,"
@@ -11,14 +13,16 @@ _COLUMNS = (
     " (SELECT status FROM attempts WHERE delivery = d.seq ORDER BY seq DESC LIMIT 1)"
 )
 _TABLES = "deliveries d JOIN events e ON e.seq = d.seq"
-_AGAIN = "UPDATE deliveries SET state = 'pending', tries = 0, due_at = :due, finished_at = NULL, revision = :revision"
+_RESET = "UPDATE deliveries SET state = 'pending', tries = 0, due_at = :due, finished_at = NULL, revision = :revision"
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE state = :state LIMIT :limit) AS counted"
 
 
 class DeliveryRow(NamedTuple):
-    """An event on its way to a receiver, or arrived, or dead.
+    """The delivery of an event to a receiver.
 
-    `id` is the event's and the `webhook-id` of every try. `next_try_at` is 0 when it is due at once, and none
-    while it waits behind another in its line or is finished. Times with `_at` but the last are milliseconds.
+    `id` is the event's and the `webhook-id` of every attempt. `next_try_at` is 0 when the delivery is due at once, and
+    None while it waits behind another one in its queue or is finished. `created_at` is in seconds, the other times
+    are milliseconds.
     """
 
     id: str
@@ -60,8 +64,8 @@ def find_delivery(read: ReadRows, delivery_id: str) -> DeliveryRow | None:
     return DeliveryRow(*rows[0]) if rows else None
 
 
-def attempts_of(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
-    """Every try of a delivery, oldest first."""
+def list_attempts(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
+    """Every attempt of a delivery, oldest first."""
     rows = read(
         "SELECT a.started_at, a.duration, a.status, a.problem, a.answer FROM attempts a"
         " JOIN events e ON e.seq = a.delivery WHERE e.id = :id ORDER BY a.seq",
@@ -70,16 +74,39 @@ def attempts_of(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
     return [AttemptRecord(*row) for row in rows]
 
 
-def replay(transaction: Transaction, delivery_id: str, now: int) -> bool:
-    """Send a finished delivery again, alone and at once, with all its tries. False: none such is finished."""
+def replay(transaction: Transaction, delivery_id: str) -> bool:
+    """Send a finished delivery again, outside its queue, at once and with all its attempts.
+
+    Return False when there is no such delivery or it is still pending.
+    """
     changed = transaction.execute(
-        f"{_AGAIN} WHERE state <> 'pending' AND seq = (SELECT seq FROM events WHERE id = :id)",
+        f"{_RESET} WHERE state <> 'pending' AND seq = (SELECT seq FROM events WHERE id = :id)",
         {"due": NOW, "revision": transaction.revision, "id": delivery_id},
     )
     return changed.rowcount == 1
 
 
-def replay_all_dead(transaction: Transaction, now: int) -> int:
-    """Send every dead delivery again; how many there were."""
-    changed = transaction.execute(f"{_AGAIN} WHERE state = 'dead'", {"due": NOW, "revision": transaction.revision})
+def replay_all_dead(transaction: Transaction) -> int:
+    """Send every dead delivery again. Return how many there were."""
+    changed = transaction.execute(f"{_RESET} WHERE state = 'dead'", {"due": NOW, "revision": transaction.revision})
     return changed.rowcount
+
+
+class DeliveryCounts(NamedTuple):
+    recorded: int  # events, since the database was created
+    pending: int
+    dead: int
+    oldest_pending: int | None  # when its event was recorded, in seconds
+
+
+def count_deliveries(read: ReadRows) -> DeliveryCounts:
+    """For metrics: each number costs a few steps in an index."""
+    # Sequence numbers have no gaps, so the last one is the number of events, whatever was removed since.
+    recorded: int | None = read("SELECT max(seq) FROM events", {})[0][0]
+    pending, dead = (read(_COUNT, {"state": state, "limit": COUNT_LIMIT})[0][0] for state in ("pending", "dead"))
+    return DeliveryCounts(recorded or 0, pending, dead, _oldest_pending(read))
+
+
+def _oldest_pending(read: ReadRows) -> int | None:
+    rows = read(f"SELECT e.created_at FROM {_TABLES} WHERE d.state = 'pending' ORDER BY d.seq LIMIT 1", {})
+    return rows[0][0] if rows else None

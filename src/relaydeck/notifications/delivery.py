@@ -1,31 +1,32 @@
-"""Brings events to their receivers. Who of all that share the database does, its claims decide (`claims.py`).
+"""Delivers events to their receivers. Claims decide which process delivers an event (`claims.py`).
 
     woken, or a due time has come
       -> is anything due?            no: sleep until it is
-      -> may this process deliver?   not while another has all of it: sleep until that ends
+      -> may this process deliver?   not while another process holds the lease: sleep until that expires
       -> read what became due        since the last revision seen; everything, the first time
-      -> claim as much of it as there is room for
-      -> start a task for each try: send, judge, write down if the claim is still ours
+      -> claim as many deliveries as there are slots
+      -> start a task for each attempt: send, decide, save if the claim is still held
 
-Nothing is written while nothing is due. A process that dies leaves its deliveries as they were: due. When its
-claims have run out another tries them again, which is why an event may arrive twice but never not at all.
+While nothing is due, nothing is written. A process that dies leaves its deliveries due, and another process attempts
+them again after the claims have expired: an event may arrive twice, but is never lost.
 """
 
 import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from relaydeck.background import TaskSet, TurnLoop
 from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
-from relaydeck.notifications import outbox, upkeep
-from relaydeck.notifications.attempt import Attempt, Posts
-from relaydeck.notifications.claims import ClaimLost, Claims, LeaseClaims
-from relaydeck.notifications.outbox import Due
-from relaydeck.notifications.receivers import Receivers
-from relaydeck.notifications.row_claims import RowClaims
+from relaydeck.notifications import outbox, retention
+from relaydeck.notifications.attempt import Attempt, Sends
+from relaydeck.notifications.claims import ClaimLost, Claims, LeaseClaims, RowClaims
+from relaydeck.notifications.outbox import PendingDelivery
+from relaydeck.notifications.receivers import ReceiverSlots
 from relaydeck.notifications.sender import Sender
 from relaydeck.settings import AddressRange
 from relaydeck.store.database import Transaction
@@ -33,11 +34,10 @@ from relaydeck.store.leases import Lease
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
-_LONGEST_SLEEP = 60.0
-_UPKEEP_SECONDS = 3600.0
-_TROUBLE_SECONDS = 1.0  # between looks while the store fails
-_LISTEN_SECONDS = 0.02  # between looks at the bell while this process delivers
-_FAREWELL_SECONDS = 3.0
+_LONGEST_PAUSE = 60.0
+_RETENTION_SECONDS = 3600.0  # between removals of expired events
+_LISTEN_SECONDS = 0.02  # between checks of the write signal while this process delivers
+_FINISH_SECONDS = 3.0  # that attempts under way get when the process stops
 
 
 class DeliveryOptions(NamedTuple):
@@ -45,8 +45,8 @@ class DeliveryOptions(NamedTuple):
     timeout_seconds: float = 15.0
     retention_days: int = 30
     lease_seconds: float = 30.0
-    most_at_once: int = 256
-    most_per_receiver: int = 8
+    max_attempts: int = 256  # at the same time
+    max_per_receiver: int = 8
 
 
 class Delivery:
@@ -57,115 +57,81 @@ class Delivery:
         log: Log,
         options: DeliveryOptions,
         *,
-        sender: Posts | None = None,
+        sender: Sends | None = None,
         count_try: Callable[[str], None] = lambda outcome: None,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random.random,
     ) -> None:
-        self._database = store.database
-        self._read, self._run_in_reader = store.database.read, store.database.run_in_reader
-        self._writer = writer
-        self._log = log
-        self._options = options
-        self._sender: Posts = sender or Sender(
-            options.allow, options.timeout_seconds, most_at_once=options.most_at_once
-        )
+        self._database, self._read = store.database, store.database.read
+        self._run_in_reader = store.database.run_in_reader
+        self._writer, self._log, self._options = writer, log, options
         self._now, self._monotonic, self._random = now, monotonic, random
-        self._receivers = Receivers(options.most_at_once, options.most_per_receiver)
+        self._sender: Sends = sender or Sender(options.allow, options.timeout_seconds, threads=options.max_attempts)
+        self._receivers = ReceiverSlots(options.max_attempts, options.max_per_receiver)
         self._claims = self._make_claims()
-        self._attempt = Attempt(
-            store,
-            writer,
-            log,
-            self._sender,
-            self._claims,
-            count_try=count_try,
-            now=now,
-            monotonic=monotonic,
-            random=random,
-        )
-        self._loaded_under = 0  # the tenure under which what is due was read
-        self._seen = -1
+        clocks = {"now": now, "monotonic": monotonic, "random": random}
+        self._attempt = Attempt(store, writer, log, self._sender, self._claims, count_try=count_try, **clocks)
+        self._loaded_tenure = 0  # in which the due times were read
+        self._seen_revision = -1
         self._seen_write = -1
-        self._next_upkeep = monotonic()
-        self._tries: set[asyncio.Task[None]] = set()
-        self._woken = asyncio.Event()
+        self._next_removal = monotonic()
         self._stopping = False
+        self._loop = TurnLoop(self.turn, self._reset, log, "events are not delivered")
+        self.wake = self._loop.wake
+        self.attempts = TaskSet()
 
     def _make_claims(self) -> Claims:
         seconds, monotonic = self._options.lease_seconds, self._monotonic
         if self._database.remote:
-            # Longer than any try; and the clocks of two machines may be apart by a lease.
-            return RowClaims(self._database, self._writer, self._options.timeout_seconds + seconds, monotonic=monotonic)
+            # Longer than any attempt, by a lease: the clocks of two machines may differ by that much.
+            seconds += self._options.timeout_seconds
+            return RowClaims(self._database, self._writer, seconds, monotonic=monotonic)
         return LeaseClaims(self._database, self._writer, Lease("delivery", seconds, now=self._now, monotonic=monotonic))
 
-    def wake(self) -> None:
-        """Somebody wrote: there may be something to deliver. To be called in the event loop."""
-        self._woken.set()
-
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            self._woken.clear()
-            try:
-                pause = await self.turn()
-            except Exception as error:
-                # Whatever it is, it must not be the end of all deliveries: a full disk has an end, too.
-                self._log.event("error", "events are not delivered", problem=f"{type(error).__name__}: {error}")
-                self._claims.lose()
-                self._loaded_under = 0  # it may have been half taken up
-                pause = _TROUBLE_SECONDS
-            await self._sleep(pause)
+        await self._loop.run(self._pause)
 
-    async def _sleep(self, seconds: float) -> None:
-        """Until woken. While this process delivers it hears other processes' writes by itself."""
+    def _reset(self) -> None:
+        self._claims.lose()
+        self._loaded_tenure = 0  # the due times may have been read in part
+
+    async def _pause(self, seconds: float) -> None:
+        """Until woken. A delivering process also checks the write signal, which other processes set."""
         end = self._monotonic() + seconds
-        while (left := end - self._monotonic()) > 0 and not self._woken.is_set():
+        while (left := end - self._monotonic()) > 0:
             listening = self._claims.delivering
-            try:
-                async with asyncio.timeout(min(left, _LISTEN_SECONDS) if listening else left):
-                    await self._woken.wait()
-            except TimeoutError:
-                if listening and self._database.write_signal.last() != self._seen_write:
-                    return
+            if await self._loop.wait(min(left, _LISTEN_SECONDS) if listening else left):
+                return
+            if listening and self._database.write_signal.last() != self._seen_write:
+                return
 
     async def close(self) -> None:
-        """After `run` was cancelled: tries under way get a moment, the next process gets the rest at once."""
+        """Give attempts under way a moment to finish, then let the next process take over at once."""
         self._stopping = True
-        if self._tries:
-            await asyncio.wait(self._tries, timeout=_FAREWELL_SECONDS)
-        for task in self._tries:
-            task.cancel()
-        await asyncio.gather(*self._tries, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FINISH_SECONDS):
+                await self.attempts.join()
+        await self.attempts.cancel()
         await self._sender.close()
         try:
-            await self._claims.give_back()
+            await self._claims.release()
         except (StoreError, ServerFailure):
-            self._claims.lose()  # they run out by themselves
-
-    @property
-    def under_way(self) -> int:
-        """How many tries."""
-        return self._receivers.under_way
-
-    async def settled(self) -> None:
-        """When every try that is under way has been written down."""
-        while self._tries:
-            await asyncio.gather(*self._tries)
+            self._claims.lose()  # they expire
 
     async def turn(self) -> float:
-        """Start what is due; how many seconds until there may be more. Raises StoreError, ServerFailure."""
+        """Start what is due. Return the seconds until there may be more. Raises StoreError, ServerFailure."""
         self._seen_write = self._database.write_signal.last()
-        due, cleaning = await self._run_in_reader(partial(outbox.next_free, self._read)), await self._is_to_clean()
+        due = await self._run_in_reader(partial(outbox.next_attempt_at, self._read))
+        expired = await self._has_expired()
         is_due = due is not None and due <= self._milliseconds()
-        if not (self._receivers.under_way or is_due or cleaning):
+        if not (self._receivers.under_way or is_due or expired):
             return self._until(due)
         if (wait := await self._claims.wait()) > 0:
             return wait + 0.1 * self._random()
-        if cleaning:
-            await self._keep_up()
-        await self._note_due()
+        if expired:
+            await self._remove_expired()
+        await self._schedule_receivers()
         await self._start_due()
         return self._until(self._receivers.next_due())
 
@@ -173,79 +139,78 @@ class Delivery:
         return int(self._now() * 1000)
 
     def _until(self, due: int | None) -> float:
-        pause = min(_LONGEST_SLEEP, self._next_upkeep - self._monotonic())
+        pause = min(_LONGEST_PAUSE, self._next_removal - self._monotonic())
         if due is not None:
             pause = min(pause, due / 1000 - self._now())
         if self._receivers.under_way:
-            pause = min(pause, self._options.lease_seconds / 3)  # in time to renew
+            pause = min(pause, self._options.lease_seconds / 3)  # in time to renew the lease
         return max(pause, 0.0)
 
-    async def _note_due(self) -> None:
-        """What became due since the last look; in a new tenure others may have changed anything before it."""
+    # -- what is due ------------------------------------------------------------------------------
+
+    async def _schedule_receivers(self) -> None:
+        """Read what became due since the last turn. In a new tenure other processes may have changed anything."""
         tenure = self._claims.tenure
-        if anew := tenure != self._loaded_under:
+        if is_new := tenure != self._loaded_tenure:
             self._receivers.forget_due()
-        self._seen, found = await self._run_in_reader(partial(self._due_since, None if anew else self._seen))
-        self._loaded_under = tenure
+        seen = None if is_new else self._seen_revision
+        self._seen_revision, found = await self._run_in_reader(partial(self._due_since, seen))
+        self._loaded_tenure = tenure
         for receiver, due in found:
-            self._receivers.note(receiver, due)
+            self._receivers.schedule(receiver, due)
 
     def _due_since(self, seen: int | None) -> tuple[int, list[tuple[str, int]]]:
-        """And the revision as it was before the look: what comes during it is found again."""
+        """With the revision from before the query: what is written during it is found again the next time."""
         revision = self._read("SELECT revision FROM clock")[0][0]
         if seen is None:
-            return revision, outbox.receivers_free(self._read)
-        return revision, outbox.receivers_free_since(self._read, seen)
+            return revision, outbox.receivers_with_deliveries(self._read)
+        return revision, outbox.receivers_with_deliveries_since(self._read, seen)
 
     async def _start_due(self) -> None:
         now = self._milliseconds()
-        rooms = self._receivers.rooms(self._receivers.take_due(now))
-        if self._stopping or not rooms:
-            return  # noted again when one of those under way is finished
-        taken = await self._claims.take(rooms, now)
-        for receiver, moment in taken.later.items():
-            self._receivers.note(receiver, moment)
-        for due in taken.dues:
-            self._start(due)
-        if len(taken.dues) < sum(room.places for room in rooms):
-            self._receivers.call_crowded()
+        capacities = self._receivers.capacities(self._receivers.pop_due(now))
+        if self._stopping or not capacities:
+            return  # an attempt that ends schedules its receiver again
+        claimed = await self._claims.take(capacities, now)
+        for receiver, moment in claimed.later.items():
+            self._receivers.schedule(receiver, moment)
+        for delivery in claimed.deliveries:
+            was_failing = self._receivers.started(delivery.notification_id, delivery.sequence)
+            self.attempts.start(self._deliver(delivery, was_failing))
+        if len(claimed.deliveries) < sum(each.slots for each in capacities):
+            self._receivers.schedule_waiting()
 
-    def _start(self, due: Due) -> None:
-        was_troubled = self._receivers.started(due.notification_id, due.sequence)
-        task = asyncio.create_task(self._try(due, was_troubled))
-        self._tries.add(task)
-        task.add_done_callback(self._tries.discard)
-
-    async def _try(self, due: Due, was_troubled: bool) -> None:
+    async def _deliver(self, delivery: PendingDelivery, was_failing: bool) -> None:
         delivered = False
+        receiver, sequence = delivery.notification_id, delivery.sequence
         try:
-            delivered = await self._attempt(due)
+            delivered = await self._attempt(delivery)
         except ClaimLost:
             self._claims.lose()
-            self._log.event("warning", "another process tries it now: a try is not written down", sequence=due.sequence)
+            self._log.event("warning", "another process delivers this event now: not saved", sequence=sequence)
         finally:
-            self._receivers.finished(due.notification_id, due.sequence, was_troubled=was_troubled, delivered=delivered)
-            self._woken.set()
+            self._receivers.finished(receiver, sequence, was_failing=was_failing, delivered=delivered)
+            self.wake()
 
-    async def _is_to_clean(self) -> bool:
-        if self._monotonic() < self._next_upkeep:
+    # -- retention --------------------------------------------------------------------------------
+
+    async def _has_expired(self) -> bool:
+        if self._monotonic() < self._next_removal:
             return False
-        if not (found := await self._run_in_reader(self._upkeep_is_due)):
-            self._next_upkeep = self._monotonic() + _UPKEEP_SECONDS
+        limits = self._retention_limits()
+        if not (found := await self._run_in_reader(partial(retention.has_expired, self._read, **limits))):
+            self._next_removal = self._monotonic() + _RETENTION_SECONDS
         return found
 
-    def _upkeep_is_due(self) -> bool:
-        return upkeep.is_due(self._read, now=int(self._now()), retention_seconds=self._retention_seconds)
-
-    @property
-    def _retention_seconds(self) -> int:
-        return self._options.retention_days * 86_400
-
-    async def _keep_up(self) -> None:
-        """A batch at a time: others want to write too. Whoever does it, and however many do: it is done once."""
+    async def _remove_expired(self) -> None:
+        """One batch at a time, so that other writes are not held up. Any process may do it."""
+        limits = self._retention_limits()
 
         def write(transaction: Transaction) -> int:
-            return upkeep.clean(transaction, now=int(self._now()), retention_seconds=self._retention_seconds)
+            return retention.remove_expired(transaction, **limits)
 
-        if await self._writer.write(write) < upkeep.BATCH_EVENTS:
-            self._next_upkeep = self._monotonic() + _UPKEEP_SECONDS
+        if await self._writer.write(write) < retention.BATCH_EVENTS:
+            self._next_removal = self._monotonic() + _RETENTION_SECONDS
+
+    def _retention_limits(self) -> dict[str, int]:
+        return {"now": int(self._now()), "retention_seconds": self._options.retention_days * 86_400}

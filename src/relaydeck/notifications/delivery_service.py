@@ -1,10 +1,11 @@
-"""Opens the delivery of events when there is something to deliver: until then not even its code is loaded."""
+"""Starts the delivery of events when there is something to deliver."""
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from relaydeck.background import LateService
 from relaydeck.log import Log
 from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DeliveryService:
-    """Follows the table of deliveries, as the read model follows its own."""
+    """Follows the table of deliveries, as the read model follows its tables."""
 
     table = "deliveries"
 
@@ -29,39 +30,29 @@ class DeliveryService:
         self._writer = writer
         self._log = log
         self._count_try = count_try
-        self._delivery: Delivery | None = None
-        self._running: asyncio.Task[None] | None = None
+        self._late = LateService(partial(import_module, "relaydeck.notifications.delivery"), self._build)
+        self.close = self._late.close  # before the writer stops: attempts under way are saved
+
+    def _build(self) -> "Delivery":
+        from relaydeck.notifications.delivery import Delivery, DeliveryOptions
+
+        options = DeliveryOptions(
+            allow=self._settings.webhook_allow,
+            timeout_seconds=self._settings.webhook_timeout_seconds,
+            retention_days=self._settings.event_retention_days,
+            lease_seconds=self._settings.lease_seconds,
+        )
+        return Delivery(self._store, self._writer, self._log, options, count_try=self._count_try)
 
     def load(self, reader: Reader) -> None:
         if reader.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1", {}):
             self.apply_changes(None)
 
     def fetch_changes(self, _read: ReadRows, _seen: int, *, removed: bool) -> None:
-        return None  # delivery itself reads what is due
+        return None  # the delivery itself reads what is due
 
-    def apply_changes(self, _gathered: None) -> None:
-        if self._delivery is not None:
-            self._delivery.wake()
-        elif self._running is None:
-            self._running = asyncio.create_task(self._run())
-
-    async def _run(self) -> None:
-        # In a thread: it brings an HTTP client along, and the event loop has requests to serve.
-        module = await asyncio.to_thread(import_module, "relaydeck.notifications.delivery")
-        options = module.DeliveryOptions(
-            allow=self._settings.webhook_allow,
-            timeout_seconds=self._settings.webhook_timeout_seconds,
-            retention_days=self._settings.event_retention_days,
-            lease_seconds=self._settings.lease_seconds,
-        )
-        delivery: Delivery = module.Delivery(self._store, self._writer, self._log, options, count_try=self._count_try)
-        self._delivery = delivery
-        await delivery.run()
-
-    async def close(self) -> None:
-        """Let tries under way end, within bounds. Before the writer stops: they are written down."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
-        if self._delivery is not None:
-            await self._delivery.close()
+    def apply_changes(self, _fetched: None) -> None:
+        if self._late.service is not None:
+            self._late.service.wake()
+        else:
+            self._late.start()

@@ -1,43 +1,18 @@
-"""What happened, written down in the transaction in which it happened, and told to a receiver afterwards.
+"""Events: recorded in the transaction of the change they report, delivered to a receiver afterwards.
 
-An event is its row: the body that a receiver gets is put together from the row each time it is sent, byte
-for byte the same, and the log that can be pulled shows the same object.
+An event is its row. The body sent to a receiver is built from the row for every attempt, byte for byte the same, and
+the list of events shows the same object.
 """
 
-from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from relaydeck.identifiers import new_identifier
 from relaydeck.notifications import outbox
-from relaydeck.notifications.deliveries import (
-    DeliveryRow,
-    attempts_of,
-    find_delivery,
-    list_deliveries,
-    replay,
-    replay_all_dead,
-)
 from relaydeck.notifications.outbox import ReadRows
 from relaydeck.store.database import Transaction
-
-__all__ = [
-    "KINDS",
-    "VERSION",
-    "DeliveryRow",
-    "Event",
-    "Kind",
-    "attempts_of",
-    "find_delivery",
-    "find_event",
-    "list_deliveries",
-    "list_events",
-    "oldest_sequence",
-    "record",
-    "replay",
-    "replay_all_dead",
-]
+from relaydeck.timestamps import utc
 
 Kind = Literal[
     "relayer.paused",
@@ -48,7 +23,7 @@ Kind = Literal[
     "notification.test",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-VERSION = 1  # of the payload; a field may be added to one, never changed or taken away
+VERSION = 1  # of the payload: within a version fields may be added, never changed or removed
 
 COLUMNS = "e.seq, e.id, e.kind, e.relayer_id, e.notification_id, e.data, e.created_at"
 
@@ -65,11 +40,11 @@ class Event(NamedTuple):
     created_at: int
 
     def shown(self) -> dict[str, object]:
-        """As a receiver gets it, and as the log shows it."""
+        """As a receiver gets it and as the list shows it."""
         return {
             "id": self.id,
             "type": self.kind,
-            "timestamp": datetime.fromtimestamp(self.created_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "timestamp": utc(self.created_at),
             "sequence": self.sequence,
             "version": VERSION,
             "data": msgspec.Raw(self.data.encode()),
@@ -130,6 +105,6 @@ def find_event(read: ReadRows, event_id: str) -> Event | None:
 
 
 def oldest_sequence(read: ReadRows) -> int | None:
-    """What is older was removed after its time; who asks for it has missed something. None: no event yet."""
+    """Older events were removed after their retention time: a reader that is behind missed them. None: no event."""
     oldest: int | None = read("SELECT min(seq) FROM events", {})[0][0]
     return oldest

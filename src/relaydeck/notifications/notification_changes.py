@@ -1,4 +1,4 @@
-"""Changes of notifications, each with its row in the audit log."""
+"""Changes of notifications, each with its entry in the audit log."""
 
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import events, notification_rows
@@ -21,7 +21,7 @@ def create(context: ChangeContext, notification: Notification, signing_key: Secr
 
 
 def update(context: ChangeContext, notification_id: str, change: NotificationChange) -> Notification:
-    """Make the change and give the result. Raises NotificationNotFound."""
+    """Make the change and return the result. Raises NotificationNotFound."""
     before = _facts(context.transaction, notification_id)
     changed = notification_rows.update(
         context.transaction, context.vault, notification_id, change, now=lambda: context.now
@@ -31,7 +31,7 @@ def update(context: ChangeContext, notification_id: str, change: NotificationCha
 
 
 def delete(context: ChangeContext, notification_id: str) -> None:
-    """Raises StillInUse while a relayer tells it."""
+    """Raises StillInUse while a relayer refers to it."""
     before = _facts(context.transaction, notification_id)
     refuse_while_used(context.transaction, "notification", notification_id)
     remove_row(context.transaction, "notifications", "id", notification_id)
@@ -39,7 +39,7 @@ def delete(context: ChangeContext, notification_id: str) -> None:
 
 
 def send_test(context: ChangeContext, notification_id: str) -> Event:
-    """Write a test event for the receiver. Raises NotificationNotFound."""
+    """Record a test event for the receiver. Raises NotificationNotFound."""
     _facts(context.transaction, notification_id)
     sequence = events.record(
         context.transaction,
@@ -58,5 +58,5 @@ def _facts(transaction: Transaction, notification_id: str) -> Facts:
     )
     if row is None:
         raise NotificationNotFound("no notification has this id")
-    # The path of a webhook's address may hold a key.
+    # The path of a webhook's URL may contain a key.
     return {"type": row[0], "url": Hidden(row[1], shown_address(row[1])), "signing_key": secret_fact(row[2])}

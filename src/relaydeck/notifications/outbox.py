@@ -1,10 +1,10 @@
-"""Deliveries in the database: what is due, how a try went, who is next in line.
+"""Deliveries in the database: which are due, how an attempt ended, which one is next in its queue.
 
-A line is one relayer's events to one receiver. Its first delivery is due; the others have no due time and
-get one when they come first. So what is due is one look in an index, however long the lines are.
+A queue holds one relayer's events to one receiver, in order. Only the first delivery of a queue has a due time; the
+others get one when they become first. Finding what is due is therefore one index lookup, however long the queues are.
 
-Where processes share the work, each claims what it tries (`claims.py`). What is claimed is free again when its
-claim runs out; everything else is free when it is due. What is asked for below is what is free.
+Where processes share the work, each claims the deliveries it attempts (`claims.py`). A claimed delivery is free again
+when its claim expires; any other is free when it is due. The queries below look for free deliveries.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,22 +14,22 @@ from relaydeck.store.database import Row, Transaction
 
 ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 State = Literal["pending", "delivered", "dead"]
-NOW = 0  # a due time that is always past, whatever the clock is set to
+NOW = 0  # a due time that is always in the past, whatever the clock is set to
 
 
-class Due(NamedTuple):
-    """A delivery to try at `due_at`."""
+class PendingDelivery(NamedTuple):
+    """A delivery to attempt at `due_at`. A row of `COLUMNS`."""
 
     sequence: int
     due_at: int
     tries: int
-    in_line: bool
+    in_order: bool
     notification_id: str
     relayer_id: str | None
 
 
 class AttemptRecord(NamedTuple):
-    """One try: the status it was answered with, or else the word for what went wrong."""
+    """One attempt: the status of the response, or else the word for the problem. Times are milliseconds."""
 
     started_at: int
     duration: int
@@ -39,104 +39,105 @@ class AttemptRecord(NamedTuple):
 
 
 class AttemptOutcome(NamedTuple):
-    """What becomes of a delivery after a try."""
+    """What happens to a delivery after an attempt."""
 
     state: State
     due_at: int | None
-    in_line: bool
+    in_order: bool
 
 
-class Tried(NamedTuple):
-    """A try to be written down."""
+class FinishedAttempt(NamedTuple):
+    """An attempt to be saved."""
 
-    due: Due
+    delivery: PendingDelivery
     attempt: AttemptRecord
     outcome: AttemptOutcome
 
 
 def add(transaction: Transaction, sequence: int, notification_id: str, relayer_id: str | None) -> None:
-    """An event that belongs to no relayer stands in no line."""
+    """Add a delivery. An event without a relayer belongs to no queue and is due at once."""
     values = {"notification": notification_id, "relayer": relayer_id}
-    first = relayer_id is None or transaction.one(f"SELECT 1 {_LINE} LIMIT 1", values) is None
+    first = relayer_id is None or transaction.one(f"SELECT 1 {_QUEUE} LIMIT 1", values) is None
     transaction.execute(
         "INSERT INTO deliveries (seq, notification_id, relayer_id, state, in_line, tries, due_at, revision)"
-        " VALUES (:seq, :notification, :relayer, 'pending', :in_line, 0, :due_at, :revision)",
+        " VALUES (:seq, :notification, :relayer, 'pending', :in_order, 0, :due_at, :revision)",
         values
         | {
             "seq": sequence,
-            "in_line": relayer_id is not None,
+            "in_order": relayer_id is not None,
             "due_at": NOW if first else None,
             "revision": transaction.revision,
         },
     )
 
 
-_LINE = "FROM deliveries WHERE notification_id = :notification AND relayer_id = :relayer AND in_line"
+_QUEUE = "FROM deliveries WHERE notification_id = :notification AND relayer_id = :relayer AND in_line"
 
 
 COLUMNS = "seq, due_at, tries, in_line, notification_id, relayer_id"
 FREE = "coalesce(claimed_until, due_at)"
 
 
-def next_free(read: ReadRows) -> int | None:
-    """When the next delivery of all may be tried."""
-    indexed = "due_at IS NOT NULL AND state <> 'dead'"  # the second goes without saying, but for the index
+def next_attempt_at(read: ReadRows) -> int | None:
+    """When the next of all deliveries may be attempted."""
+    indexed = "due_at IS NOT NULL AND state <> 'dead'"  # the second condition follows, but selects the index
     rows = read(f"SELECT {FREE} FROM deliveries WHERE {indexed} ORDER BY 1 LIMIT 1", {})
     return rows[0][0] if rows else None
 
 
-def receivers_free(read: ReadRows) -> list[tuple[str, int]]:
-    """Every receiver that something is on its way to, and when the first of it may be tried."""
+def receivers_with_deliveries(read: ReadRows) -> list[tuple[str, int]]:
+    """Every receiver with pending deliveries, and when the first of them may be attempted."""
     rows = read(
         f"SELECT notification_id, min({FREE}) FROM deliveries WHERE due_at IS NOT NULL GROUP BY notification_id", {}
     )
     return [(row[0], row[1]) for row in rows]
 
 
-def receivers_free_since(read: ReadRows, revision: int) -> list[tuple[str, int]]:
-    """The same, of what was written after `revision`; a receiver may appear more than once."""
-    # Without a condition on due_at: it would lead past the index by revision, through all that is pending.
+def receivers_with_deliveries_since(read: ReadRows, revision: int) -> list[tuple[str, int]]:
+    """The same for deliveries written after `revision`. A receiver may appear more than once."""
+    # Without a condition on due_at: it would bypass the index by revision and scan every pending delivery.
     rows = read(
         f"SELECT notification_id, due_at, {FREE} FROM deliveries WHERE revision > :revision", {"revision": revision}
     )
     return [(row[0], row[2]) for row in rows if row[1] is not None]
 
 
-def upcoming(read: ReadRows, notification_id: str, limit: int) -> list[Due]:
-    """The next deliveries to one receiver, those free first first."""
+def next_deliveries(read: ReadRows, notification_id: str, limit: int) -> list[PendingDelivery]:
+    """The next deliveries to one receiver, in the order in which they become free."""
     rows = read(
         f"SELECT {COLUMNS} FROM deliveries WHERE notification_id = :notification AND due_at IS NOT NULL"
         f" ORDER BY {FREE}, seq LIMIT :limit",
         {"notification": notification_id, "limit": limit},
     )
-    return [Due(*row) for row in rows]
+    return [PendingDelivery(*row) for row in rows]
 
 
-def settle(transaction: Transaction, tries: Sequence[Tried]) -> None:
-    """Write down tries and what becomes of their deliveries; let the next of each line come forward."""
+def save_attempts(transaction: Transaction, attempts: Sequence[FinishedAttempt]) -> None:
+    """Save attempts and the new state of their deliveries, and make the next delivery of each queue due."""
     transaction.insert(
         "attempts",
         ("delivery", *AttemptRecord._fields),
-        [(tried.due.sequence, *tried.attempt) for tried in tries],
+        [(finished.delivery.sequence, *finished.attempt) for finished in attempts],
     )
-    for due, attempt, outcome in tries:
-        finished = None if outcome.state == "pending" else attempt.started_at + attempt.duration
+    for delivery, attempt, outcome in attempts:
+        finished_at = None if outcome.state == "pending" else attempt.started_at + attempt.duration
+        values = {"finished": finished_at, "revision": transaction.revision, "seq": delivery.sequence}
         transaction.execute(
-            "UPDATE deliveries SET state = :state, in_line = :in_line, tries = tries + 1, due_at = :due_at,"
+            "UPDATE deliveries SET state = :state, in_line = :in_order, tries = tries + 1, due_at = :due_at,"
             " finished_at = :finished, claimed_by = NULL, claimed_until = NULL, revision = :revision WHERE seq = :seq",
-            {**outcome._asdict(), "finished": finished, "revision": transaction.revision, "seq": due.sequence},
+            outcome._asdict() | values,
         )
-        if due.in_line and not outcome.in_line:
-            _call_next(transaction, due)
+        if delivery.in_order and not outcome.in_order:
+            _make_next_due(transaction, delivery)
 
 
-def _call_next(transaction: Transaction, due: Due) -> None:
+def _make_next_due(transaction: Transaction, delivery: PendingDelivery) -> None:
     transaction.execute(
-        f"UPDATE deliveries SET due_at = :now, revision = :revision WHERE seq = (SELECT min(seq) {_LINE})",
+        f"UPDATE deliveries SET due_at = :now, revision = :revision WHERE seq = (SELECT min(seq) {_QUEUE})",
         {
             "now": NOW,
             "revision": transaction.revision,
-            "notification": due.notification_id,
-            "relayer": due.relayer_id,
+            "notification": delivery.notification_id,
+            "relayer": delivery.relayer_id,
         },
     )

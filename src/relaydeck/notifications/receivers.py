@@ -1,8 +1,8 @@
-"""Whose turn it is: which receivers have something due, and how much each may have under way.
+"""Which receivers have deliveries due, and how many attempts each may have under way.
 
-Held in memory by each process that delivers. A receiver gets one try at a time until one has succeeded. One
-whose last try failed is troubled: it gets one at a time again, and all the troubled ones together at most
-half of the places. So however many receivers hang, those that answer find room.
+Every delivering process keeps this in memory. A receiver gets one attempt at a time until one has succeeded. After a
+failure it is failing: it gets one attempt at a time again, and all failing receivers together get at most half of the
+slots. However many receivers hang, those that respond find a slot.
 """
 
 import heapq
@@ -10,41 +10,47 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Room(NamedTuple):
-    """How many more tries a receiver may have, beside those that are under way."""
+class Capacity(NamedTuple):
+    """How many more attempts a receiver may have, beside those under way."""
 
     receiver: str
-    places: int
-    busy: frozenset[int]  # by their sequence numbers
+    slots: int
+    busy: frozenset[int]  # sequence numbers of the deliveries under way
 
 
-class Receivers:
-    def __init__(self, most_at_once: int, most_each: int) -> None:
-        self._most_at_once = most_at_once
-        self._most_each = most_each
+class ReceiverSlots:
+    """Due times are milliseconds.
+
+    Invariant: the heap holds an entry for every due time in `_due`. Entries that `_due` no longer confirms are stale
+    and skipped.
+    """
+
+    def __init__(self, max_attempts: int, max_per_receiver: int) -> None:
+        self._max_attempts = max_attempts
+        self._max_per_receiver = max_per_receiver
         self._due: dict[str, int] = {}
         self._heap: list[tuple[int, str]] = []
         self._busy: dict[str, set[int]] = {}
-        self._proven: set[str] = set()
-        self._troubled: set[str] = set()
-        self._crowded: set[str] = set()
+        self._proven: set[str] = set()  # the last attempt succeeded
+        self._failing: set[str] = set()  # the last attempt failed
+        self._waiting_for_slot: set[str] = set()
         self._under_way = 0
-        self._troubled_under_way = 0
+        self._failing_under_way = 0
 
     def forget_due(self) -> None:
-        """Before what is due is read anew."""
+        """Called before all due times are read again."""
         self._due.clear()
         self._heap.clear()
-        self._crowded.clear()
+        self._waiting_for_slot.clear()
 
-    def note(self, receiver: str, due: int) -> None:
-        """Something is due to a receiver at `due`, in milliseconds; 0 for now."""
+    def schedule(self, receiver: str, due: int) -> None:
+        """A delivery to the receiver is due at `due`; 0 means now."""
         if due < self._due.get(receiver, due + 1):
             self._due[receiver] = due
             heapq.heappush(self._heap, (due, receiver))
 
-    def take_due(self, now: int) -> list[str]:
-        """The receivers that something is due to, each once; they are to be noted again if more is to come."""
+    def pop_due(self, now: int) -> list[str]:
+        """Remove and return the receivers with a delivery due. The caller schedules those that have more."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             due, receiver = heapq.heappop(self._heap)
@@ -62,55 +68,55 @@ class Receivers:
     def under_way(self) -> int:
         return self._under_way
 
-    def rooms(self, receivers: Iterable[str]) -> list[Room]:
-        """How many more tries each may have under way. Who finds no place is called when there is one."""
-        places = self._most_at_once - self._under_way
-        troubled_places = self._most_at_once // 2 - self._troubled_under_way
-        found: list[Room] = []
+    def capacities(self, receivers: Iterable[str]) -> list[Capacity]:
+        """Slots for each receiver. One that finds none is scheduled again when a slot becomes free."""
+        slots = self._max_attempts - self._under_way
+        slots_for_failing = self._max_attempts // 2 - self._failing_under_way
+        found: list[Capacity] = []
         for receiver in receivers:
-            troubled = receiver in self._troubled
-            left = min(places, troubled_places) if troubled else places
+            failing = receiver in self._failing
+            left = min(slots, slots_for_failing) if failing else slots
             if left <= 0:
-                self._crowded.add(receiver)
+                self._waiting_for_slot.add(receiver)
                 continue
-            room = self._room(receiver, left)
-            if room.places > 0:
-                found.append(room)
-                places -= room.places
-                troubled_places -= room.places if troubled else 0
+            capacity = self._capacity(receiver, left)
+            if capacity.slots > 0:
+                found.append(capacity)
+                slots -= capacity.slots
+                slots_for_failing -= capacity.slots if failing else 0
         return found
 
-    def _room(self, receiver: str, places: int) -> Room:
+    def _capacity(self, receiver: str, slots: int) -> Capacity:
         busy = self._busy.get(receiver, set())
-        most = self._most_each if receiver in self._proven else 1
-        return Room(receiver, min(places, most - len(busy)), frozenset(busy))
+        limit = self._max_per_receiver if receiver in self._proven else 1
+        return Capacity(receiver, min(slots, limit - len(busy)), frozenset(busy))
 
-    def call_crowded(self) -> None:
-        """Places came free, or were not needed after all."""
-        called, self._crowded = self._crowded, set()
-        for each in called:
-            self.note(each, 0)
+    def schedule_waiting(self) -> None:
+        """Slots became free, or were not used."""
+        waiting, self._waiting_for_slot = self._waiting_for_slot, set()
+        for receiver in waiting:
+            self.schedule(receiver, 0)
 
     def started(self, receiver: str, sequence: int) -> bool:
-        """Whether it was started as a troubled one, which `finished` wants to know."""
+        """Take a slot. Return whether the receiver is failing, which `finished` needs to know."""
         self._busy.setdefault(receiver, set()).add(sequence)
         self._under_way += 1
-        troubled = receiver in self._troubled
-        self._troubled_under_way += troubled
-        return troubled
+        failing = receiver in self._failing
+        self._failing_under_way += failing
+        return failing
 
-    def finished(self, receiver: str, sequence: int, *, was_troubled: bool, delivered: bool) -> None:
+    def finished(self, receiver: str, sequence: int, *, was_failing: bool, delivered: bool) -> None:
         self._under_way -= 1
-        self._troubled_under_way -= was_troubled
+        self._failing_under_way -= was_failing
         busy = self._busy[receiver]
         busy.discard(sequence)
         if not busy:
             del self._busy[receiver]
-        self._judge(receiver, delivered=delivered)
-        self.note(receiver, 0)
-        self.call_crowded()
+        self._classify(receiver, delivered=delivered)
+        self.schedule(receiver, 0)
+        self.schedule_waiting()
 
-    def _judge(self, receiver: str, *, delivered: bool) -> None:
-        better, worse = (self._proven, self._troubled) if delivered else (self._troubled, self._proven)
-        better.add(receiver)
-        worse.discard(receiver)
+    def _classify(self, receiver: str, *, delivered: bool) -> None:
+        joined, left = (self._proven, self._failing) if delivered else (self._failing, self._proven)
+        joined.add(receiver)
+        left.discard(receiver)

@@ -1,4 +1,4 @@
-"""One try: a POST to a receiver, guarded, bounded in time and in what is read of the answer."""
+"""Sends one POST to a receiver: guarded, with a timeout, and reading a bounded part of the response."""
 
 import asyncio
 import ssl
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 import aiohttp
 
 from relaydeck.address_guard import AddressGuard, AddressRefused, Resolve, SystemResolver, guarded_connector
-from relaydeck.notifications.retries import Answer
+from relaydeck.notifications.retries import ReceiverResponse
 from relaydeck.settings import AddressRange
 from relaydeck.web_addresses import web_address_problem
 
-ANSWER_BYTES = 512
-_ANSWER_SECONDS = 2.0  # the status decides; what follows it is a courtesy to the operator
-_KEEP_ALIVE_SECONDS = 4.0  # less than what common servers keep: a try must not meet one that is just closing
+BODY_BYTES = 512
+_BODY_SECONDS = 2.0  # the status decides; the body is only shown to the operator
+_KEEP_ALIVE_SECONDS = 4.0  # less than common servers: an attempt must not use a connection that is about to close
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "Relaydeck"}
 
 
 class Sender:
-    """One per event loop. Nothing of the environment (proxies, .netrc) is looked at."""
+    """One per event loop. Ignores the environment (proxies, .netrc)."""
 
     def __init__(
         self,
@@ -27,9 +27,9 @@ class Sender:
         *,
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | bool = True,
-        most_at_once: int = 256,
+        threads: int = 256,
     ) -> None:
-        self._system = SystemResolver(most_at_once)
+        self._system = SystemResolver(threads)
         self._timeout_seconds = timeout_seconds
         self._session = aiohttp.ClientSession(
             connector=guarded_connector(
@@ -46,29 +46,29 @@ class Sender:
         self._system.close()
         await self._session.close()
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Never raises for what a receiver, a network or a name server does."""
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> ReceiverResponse:
+        """Returns a response with a problem, and does not raise, when the receiver, network or name server fails."""
         if web_address_problem(url):
-            return Answer(problem="bad_url")
+            return ReceiverResponse(problem="bad_url")
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                # A redirect is an answer like any other: the operator named this receiver and no other.
+                # A redirect is not followed: the operator configured this receiver and no other.
                 response = await self._session.post(url, data=body, headers=headers, allow_redirects=False)
         except (AddressRefused, TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            return Answer(problem=_word(error))
+            return ReceiverResponse(problem=_problem(error))
         try:
             text = await _first_bytes(response)
         finally:
             response.release()
-        return Answer(response.status, "", text, response.headers.get("Retry-After", "")[:64])
+        return ReceiverResponse(response.status, "", text, response.headers.get("Retry-After", "")[:64])
 
 
 async def _first_bytes(response: aiohttp.ClientResponse) -> str:
-    """What was read is kept when the rest does not come. A connection with more to say is not used again."""
+    """Keeps what was read when the rest does not arrive. A connection with unread data is not used again."""
     read = b""
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            while len(read) < ANSWER_BYTES and (part := await response.content.read(ANSWER_BYTES - len(read))):
+        async with asyncio.timeout(_BODY_SECONDS):
+            while len(read) < BODY_BYTES and (part := await response.content.read(BODY_BYTES - len(read))):
                 read += part
     except (TimeoutError, aiohttp.ClientError, OSError):
         response.close()
@@ -78,13 +78,13 @@ async def _first_bytes(response: aiohttp.ClientResponse) -> str:
 
 
 def printable(read: bytes) -> str:
-    """A stranger's bytes as one line that is safe to show."""
+    """Bytes from outside as one line that is safe to show."""
     text = read.decode("utf-8", "replace")
     return "".join(character if character.isprintable() else " " for character in text).strip()
 
 
-def _word(error: BaseException) -> str:
-    """Ours, few, documented: the operator's first hint."""
+def _problem(error: BaseException) -> str:
+    """One of a few documented words."""
     match error:
         case AddressRefused():
             return "address_refused"

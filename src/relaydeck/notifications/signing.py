@@ -1,4 +1,4 @@
-"""The Standard Webhooks 1.0 signature: HMAC-SHA256 over `id.timestamp.body`, one for each key in force."""
+"""The Standard Webhooks 1.0 signature: HMAC-SHA256 over `id.timestamp.body`, one for each key in use."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ def key_bytes(key: Secret) -> bytes:
     encoded = text.removeprefix(PREFIX)
     if encoded and text.startswith(PREFIX):
         try:
-            # Receivers' libraries take keys with and without padding.
+            # Receivers' libraries accept keys with and without padding.
             return base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
         except (binascii.Error, ValueError):
             pass
@@ -30,7 +30,7 @@ def signature(key: Secret, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 def headers(keys: Sequence[Secret], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """What a message travels with; without a key there is no signature."""
+    """The headers of a message; without a key there is no signature."""
     found = {"webhook-id": message_id, "webhook-timestamp": str(timestamp)}
     if keys:
         found["webhook-signature"] = " ".join(signature(key, message_id, timestamp, body) for key in keys)

@@ -9,10 +9,11 @@ a fence that is no longer the newest: there the database decides, and no clock.
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from relaydeck.errors import RelaydeckError
-from relaydeck.store.database import Row, Transaction
+from relaydeck.store.database import Database, Row, Transaction
 from relaydeck.store.writer import Writer
 
 ReadRows = Callable[[str, dict[str, Any]], list[Row]]
@@ -27,6 +28,7 @@ _TAKE = (
 )
 # A lease that ends later than this many periods from now was written by a clock that has since been set back.
 _ABSURD_PERIODS = 10
+_SHORTEST_WAIT = 0.01  # seconds, when another process took the lease between two questions
 
 
 class LeaseLost(RelaydeckError):
@@ -61,6 +63,22 @@ class Lease:
     def held(self) -> bool:
         return self.remaining() > 0
 
+    async def wait(self, database: Database, writer: Writer) -> float:
+        """Take or renew the lease. Return 0 when this process holds it, else the seconds until it may try again.
+
+        Raises StoreError, ServerFailure. A lease is renewed once a third of its time has passed.
+        """
+        if self.remaining() > self.seconds * 2 / 3:
+            return 0.0
+        if not self.held and (left := await self._read_taken_for(database)) > 0:
+            return left
+        if await self.hold(writer):
+            return 0.0
+        return max(await self._read_taken_for(database), _SHORTEST_WAIT)
+
+    async def _read_taken_for(self, database: Database) -> float:
+        return await database.run_in_reader(partial(self.taken_for, database.read))
+
     async def hold(self, writer: Writer) -> bool:
         """Take the lease, or renew it; False when another process has it. Raises ServerFailure."""
         asked = self._monotonic()
@@ -82,7 +100,7 @@ class Lease:
                 "absurd": _milliseconds(now + _ABSURD_PERIODS * self.seconds),
             },
         )
-        return row.fence if row else None
+        return row[0] if row else None
 
     def require(self, transaction: Transaction) -> None:
         """Raises LeaseLost unless nobody took the lease since this process did."""
@@ -112,9 +130,9 @@ class Lease:
     def taken_for(self, read: ReadRows) -> float:
         """For how many seconds more another process has it; 0 when it may be taken."""
         rows = read("SELECT holder, expires_at FROM leases WHERE name = :name", {"name": self.name})
-        if not rows or rows[0].holder == self.holder:
+        if not rows or rows[0][0] == self.holder:
             return 0.0
-        left: float = rows[0].expires_at / 1000 - self._now()
+        left: float = rows[0][1] / 1000 - self._now()
         return left if 0 < left <= _ABSURD_PERIODS * self.seconds else 0.0
 
 
