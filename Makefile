@@ -31,8 +31,10 @@ prove: $(VENV)/.dev tests/node/node_modules/.installed ## Run the slow proofs: k
 bench: $(VENV)/.dev tests/node/node_modules/.installed ## Measure ratios side by side; writes docs/benchmarks.*
 	@$(BIN)/python -m bench $(ARGS)
 
-docs: $(VENV)/.dev ## Print the generated pages anew
+docs: $(VENV)/.dev ## Write the generated pages
 	@$(BIN)/python -c 'from relaydeck.settings import settings_page; print(settings_page(), end="")' > docs/settings.md
+	@mkdir -p docs/reference
+	@$(BIN)/python -c 'from relaydeck.cli.reference import cli_page; print(cli_page(), end="")' > docs/reference/cli.md
 
 lock: ## Pin every dependency anew (the only target that looks for newer versions)
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/python -m pip --quiet install uv

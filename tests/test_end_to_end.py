@@ -263,8 +263,8 @@ def they_send_again_what_was_given_up(team: Team, receiver: VerifyingReceiver) -
     again: dict[str, Any] = {
         "asked": lambda name: team.ask("POST", "deliveries/{id}/replay", name)["state"] == "pending",
         "all asked": lambda _: team.ask("POST", "deliveries/replay") == {"replayed": 1},
-        "typed": lambda name: team.type("event", "replay", name).startswith(f"replaying {name}"),
-        "all typed": lambda _: team.type("event", "replay", "--all-dead") == "replaying 1 dead delivery\n",
+        "typed": lambda name: team.type("event", "replay", name).startswith(f"scheduled {name}"),
+        "all typed": lambda _: team.type("event", "replay", "--all-dead") == "scheduled 1 dead delivery again\n",
     }
     for how, send in again.items():
         receiver.status = 410
@@ -283,7 +283,7 @@ def they_send_again_what_was_given_up(team: Team, receiver: VerifyingReceiver) -
 
 def they_replace_keys(team: Team, receiver: VerifyingReceiver) -> None:
     team.ask("PATCH", "notifications/{id}", "pager", body={"signing_key": "whsec_bmV3ZXIgdGhhbiB0aGUgb2xkIG9uZQ=="})
-    assert team.type("key", "rotate") == "sealed 5 values anew; removed 1 old data key\n"
+    assert team.type("key", "rotate") == "sealed 5 values with a new data key; removed 1 old data key\n"
     for key in (KEY, "whsec_bmV3ZXIgdGhhbiB0aGUgb2xkIG9uZQ=="):  # both sign, for a day
         receiver.key = key
         assert team.ask("POST", "notifications/{id}/test", "pager", status=201) == receiver.next()

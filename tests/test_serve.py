@@ -155,7 +155,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
 
 
 def test_without_a_terminal_the_command_that_makes_a_token_is_named(told: list[dict[str, str]]) -> None:
-    event = "there is no access token yet: make one with 'relaydeck token create NAME'"
+    event = "there is no access token yet: create one with 'relaydeck token create NAME'"
     assert [line["level"] for line in told if line["event"] == event] == ["warning"]
 
 
@@ -299,7 +299,7 @@ def test_a_certificate_without_its_key_is_refused(home: Path, certificate: tuple
     done = run_command(home, "serve", "--port", "1", "--tls-cert", str(certificate[0]))
     assert (done.returncode, done.stderr) == (
         1,
-        "relaydeck: --tls-cert and --tls-key go together\nGive both, or neither.\n",
+        "relaydeck: --tls-cert and --tls-key require each other\nPass both, or neither.\n",
     )
 
 
@@ -357,7 +357,7 @@ def test_the_operations_port_cannot_be_the_services_own(home: Path) -> None:
     port = free_port()
     done = run_command(home, "serve", "--port", str(port), operations_address=f"127.0.0.1:{port}")
     assert done.returncode == 1
-    assert "RELAYDECK_OPERATIONS_ADDRESS has the port of the service itself" in done.stderr
+    assert "RELAYDECK_OPERATIONS_ADDRESS uses the port of the service itself" in done.stderr
 
 
 def test_a_closed_terminal_ends_the_service(home: Path) -> None:

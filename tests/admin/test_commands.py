@@ -59,14 +59,14 @@ def test_a_relayers_life(provisioned: Path) -> None:
     assert (changed["policies"]["min_balance"], changed["notification_id"]) == (5, "pager")
     assert "notification_id" not in told(provisioned, "relayer", "update", "r2", "notification_id:=null")
     assert run(provisioned, "relayer", "pause", "r2").stderr == "paused relayer r2\n"
-    assert run(provisioned, "relayer", "pause", "r2").stderr == "relayer r2 is paused already\n"
+    assert run(provisioned, "relayer", "pause", "r2").stderr == "relayer r2 is already paused\n"
     assert told(provisioned, "relayer", "show", "r2")["paused"] is True
     assert run(provisioned, "relayer", "resume", "r2").stderr == "resumed relayer r2\n"
     assert run(provisioned, "relayer", "resume", "r2").stderr == "relayer r2 is not paused\n"
     assert run(provisioned, "relayer", "delete", "r2").stderr == "deleted relayer r2\n"
-    assert (
-        refused(provisioned, "relayer", "show", "r2")
-        == "relaydeck: Relayer with ID r2 not found\nNothing was changed.\n"
+    assert refused(provisioned, "relayer", "show", "r2") == "relaydeck: Relayer with ID r2 not found\n"
+    assert refused(provisioned, "relayer", "pause", "r2") == (
+        "relaydeck: Relayer with ID r2 not found\nNothing was changed.\n"
     )
     events = told(provisioned, "event", "list")
     assert [(each["type"], each["sequence"]) for each in events] == [("relayer.paused", 1), ("relayer.resumed", 2)]
@@ -81,12 +81,12 @@ def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -
     created = told(provisioned, "notification", "create", "--from", "-", stdin=json.dumps(whole))
     assert created == {name: whole[name] for name in ("id", "type", "url")} | {"has_signing_key": True}
     assert told(provisioned, "notification", "update", "chat", "signing_key=")["has_signing_key"] is False
-    assert run(provisioned, "notification", "test", "chat").stderr.startswith("wrote test event evt_")
+    assert run(provisioned, "notification", "test", "chat").stderr.startswith("recorded test event evt_")
     (delivery,) = told(provisioned, "event", "deliveries", "--state", "pending")
     assert (delivery["notification_id"], delivery["tries"]) == ("chat", 0)
     assert told(provisioned, "event", "show", delivery["id"]) == delivery | {"attempts": []}
     assert "still on its way" in refused(provisioned, "event", "replay", delivery["id"])
-    assert run(provisioned, "event", "replay", "--all-dead").stderr == "replaying 0 dead deliveries\n"
+    assert run(provisioned, "event", "replay", "--all-dead").stderr == "scheduled 0 dead deliveries again\n"
     network = ("name=dev", "network_type=evm", "chain_id:=5", "native_symbol=ETH")
     assert run(provisioned, "network", "create", *network).stderr == "created network dev\n"
     for resource, name in (("signer", "s2"), ("notification", "chat"), ("network", "dev")):
@@ -141,7 +141,7 @@ def test_the_audit_log_is_listed_verified_and_its_breaks_are_found(provisioned: 
     assert run(provisioned, "audit", "verify").stdout.startswith("5 entries, every link holds")
     assert refused(provisioned, "audit", "verify", "--head", head) == (
         "relaydeck: the audit log is broken: entry 6 is missing: the given head was taken at 6\n"
-        "Entries before it are as they were written. Compare with a backup.\n"
+        "The entries before it are unchanged. Compare the rest with a backup.\n"
     )
     tamper(provisioned, "UPDATE audit SET actor = 'cli:nobody' WHERE seq = 3")
     assert refused(provisioned, "audit", "verify").startswith(
@@ -151,7 +151,9 @@ def test_the_audit_log_is_listed_verified_and_its_breaks_are_found(provisioned: 
     assert refused(provisioned, "audit", "verify").startswith(
         "relaydeck: the audit log is broken: entry 2 is missing\n"
     )
-    assert refused(provisioned, "audit", "verify", "--head", "x").startswith("relaydeck: --head is not a head\n")
+    assert refused(provisioned, "audit", "verify", "--head", "x").startswith(
+        "relaydeck: --head is not the head of an audit log\n"
+    )
 
 
 def test_applying_is_audited_step_by_step(provisioned: Path) -> None:

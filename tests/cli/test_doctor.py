@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.cli.doctor import Finding, Surroundings, findings
+from relaydeck.cli.doctor import findings
+from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.doctor.machine import Machine
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings
 from relaydeck.store.migrate import newest_version
@@ -57,7 +59,7 @@ def network(*urls: str) -> str:
 
 
 def examined(home: Path, *, now: float = NOW, free: int = 10**12) -> dict[str, Finding]:
-    found = findings(Settings(home=home), Surroundings(lambda: now, lambda _: free))
+    found = findings(Settings(home=home), Machine(lambda: now, lambda _: free))
     return {finding.subject: finding for finding in found}
 
 
@@ -80,7 +82,7 @@ def test_a_healthy_home(home: Path, node: str) -> None:
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     assert lines[0] == f"ok    home: {home}"
-    assert lines[1] == "ok    permissions: home, master key and database are this user's alone"
+    assert lines[1] == "ok    permissions: only this user can access home, master key and database"
     assert lines[2].endswith(" GB free")
     assert lines[3].startswith("ok    clock: 20")
     assert lines[4:] == [
@@ -94,10 +96,10 @@ def test_a_healthy_home(home: Path, node: str) -> None:
     ]
 
 
-def test_a_home_that_does_not_exist_is_not_made(home: Path) -> None:
+def test_a_home_that_does_not_exist_is_not_created(home: Path) -> None:
     done = run_command(home, "doctor")
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout == f"FAIL  home: {home} does not exist; run 'relaydeck serve' to make it\n"
+    assert done.stdout == f"FAIL  home: {home} does not exist; run 'relaydeck serve' to create it\n"
     assert not home.exists()
 
 
@@ -109,7 +111,7 @@ def test_a_home_that_is_no_folder(home: Path) -> None:
 
 
 def test_nodes(home: Path, node: str) -> None:
-    """Of each URL scheme and host are told; the rest may hold a key."""
+    """Of each URL only scheme and host are printed; the rest may contain a key."""
     dead = f"http://127.0.0.1:{free_port()}"
     urls = [f"{node}/chain/1?key=hunter2", f"{node}/status/401", f"{node}/garbage/0", f"{dead}/hunter2"]
     provision(home, network(*urls))
@@ -117,12 +119,13 @@ def test_nodes(home: Path, node: str) -> None:
     assert done.returncode == 1
     assert [line for line in done.stdout.splitlines() if " node " in line] == [
         f"FAIL  node {node} of the network 'sepolia':"
-        " it is on chain 1, the network is declared with 11155111; correct one of them",
+        " it is on chain 1, but the network has chain id 11155111; correct one of them",
         f"FAIL  node {node} of the network 'sepolia':"
-        " it answers with HTTP status 401; check the path and key of its URL",
+        " it responds with HTTP status 401; check the path and key of its URL",
         f"FAIL  node {node} of the network 'sepolia':"
-        " its answer to eth_chainId is no chain id; check that the URL is a JSON-RPC node",
-        f"FAIL  node {dead} of the network 'sepolia': it cannot be reached; check the address and that the node runs",
+        " its response to eth_chainId is not a chain id; check that the URL is a JSON-RPC node",
+        f"FAIL  node {dead} of the network 'sepolia':"
+        " it cannot be reached; check the address and that the node is running",
     ]
     assert "hunter2" not in done.stdout
 
@@ -130,33 +133,33 @@ def test_nodes(home: Path, node: str) -> None:
 def test_what_others_can_read(provisioned: Path) -> None:
     provisioned.chmod(0o755)
     (provisioned / "master.key").chmod(0o640)
-    found = [each for each in findings(Settings(home=provisioned), Surroundings()) if each.subject == "permissions"]
+    found = [each for each in findings(Settings(home=provisioned), Machine()) if each.subject == "permissions"]
     assert found == [
-        Finding("warn", "permissions", f"others can reach {provisioned}; run: chmod 700 {provisioned}"),
+        Finding("warn", "permissions", f"other users can access {provisioned}; run: chmod 700 {provisioned}"),
         Finding(
             "warn",
             "permissions",
-            f"others can reach {provisioned}/master.key; run: chmod 600 {provisioned}/master.key",
+            f"other users can access {provisioned}/master.key; run: chmod 600 {provisioned}/master.key",
         ),
     ]
 
 
-@pytest.mark.parametrize(("free", "verdict"), [(10**10, "ok"), (10**8, "warn"), (10**6, "FAIL")])
-def test_free_space(provisioned: Path, free: int, verdict: str) -> None:
-    assert examined(provisioned, free=free)["disk"].verdict == verdict
+@pytest.mark.parametrize(("free", "result"), [(10**10, "ok"), (10**8, "warn"), (10**6, "FAIL")])
+def test_free_space(provisioned: Path, free: int, result: str) -> None:
+    assert examined(provisioned, free=free)["disk"].result == result
 
 
-@pytest.mark.parametrize(("now", "verdict"), [(NOW, "ok"), (0.0, "FAIL"), (1_740_000_000.0, "warn")])
-def test_the_clock(provisioned: Path, now: float, verdict: str) -> None:
+@pytest.mark.parametrize(("now", "result"), [(NOW, "ok"), (0.0, "FAIL"), (1_740_000_000.0, "warn")])
+def test_the_clock(provisioned: Path, now: float, result: str) -> None:
     """1970 is plainly wrong; a time before the files of the home were written is suspicious."""
-    assert examined(provisioned, now=now)["clock"].verdict == verdict
+    assert examined(provisioned, now=now)["clock"].result == result
 
 
 def test_no_live_token(provisioned: Path) -> None:
-    assert examined(provisioned)["tokens"].verdict == "warn"
+    assert examined(provisioned)["tokens"].result == "warn"
     make_token(provisioned, "t", "--expires", "1d")
     assert examined(provisioned, now=1_740_000_000.0)["tokens"] == Finding("ok", "tokens", "1 live")
-    assert examined(provisioned, now=NOW * 2)["tokens"].verdict == "warn"
+    assert examined(provisioned, now=NOW * 2)["tokens"].result == "warn"
 
 
 def test_a_damaged_record_is_named(provisioned: Path) -> None:
@@ -183,7 +186,7 @@ def test_an_audit_log_that_was_tampered_with(provisioned: Path, tampering: str, 
     with closing(sqlite3.connect(provisioned / "relaydeck.db")) as connection:
         connection.execute(tampering)
         connection.commit()
-    remedy = "those before it are as they were written: compare the rest with a backup"
+    remedy = "the entries before it are unchanged: compare the rest with a backup"
     assert examined(provisioned)["audit log"] == Finding("FAIL", "audit log", f"entry {told}; {remedy}")
 
 
@@ -192,22 +195,22 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_long_audit_log_can_be_watched_on_a_terminal(provisioned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_audit_log_shows_progress_on_a_terminal(provisioned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    assert examined(provisioned)["audit log"].verdict == "ok"
+    assert examined(provisioned)["audit log"].result == "ok"
     assert terminal.getvalue() == ""
-    monkeypatch.setattr("relaydeck.cli.doctor_audit._LONG_ENTRIES", 4)
-    monkeypatch.setattr("relaydeck.cli.doctor_audit._STEP_ENTRIES", 2)
-    assert examined(provisioned)["audit log"].verdict == "ok"
-    assert "checking 4 entries of the audit log" in terminal.getvalue()
+    monkeypatch.setattr("relaydeck.cli.doctor.sealed._MANY_ENTRIES", 4)
+    monkeypatch.setattr("relaydeck.cli.doctor.sealed._STEP_ENTRIES", 2)
+    assert examined(provisioned)["audit log"].result == "ok"
+    assert "checking 4 audit entries" in terminal.getvalue()
     assert "100%" in terminal.getvalue()
 
 
 def test_the_wrong_master_key(provisioned: Path) -> None:
     (provisioned / "master.key").write_text("00" * 32)
     found = examined(provisioned)
-    assert found["master key"].verdict == "FAIL"
+    assert found["master key"].result == "FAIL"
     assert found["master key"].remark.startswith("the master key does not open this database's keyring. Put back")
     assert "sealed values" not in found
 
@@ -224,23 +227,23 @@ def test_a_database_of_a_newer_program(provisioned: Path) -> None:
     with closing(sqlite3.connect(provisioned / "relaydeck.db")) as connection:
         connection.execute("INSERT INTO schema_versions VALUES (999, '')")
         connection.commit()
-    assert examined(provisioned)["schema"].verdict == "FAIL"
+    assert examined(provisioned)["schema"].result == "FAIL"
 
 
 def test_a_file_that_is_no_database(provisioned: Path) -> None:
     for name in ("relaydeck.db-wal", "relaydeck.db-shm"):
         (provisioned / name).unlink(missing_ok=True)
     (provisioned / "relaydeck.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
-    assert examined(provisioned)["database"].verdict == "FAIL"
+    assert examined(provisioned)["database"].result == "FAIL"
 
 
 def test_a_database_that_is_gone(provisioned: Path) -> None:
     (provisioned / "relaydeck.db").unlink()
-    assert examined(provisioned)["database"].verdict == "FAIL"
+    assert examined(provisioned)["database"].result == "FAIL"
     assert not (provisioned / "relaydeck.db").exists()
 
 
-def test_shared_limits_are_asked(home: Path) -> None:
+def test_the_server_of_the_shared_limits_is_checked(home: Path) -> None:
     provision(home, DEMO)
     planted = "pl4nted-p4ssword"
     server = Valkey(home.parent, requirepass=planted)
@@ -252,9 +255,9 @@ def test_shared_limits_are_asked(home: Path) -> None:
     finally:
         server.stop()
     gone = doctor_on_limits(home, url)
-    alone = "until it answers each machine limits by itself"
+    alone = "until it responds, each machine limits on its own"
     assert [answered, refused, gone] == [
-        f"ok    {subject}: it answers",
+        f"ok    {subject}: it responds",
         f"FAIL  {subject}: it refuses the user name or password; {alone}",
         f"FAIL  {subject}: it cannot be reached; {alone}",
     ]
@@ -267,14 +270,14 @@ def doctor_on_limits(home: Path, url: str) -> str:
     return line
 
 
-def test_shared_limits_that_are_slower_than_the_service_waits_are_told_of(home: Path, tmp_path: Path) -> None:
+def test_a_server_of_the_shared_limits_that_is_too_slow_is_reported(home: Path, tmp_path: Path) -> None:
     provision(home, DEMO)
     server = Valkey(tmp_path)
     try:
         settings = Settings(home=home, limits_url=Secret(server.url), limits_timeout_seconds=1e-9)
-        found = {finding.subject: finding for finding in findings(settings, Surroundings())}
+        found = {finding.subject: finding for finding in findings(settings, Machine())}
     finally:
         server.stop()
     finding = found[f"shared limits valkey://127.0.0.1:{server.port}"]
-    assert finding.verdict == "warn"
+    assert finding.result == "warn"
     assert finding.remark.endswith("the service waits 1e-09 s (RELAYDECK_LIMITS_TIMEOUT_SECONDS)")

@@ -44,8 +44,8 @@ def there(home: Path, target: DatabaseUrl, *words: str) -> "subprocess.Completed
 
 def test_everything_is_there_afterwards_and_opens_with_the_same_master_key(home: Path, target: DatabaseUrl) -> None:
     done = move(home, target)
-    assert done.stdout == f"moved 15 tables, 6 rows to {target}; read back, all the same\n", done.stderr
-    assert f"The master key file stays where it is: {home / 'master.key'}" in done.stderr
+    assert done.stdout == f"moved 15 tables, 6 rows to {target}; all read back equal\n", done.stderr
+    assert f"It uses the same master key file, {home / 'master.key'}." in done.stderr
     for words in (("signer", "list", "--json"), ("export",), ("token", "list", "--json"), ("audit", "head")):
         assert there(home, target, *words).stdout == run_command(home, *words).stdout
     assert "the target is not empty" in move(home, target).stderr
@@ -119,7 +119,7 @@ def test_killed_in_the_middle_it_is_opened_by_nobody_and_goes_on(home: Path, tar
     assert "unfinished copy" in there(home, target, "backup", str(home / "b")).stderr
     done = move(home, target)
     assert done.returncode == 0, done.stderr
-    assert "tables were there already" in done.stdout
+    assert "tables had been moved before" in done.stdout
     assert there(home, target, "token", "list", "--json").stdout == run_command(home, "token", "list", "--json").stdout
     assert there(home, target, "doctor").stdout.count("unfinished") == 0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from relaydeck.admin import openapi as admin_openapi
-from relaydeck.cli.commands import token_create
+from relaydeck.cli.token_commands import token_create
 from relaydeck.contract import openapi as contract_openapi
 from relaydeck.credentials.kinds import KIND_NAMES, TokenKind, describe_kinds, kinds_with, permissions_of
 from relaydeck.credentials.token_book import TokenCredential

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relaydeck.cli.serve import _accept_bootstrap_token, _own_token
+from relaydeck.cli.startup_tokens import accept_bootstrap_token, read_bootstrap_token
 from relaydeck.cli.tokens import create
 from relaydeck.credentials.token_book import TokenBook, TokenCredential
 from relaydeck.credentials.token_rows import Token, all_tokens
@@ -18,7 +18,7 @@ from relaydeck.log import Log
 from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
 from tests.contract import shapes
-from tests.running import Running, run_command
+from tests.running import Running, make_token, run_command
 from tests.seeding import fill, issue, opened, relayer, withdraw
 from tests.token_format import is_token
 
@@ -221,7 +221,7 @@ def test_token_create_prints_the_token_alone(home: Path) -> None:
     ("name", "kind", "expires", "said"),
     [
         ("x", "api", "soon", "--expires must be a number and a unit: 45m, 12h, 30d or 8w"),
-        ("", "api", "", "the token's name must have 1 to 255 characters"),
+        ("", "api", "", "the name of a token must have 1 to 255 characters"),
     ],
 )
 def test_token_create_says_what_is_wrong(name: str, kind: str, expires: str, said: str) -> None:
@@ -231,10 +231,11 @@ def test_token_create_says_what_is_wrong(name: str, kind: str, expires: str, sai
 
 
 def test_token_revoke_of_nobody_says_so(home: Path) -> None:
+    make_token(home, "somebody")
     done = run_command(home, "token", "revoke", "nobody")
     assert (done.returncode, done.stderr) == (
         1,
-        "relaydeck: there is no live token named 'nobody'\nSee 'relaydeck token list'.\n",
+        "relaydeck: no live token is named nobody\nSee 'relaydeck token list'.\n",
     )
 
 
@@ -249,7 +250,7 @@ def accept(home: Path, written: str, kind: str = "api") -> None:
     path.write_text(written)
     with opened(home) as store:
         given = Settings(home=home, bootstrap_token_file=path, bootstrap_token_kind=kind)
-        _accept_bootstrap_token(given, store, Log(as_json=True, level="error"))
+        accept_bootstrap_token(given, store, Log(as_json=True, level="error"))
 
 
 def kind_of(home: Path, token: str) -> str | None:
@@ -317,7 +318,7 @@ def test_a_bootstrap_token_that_was_revoked_is_replaced_by_another(home: Path) -
 def test_a_bootstrap_token_file_that_holds_none_is_refused(home: Path, written: str) -> None:
     (home.parent / "token").write_text(written)
     with pytest.raises(OperatorError, match="32 to 256 characters"):
-        _own_token(home.parent / "token")
+        read_bootstrap_token(home.parent / "token")
 
 
 def test_a_missing_bootstrap_token_file_stops_the_start(home: Path) -> None:
@@ -326,5 +327,5 @@ def test_a_missing_bootstrap_token_file_stops_the_start(home: Path) -> None:
     assert (done.returncode, done.stderr) == (
         1,
         f"relaydeck: the bootstrap token file {path} cannot be used\n"
-        "It must hold 32 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = and nothing else.\n",
+        "It must contain 32 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = and nothing else.\n",
     )

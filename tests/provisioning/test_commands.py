@@ -30,7 +30,7 @@ def test_the_demonstration(home: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "created: 2 networks, 2 signers, 1 notification, 3 relayers\n"
     again = run_command(home, "apply", str(DEMO))
-    assert again.stdout == "nothing to change: everything is as the file says\n"
+    assert again.stdout == "nothing to change: the stored records match the file\n"
 
 
 def test_what_would_change_is_shown_without_secrets(home: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_export_piped_into_a_plan_changes_nothing(home: Path) -> None:
     exported = run_command(home, "export")
     assert (exported.returncode, exported.stderr) == (0, "")
     planned = run_command(home, "apply", "-", "--plan", "--prune", stdin=exported.stdout)
-    assert (planned.returncode, planned.stdout) == (0, "nothing to change: everything is as the file says\n")
+    assert (planned.returncode, planned.stdout) == (0, "nothing to change: the stored records match the file\n")
     assert len(planned.stderr.splitlines()) == 4  # one note for each secret that is kept
 
 

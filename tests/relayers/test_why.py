@@ -157,7 +157,7 @@ async def test_the_command_and_the_service_say_the_same_change_nothing_and_tell_
             assert (home.joinpath("relaydeck.db").stat().st_mtime_ns, _revision(home)) == before
     assert (answer.status, typed.returncode, typed.stderr) == (200, 0, "")
     assert timeless(json.loads(typed.stdout)) == timeless(answer.json["data"])
-    assert f"http://127.0.0.1:{node.port}" in table.stdout and "nothing is wrong with it" in table.stdout
+    assert f"http://127.0.0.1:{node.port}" in table.stdout and "the relayer has no problem" in table.stdout
     for said in (answer.body.decode(), typed.stdout, table.stdout, running.log):
         assert "secret-key" not in said
 
@@ -172,7 +172,7 @@ async def test_a_relayer_that_is_not_there(home: Path) -> None:
     fill(home)
     typed = await asyncio.to_thread(run_command, home, "relayer", "why", "nobody")
     assert (typed.returncode, typed.stdout) == (1, "")
-    assert typed.stderr == "relaydeck: Relayer with ID nobody not found\nNothing was changed.\n"
+    assert typed.stderr == "relaydeck: Relayer with ID nobody not found\n"
     async with served(home) as running:
         answer = await asyncio.to_thread(running.ask, "GET", "/admin/v1/relayers/nobody/why")
     assert (answer.status, answer.json["message"]) == (404, "Relayer with ID nobody not found")

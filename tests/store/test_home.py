@@ -31,9 +31,9 @@ def made(home: Path) -> Path:
     return home
 
 
-def test_the_first_command_makes_the_home_and_asks_nothing(home: Path) -> None:
-    done = run_command(home, "token", "list", "--json")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+def test_creating_a_token_creates_the_home_without_a_prompt(home: Path) -> None:
+    done = run_command(home, "token", "create", "first")
+    assert (done.returncode, done.stderr) == (0, "")
     assert sorted(path.name for path in home.iterdir()) == ["master.key", "relaydeck.db", "run"]
 
 
@@ -96,7 +96,7 @@ def test_a_home_opens_again_once_its_master_key_is_back(made: Path) -> None:
 
 def test_a_home_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = run_command(tmp_path / "file" / "home", "token", "list")
+    done = run_command(tmp_path / "file" / "home", "token", "create", "first")
     assert done.returncode == 1
     assert done.stderr.startswith(f"relaydeck: the folder {tmp_path / 'file' / 'home'} cannot be made: ")
 

@@ -73,7 +73,7 @@ def test_everything_is_sealed_anew_and_nothing_visible_changes(home: Path) -> No
         assert (keys_in_use(store), data_keys(store)) == ({1}, [1])
         rotated = run_command(home, "key", "rotate")
         assert (rotated.returncode, rotated.stderr) == (0, "")
-        assert rotated.stdout == "sealed 5 values anew; removed 1 old data key\n"
+        assert rotated.stdout == "sealed 5 values with a new data key; removed 1 old data key\n"
         assert (keys_in_use(store), data_keys(store)) == ({2}, [2])
         assert revisions == [store.database.read(f"SELECT seq, revision FROM {table}") for table in DECLARABLE]
         assert made.state() == before
@@ -129,11 +129,11 @@ def test_what_is_damaged_stays_and_is_reported_and_keeps_its_key(store: Store, h
         rotated = run_command(home, "key", "rotate")
         assert rotated.returncode == 1
         values, keys = {2: ("1 value", "0 old data keys"), 3: ("2 values", "1 old data key")}[newest]
-        assert rotated.stdout == f"sealed {values} anew; removed {keys}\n"
+        assert rotated.stdout == f"sealed {values} with a new data key; removed {keys}\n"
         assert rotated.stderr == (
-            "relaydeck: 1 could not be sealed anew:\n"
+            "relaydeck: 1 value could not be opened:\n"
             "  the sealed config of signers record 'moved' does not open\n"
-            "Left as they are, and the keys they name were kept. Set them again, or remove the records.\n"
+            "They are unchanged, and the data keys they refer to were kept. Set them again, or delete the records.\n"
         )
         assert data_keys(store) == [1, newest]
 

@@ -1,4 +1,4 @@
-"""`FIELD=TEXT` and `FIELD:=JSON` arguments, and documents from files, as one document."""
+"""Builds one JSON document from `FIELD=TEXT` and `FIELD:=JSON` arguments and an optional file."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from relaydeck.errors import OperatorError
 
 
 def document(source: str, assignments: tuple[str, ...]) -> dict[str, Any]:
-    """The JSON object in `source` (a path, `-`, or empty for none), with the assignments put into it."""
+    """The JSON object in `source` (a path, `-`, or empty for none), with the assignments applied to it."""
     found = _object(source) if source else {}
     for each in assignments:
         _assign(found, each)
@@ -22,7 +22,7 @@ def _object(source: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise OperatorError(f"{source} does not hold a JSON object")
+        raise OperatorError(f"{source} does not contain a JSON object")
     return found
 
 
@@ -34,7 +34,7 @@ def _assign(into: dict[str, Any], assignment: str) -> None:
     for each in outer:
         into = into.setdefault(each, {})
         if not isinstance(into, dict):
-            raise OperatorError(f"{name.removesuffix(':')} lies inside a field that holds no object")
+            raise OperatorError(f"{name.removesuffix(':')} is inside a field that is not an object")
     value = _text(text[1:]) if text.startswith("@") else text
     into[last] = _value(name.removesuffix(":"), value) if name.endswith(":") else value
 
@@ -43,11 +43,11 @@ def _value(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise OperatorError(f"the value of {name} is not JSON", f"For a plain text write {name}=TEXT.") from None
+        raise OperatorError(f"the value of {name} is not JSON", f"For a string write {name}=TEXT.") from None
 
 
 def _text(source: str) -> str:
-    """What a file holds, without the newline that editors end it with."""
+    """The content of a file without the final newline that editors add."""
     try:
         content = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
     except OSError as error:

@@ -1,75 +1,72 @@
 """`relaydeck backup drill`."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from relaydeck.cli.backup import checked, master_key_for, source_of, write
-from relaydeck.cli.progress import watched
-from relaydeck.cli.showing import print_table
+from relaydeck.cli.backup import snapshot_of, write
+from relaydeck.cli.backup_key import master_key_for
+from relaydeck.cli.output import print_fields, print_line, progress_bar
+from relaydeck.cli.restore import checked_backup
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
 from relaydeck.store.audit import BrokenLink
-from relaydeck.store.copying.backup_file import BackupFile
 from relaydeck.store.copying.drill import Compared, Secrets, examined, restored, scratch
 from relaydeck.store.sealing import MasterKey, open_keyring
 
 
 def drill(path: Path | None, passphrase_file: Path | None) -> None:
     settings = read_settings()
-    with _backup(path, settings) as backup, scratch(settings.database) as database:
+    with _backup(path, settings) as file, checked_backup(file) as backup, scratch(settings.database) as database:
         key = master_key_for(backup, settings.master_key_path, passphrase_file)
-        compared = restored(backup, database, watched)
+        compared = restored(backup, database, progress_bar)
         keyring = None if key is None else open_keyring(MasterKey(key), backup.data_keys())
-        found = None if keyring is None else examined(database, keyring)
-    _show(compared)
-    problems = [*_differences(compared), *_troubles(found, settings.master_key_path)]
+        secrets = None if keyring is None else examined(database, keyring)
+    _print(compared)
+    problems = [*_differences(compared), *_secret_problems(secrets, settings.master_key_path)]
     if problems:
         raise OperatorError("the drill failed:\n" + "\n".join(f"  {problem}" for problem in problems))
-    assert found is not None
-    sys.stdout.write(f"{found.opened} sealed values open; audit log: every link holds, head {found.audit}\n")
+    assert secrets is not None
+    print_line(f"opened {secrets.opened} sealed values; audit log: every link holds, head {secrets.audit}")
 
 
 @contextmanager
-def _backup(path: Path | None, settings: Settings) -> Iterator[BackupFile]:
-    """The one that is named; else one that is made now, of the database as it is."""
+def _backup(path: Path | None, settings: Settings) -> Iterator[Path]:
+    """The given backup, or a new one of the configured database."""
     if path is not None:
-        with checked(path) as backup:
-            yield backup
+        yield path
         return
     with TemporaryDirectory(prefix="relaydeck-drill-") as folder:
-        made = Path(folder) / "backup"
-        with source_of(settings.database) as (_, source):
-            write(source, made)
-        with checked(made) as backup:
-            yield backup
+        new = Path(folder) / "backup"
+        with snapshot_of(settings.database) as reader:
+            write(reader, new)
+        yield new
 
 
-def _show(compared: list[Compared]) -> None:
+def _print(compared: list[Compared]) -> None:
     rows = [
         {
             "table": each.table,
             "rows": each.found.rows,
             "digest": each.found.digest.hex()[:16],
-            "verdict": "same" if each.found == each.expected else "DIFFERENT",
+            "result": "same" if each.found == each.expected else "DIFFERENT",
         }
         for each in compared
     ]
-    print_table(rows, {name: lambda row, name=name: row[name] for name in rows[0]})  # type: ignore[misc]
+    print_fields(rows, ("table", "rows", "digest", "result"))
 
 
 def _differences(compared: list[Compared]) -> Iterator[str]:
     for each in compared:
         if each.found != each.expected:
-            yield f"{each.table}: {each.expected.rows} rows in the backup, {each.found.rows} restored, not the same"
+            yield f"{each.table} differs: {each.expected.rows} rows in the backup, {each.found.rows} restored"
 
 
-def _troubles(found: Secrets | None, master_key_path: Path) -> Iterator[str]:
-    if found is None:
-        yield f"the sealed values were not opened: the master key file {master_key_path} is missing"
+def _secret_problems(secrets: Secrets | None, master_key_path: Path) -> Iterator[str]:
+    if secrets is None:
+        yield f"the sealed values could not be opened: the master key file {master_key_path} is missing"
         return
-    yield from (str(damage) for damage in found.damaged)
-    if isinstance(found.audit, BrokenLink):
-        yield f"the audit log is broken: entry {found.audit.seq} {found.audit.why}"
+    yield from (str(damage) for damage in secrets.damaged)
+    if isinstance(secrets.audit, BrokenLink):
+        yield f"the audit log is broken: entry {secrets.audit.seq} {secrets.audit.why}"

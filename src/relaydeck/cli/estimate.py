@@ -1,56 +1,38 @@
-"""`relaydeck estimate`: one fee estimate, taken apart."""
+"""`relaydeck estimate`: one fee estimate, step by step."""
 
 import asyncio
-import json
 import sys
-from contextlib import closing
 from typing import Any
 
 from relaydeck.app import fee_options
-from relaydeck.errors import OperatorError, RelayerNotFound
+from relaydeck.cli.local_store import existing_store
+from relaydeck.cli.output import print_json, print_line, print_rows
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import FeeEstimateParams
-from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.trace import Trace
-from relaydeck.networks.model import Network
 from relaydeck.relayers.directory import RelayerDirectory
-from relaydeck.relayers.model import Relayer
 from relaydeck.settings import read_settings
-from relaydeck.store.open_store import open_store
-from relaydeck.store.sealing import Damaged
 
 
 def explain(relayer_id: str, transaction: str, token: str, as_json: bool) -> None:
-    """Print the steps; a failing estimate prints those it got to, and why it ended, and exits with 1."""
-    settings = read_settings()
-    relayer, network = _find(relayer_id)
+    """Print the steps. If the estimate fails, print the steps so far and the reason, and exit with 1."""
     encoded = sys.stdin.read().strip() if transaction == "-" else transaction
-    params = FeeEstimateParams(token or network.native_symbol, network.name, encoded)
     trace = Trace()
-    failure = asyncio.run(_run(fee_options(settings), relayer, network, params, trace))
+    failure = asyncio.run(_estimate(relayer_id, encoded, token, trace))
     if as_json:
-        sys.stdout.write(json.dumps(_report(trace, failure), indent=2) + "\n")
+        print_json(_report(trace, failure))
     else:
         _print(trace, failure)
     if failure is not None:
         sys.exit(1)
 
 
-def _find(relayer_id: str) -> tuple[Relayer, Network]:
-    with closing(open_store(read_settings())) as store:
-        try:
-            return RelayerDirectory(store.database, store.vault).read(relayer_id)
-        except RelayerNotFound as error:
-            raise OperatorError(error.message, "See 'relaydeck export' for the relayers there are.") from None
-        except Damaged as damage:
-            raise OperatorError(str(damage), "Apply its URLs again with 'relaydeck apply'.") from None
-
-
-async def _run(
-    options: FeeOptions, relayer: Relayer, network: Network, params: FeeEstimateParams, trace: Trace
-) -> RpcFailure | None:
-    estimator = Estimator(options)
+async def _estimate(relayer_id: str, encoded: str, token: str, trace: Trace) -> RpcFailure | None:
+    with existing_store() as store:
+        relayer, network = RelayerDirectory(store.database, store.vault).read(relayer_id)
+    estimator = Estimator(fee_options(read_settings()))
+    params = FeeEstimateParams(token or network.native_symbol, network.name, encoded)
     try:
         await estimator.estimate(relayer, network, params, trace)
     except RpcFailure as failure:
@@ -68,19 +50,13 @@ def _report(trace: Trace, failure: RpcFailure | None) -> dict[str, Any]:
 
 
 def _print(trace: Trace, failure: RpcFailure | None) -> None:
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    table = Table("step", "what", Column("value", overflow="fold"))  # an address cut short is no evidence
-    for facts in trace.steps:
-        step = facts["step"]
-        for name, value in facts.items():
-            if name != "step":
-                table.add_row(step, name, value if isinstance(value, str) else json.dumps(value))
-                step = ""
-        table.add_section()
-    console = Console()
     if trace.steps:
-        console.print(table)
+        print_rows(("step", "fact", "value"), [_rows(facts) for facts in trace.steps])
     if failure is not None:
-        console.print(f"no estimate: {failure.code} {failure.message}: {failure.description}", markup=False)
+        print_line(f"no estimate: {failure.code} {failure.message}: {failure.description}")
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    """The facts of one step, its name on the first line only."""
+    step, *rest = facts
+    return [(facts[step] if number == 0 else "", name, facts[name]) for number, name in enumerate(rest)]

@@ -1,50 +1,60 @@
-"""`relaydeck event …`."""
+"""`relaydeck event …`, and the test event of `relaydeck notification test`."""
 
-import sys
 from typing import Any
 
 from relaydeck.admin.events import delivery_view, replay_dead, replay_one, whole_delivery
-from relaydeck.cli.local_changes import local_change, opened
-from relaydeck.cli.showing import print_json, print_record, print_table
+from relaydeck.cli.local_store import existing_store, local_change
+from relaydeck.cli.output import counted, print_fields, print_json, print_note, print_record
 from relaydeck.notifications import deliveries, events
+from relaydeck.notifications.notification_changes import send_test
+
+_EVENT_FIELDS = ("sequence", "timestamp", "type", "id")
+_DELIVERY_FIELDS = ("sequence", "id", "type", "notification_id", "state", "tries", "next_try_at", "last_problem")
 
 
 def show_all(after: int, limit: int, as_json: bool) -> None:
-    with opened() as store:
-        shown = [event.shown() for event in events.list_events(store.database.read, after, limit)]
-    _print(shown, ("sequence", "timestamp", "type", "id"), as_json)
+    with existing_store() as store:
+        views = [event.shown() for event in events.list_events(store.database.read, after, limit)]
+    _print(views, _EVENT_FIELDS, as_json)
 
 
 def show_deliveries(filters: dict[str, str], after: int, limit: int, as_json: bool) -> None:
-    with opened() as store:
+    with existing_store() as store:
         rows = deliveries.list_deliveries(store.database.read, after, limit, **filters)
-    names = ("sequence", "id", "type", "notification_id", "state", "tries", "next_try_at", "last_problem")
-    _print([delivery_view(row) for row in rows], names, as_json)
+    _print([delivery_view(row) for row in rows], _DELIVERY_FIELDS, as_json)
 
 
-def show(name: str, as_json: bool) -> None:
-    with opened() as store:
-        delivery = whole_delivery(store.database.read, name)
+def show(event_id: str, as_json: bool) -> None:
+    with existing_store() as store:
+        delivery = whole_delivery(store.database.read, event_id)
     if as_json:
         print_json(delivery)
     else:
         print_record(delivery)
 
 
-def replay(name: str) -> None:
+def replay(event_id: str) -> None:
     with local_change() as change:
-        replay_one(change, name)
-    sys.stderr.write(f"replaying {name}; a running service delivers it\n")
+        replay_one(change, event_id)
+    print_note(f"scheduled {event_id} again; a running service delivers it")
 
 
 def replay_all() -> None:
     with local_change() as change:
         count = replay_dead(change)
-    sys.stderr.write(f"replaying {count} dead {'delivery' if count == 1 else 'deliveries'}\n")
+    print_note(f"scheduled {counted(count, 'dead delivery', 'dead deliveries')} again")
+
+
+def test_notification(notification_id: str, as_json: bool) -> None:
+    with local_change() as change:
+        event = send_test(change, notification_id)
+    if as_json:
+        print_json(event.shown())
+    print_note(f"recorded test event {event.id}; a running service delivers it")
 
 
 def _print(views: list[dict[str, Any]], names: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(views)
-        return
-    print_table(views, {name: lambda view, name=name: view[name] for name in names})  # type: ignore[misc]
+    else:
+        print_fields(views, names)

@@ -1,4 +1,4 @@
-"""Options that many commands have."""
+"""Options that several commands share."""
 
 import os
 from collections.abc import Callable
@@ -16,15 +16,15 @@ def _use_home(_context: click.Context, _option: click.Parameter, home: Path | No
 
 
 def at_home(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option every command has: where the state lies."""
+    """--home, which every command has."""
     return click.option(
         "--home",
         type=PATH,
         expose_value=False,
         callback=_use_home,
-        help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck here.",
+        help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck in the current folder.",
     )(command)
 
 
 def as_json(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="For scripts.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)

@@ -4,11 +4,13 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from relaydeck.cli.local_changes import actor
+from relaydeck.cli.local_store import actor, existing_store, has_data
+from relaydeck.cli.output import counted, print_line, print_notes, print_styled, progress_bar
 from relaydeck.errors import OperatorError
 from relaydeck.provisioning.export import exported
 from relaydeck.provisioning.making import Provisioner
@@ -16,10 +18,10 @@ from relaydeck.provisioning.plan import Change, Create, FieldChange, Plan, Remov
 from relaydeck.provisioning.read_file import read_file
 from relaydeck.provisioning.references import Resolver
 from relaydeck.settings import read_settings
-from relaydeck.store.open_store import open_store
+from relaydeck.store.open_store import Store, open_store, open_store_at
 
-_LONG = 1000  # steps, from which on a progress bar is worth showing
-_MARKS: dict[type[Step], tuple[str, str]] = {
+_MANY_STEPS = 1000  # from which on a progress bar is useful
+_STYLES: dict[type[Step], tuple[str, str]] = {
     Create: ("+", "green"),
     Change: ("~", "yellow"),
     Remove: ("-", "red"),
@@ -34,29 +36,42 @@ _VERBS: dict[type[Step], tuple[str, str]] = {
 def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
     name, content, folder = _read(file)
     declared = read_file(content, Resolver(os.environ, folder))
-    with closing(open_store(read_settings())) as store:
+    with _store(may_create=not plan_only) as store:
         provisioner = Provisioner(store, declared, file_name=name, prune=prune)
         plan = provisioner.plan() if plan_only else _make_so(provisioner)
-    for note in plan.notes:
-        sys.stderr.write(f"note: {note}\n")
+    print_notes(plan.notes)
     if plan_only:
-        _show(plan)
-    else:
-        sys.stdout.write(_summary(plan, done=True))
+        _print_steps(plan)
+    for line in _summary(plan, done=not plan_only):
+        print_line(line)
+
+
+@contextmanager
+def _store(*, may_create: bool) -> Iterator[Store]:
+    """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder."""
+    settings = read_settings()
+    if may_create or has_data(settings):
+        with closing(open_store(settings)) as store:
+            yield store
+        return
+    with TemporaryDirectory(prefix="relaydeck-plan-") as folder:
+        home = Path(folder)
+        with closing(open_store_at(home, home / "relaydeck.db", home / "master.key")) as store:
+            yield store
 
 
 def _make_so(provisioner: Provisioner) -> Plan:
-    return provisioner.make_so(now=int(time.time()), actor=actor(), progress=_progress)
+    return provisioner.make_so(now=int(time.time()), actor=actor(), progress=_with_progress)
 
 
 def export_state() -> None:
-    with closing(open_store(read_settings())) as store, closing(exported(store)) as pieces:
+    with existing_store() as store, closing(exported(store)) as pieces:
         for piece in pieces:
             sys.stdout.buffer.write(piece.encode())  # TOML is UTF-8 whatever the locale
 
 
 def _read(file: str) -> tuple[str, bytes, Path]:
-    """What to call the file, its content, and the folder its relative paths start from."""
+    """The name of the file in messages, its content, and the folder that relative paths in it start from."""
     if file == "-":
         return "standard input", sys.stdin.buffer.read(), Path()
     try:
@@ -65,46 +80,32 @@ def _read(file: str) -> tuple[str, bytes, Path]:
         raise OperatorError(f"the file {file} cannot be read: {error.strerror}") from None
 
 
-def _progress(steps: list[Step]) -> Iterable[Step]:
-    if len(steps) < _LONG or not sys.stderr.isatty():
-        return steps
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(steps, "applying", console=Console(stderr=True))
+def _with_progress(steps: list[Step]) -> Iterable[Step]:
+    with progress_bar("applying", len(steps), at_least=_MANY_STEPS) as advance:
+        for step in steps:
+            yield step
+            advance(1)
 
 
-def _show(plan: Plan) -> None:
-    """Colour on a terminal, or where FORCE_COLOR asks for it."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
+def _print_steps(plan: Plan) -> None:
     for step in plan.steps:
-        mark, colour = _MARKS[type(step)]
-        console.print(Text(f"{mark} {step.resource[:-1]} {step.name}", colour))
+        mark, colour = _STYLES[type(step)]
+        print_styled((f"{mark} {step.resource[:-1]} {step.name}", colour))
         for change in step.fields if isinstance(step, Change) else ():
-            console.print(Text(f"    {_shown_change(change)}", colour))
-    console.print(Text(_summary(plan, done=False)), end="")
+            print_styled((f"    {_described(change)}", colour))
 
 
-def _shown_change(change: FieldChange) -> str:
+def _described(change: FieldChange) -> str:
     if change.before == change.after:
         return f"{change.name}: changed"
     return f"{change.name}: {change.before} -> {change.after}"
 
 
-def _summary(plan: Plan, *, done: bool) -> str:
+def _summary(plan: Plan, *, done: bool) -> Iterator[str]:
     if not plan.steps:
-        return "nothing to change: everything is as the file says\n"
-    lines = []
-    for kind, verbs in _VERBS.items():
-        counted = Counter(step.resource for step in plan.steps if isinstance(step, kind))
-        if counted:
-            records = ", ".join(_counted(resource, count) for resource, count in counted.items())
-            lines.append(f"{verbs[1] if done else f'to {verbs[0]}'}: {records}\n")
-    return "".join(lines)
-
-
-def _counted(resource: str, count: int) -> str:
-    return f"{count} {resource[:-1] if count == 1 else resource}"
+        yield "nothing to change: the stored records match the file"
+    for kind, (verb, past) in _VERBS.items():
+        count = Counter(step.resource for step in plan.steps if isinstance(step, kind))
+        if count:
+            records = ", ".join(counted(number, resource[:-1]) for resource, number in count.items())
+            yield f"{past if done else f'to {verb}'}: {records}"

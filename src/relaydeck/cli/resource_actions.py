@@ -1,22 +1,18 @@
-"""`relaydeck network|signer|notification|relayer …`: on the home itself, by the same code as the admin API."""
+"""`relaydeck network|signer|notification|relayer …`: the admin API's own code, without a running service."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from relaydeck.admin import commands, queries
 from relaydeck.admin.commands import COLLECTIONS
-from relaydeck.admin.views import Item
 from relaydeck.cli.assignments import document
-from relaydeck.cli.local_changes import local_change, opened
-from relaydeck.cli.showing import Column, print_json, print_notes, print_record, print_table
+from relaydeck.cli.local_store import existing_store, local_change
+from relaydeck.cli.output import Column, print_json, print_note, print_notes, print_record, print_table
 from relaydeck.errors import OperatorError
 from relaydeck.http.paging import Page
-from relaydeck.notifications.notification_changes import send_test
 from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.references import Resolver
-from relaydeck.relayers.relayer_changes import set_paused
 
 
 def _state(view: dict[str, Any]) -> str:
@@ -55,7 +51,7 @@ COLUMNS: dict[Resource, dict[str, Column]] = {
 
 def show_all(resource: Resource, filters: dict[str, str], limit: int, as_json: bool) -> None:
     page = Page("1", limit, coerced=False)
-    with opened() as store:
+    with existing_store() as store:
         found = queries.listed(store.database.read, store.vault, COLLECTIONS[resource], filters, page)
     views = [item.view for item in found.items]
     if as_json:
@@ -68,9 +64,13 @@ def show_all(resource: Resource, filters: dict[str, str], limit: int, as_json: b
 
 
 def show(resource: Resource, name: str, as_json: bool) -> None:
-    with opened() as store:
+    with existing_store() as store:
         item = queries.find(store.database.read, store.vault, COLLECTIONS[resource], name)
-    _print(item, as_json)
+    if as_json:
+        print_json(item.view)
+    else:
+        print_record(item.view)
+    print_notes(item.notes)
 
 
 def create(resource: Resource, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
@@ -80,7 +80,8 @@ def create(resource: Resource, source: str, assignments: tuple[str, ...], as_jso
             item = commands.create_signer(change, commands.read_signer_document(content))
         else:
             item = commands.create(change, resource, content, _resolver())
-    _done(f"created {resource[:-1]} {item.view[COLLECTIONS[resource].identity]}", item, as_json)
+    print_notes(item.notes)
+    _print_result(f"created {resource[:-1]} {item.view[COLLECTIONS[resource].identity]}", item.view, as_json)
 
 
 def update(resource: Resource, name: str, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
@@ -89,48 +90,23 @@ def update(resource: Resource, name: str, source: str, assignments: tuple[str, .
         raise OperatorError("there is nothing to change", "Give FIELD=TEXT or FIELD:=JSON arguments, or --from FILE.")
     with local_change() as change:
         item = commands.patch(change, resource, name, content, None, _resolver())
-    _done(f"updated {resource[:-1]} {name}", item, as_json)
+    print_notes(item.notes)
+    _print_result(f"updated {resource[:-1]} {name}", item.view, as_json)
 
 
 def delete(resource: Resource, name: str) -> None:
     with local_change() as change:
         commands.delete(change, resource, name, None)
-    sys.stderr.write(f"deleted {resource[:-1]} {name}\n")
-
-
-def pause(name: str, *, paused: bool) -> None:
-    with local_change() as change:
-        changed = set_paused(change, name, paused=paused)
-    if changed:
-        sys.stderr.write(f"{'paused' if paused else 'resumed'} relayer {name}\n")
-    else:
-        sys.stderr.write(f"relayer {name} is {'paused already' if paused else 'not paused'}\n")
-
-
-def test_notification(name: str, as_json: bool) -> None:
-    with local_change() as change:
-        event = send_test(change, name)
-    if as_json:
-        print_json(event.shown())
-    sys.stderr.write(f"wrote test event {event.id}; a running service delivers it\n")
+    print_note(f"deleted {resource[:-1]} {name}")
 
 
 def _resolver() -> Resolver:
-    """Whoever types a command may have it read environment and files, as an apply file does."""
+    """The operator of a command may refer to environment variables and files, as an apply file does."""
     return Resolver(os.environ, Path())
 
 
-def _done(told: str, item: Item, as_json: bool) -> None:
-    print_notes(item.notes)
+def _print_result(text: str, view: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print_json(item.view)
+        print_json(view)
     else:
-        sys.stderr.write(f"{told}\n")
-
-
-def _print(item: Item, as_json: bool) -> None:
-    if as_json:
-        print_json(item.view)
-    else:
-        print_record(item.view)
-    print_notes(item.notes)
+        print_note(text)

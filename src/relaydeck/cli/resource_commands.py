@@ -1,46 +1,34 @@
-"""What can be typed about networks, signers, notifications, relayers, events and the audit log."""
+"""The commands about networks, signers, notifications, relayers, events and the audit log."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import click
 
 from relaydeck.cli.options import as_json, at_home
 
-_FIELDS = "FIELD=TEXT sets a string, FIELD:=JSON anything else, FIELD=@FILE what a file holds (@- standard input)."
+_FIELDS = (
+    "FIELD=TEXT sets a string, FIELD:=JSON any other value, FIELD=@FILE the content of a file (@-: standard input)."
+)
 _FILTERS = {
-    "network": {"name": "Only those whose name holds this."},
-    "signer": {"id": "Only those whose id holds this.", "type": "Only those of this type."},
-    "notification": {"id": "Only those whose id holds this."},
+    "network": {"name": "Only names that contain this text."},
+    "signer": {"id": "Only ids that contain this text.", "type": "Only signers of this type."},
+    "notification": {"id": "Only ids that contain this text."},
     "relayer": {
-        "name": "Only those whose name holds this.",
-        "network": "Only those on this network.",
-        "state": "Only those that are active, paused or disabled.",
-        "signer-id": "Only those that use this signer.",
-        "notification-id": "Only those that tell this notification.",
+        "name": "Only names that contain this text.",
+        "network": "Only relayers on this network.",
+        "state": "Only relayers in this state: active, paused or disabled.",
+        "signer-id": "Only relayers that use this signer.",
+        "notification-id": "Only relayers that use this notification.",
     },
 }
-
-
-def _actions() -> Any:
-    """Imported when a command runs, so that `--help` and `serve` start fast."""
-    return import_module("relaydeck.cli.resource_actions")
-
-
-def _events() -> Any:
-    return import_module("relaydeck.cli.events")
-
-
-def _audit() -> Any:
-    return import_module("relaydeck.cli.audit")
 
 
 def _limit(default: int) -> Callable[..., Any]:
     return click.option("--limit", type=click.IntRange(1), default=default, show_default=True, help="Most to show.")
 
 
-def _narrowing(options: dict[str, str]) -> Callable[..., Any]:
+def _filters(options: dict[str, str]) -> Callable[..., Any]:
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for name, meaning in reversed(options.items()):
             command = click.option(f"--{name}", default="", help=meaning)(command)
@@ -54,101 +42,127 @@ def _given(filters: dict[str, str]) -> dict[str, str]:
 
 
 def _group(singular: str) -> click.Group:
-    """list, show, create, update and delete, which every resource has; a signer is never changed in place."""
-    resource = f"{singular}s"
-    group = click.Group(singular, help=f"List, show, create, change and delete {resource}, without a running service.")
+    group = click.Group(
+        singular, help=f"List, show, create, change and delete {singular}s. Works without a running service."
+    )
+    _add_reads(group, singular)
+    _add_create(group, singular)
+    if singular != "signer":  # key material is never changed in place
+        _add_update(group, singular)
+    _add_delete(group, singular)
+    return group
 
-    @group.command("list", help=f"List {resource}, oldest first.")
-    @_narrowing(_FILTERS[singular])
+
+def _add_reads(group: click.Group, singular: str) -> None:
+    @group.command("list", help=f"List {singular}s, oldest first.")
+    @_filters(_FILTERS[singular])
     @_limit(1000)
     @as_json
     @at_home
     def list_all(limit: int, as_json: bool, **filters: str) -> None:
-        _actions().show_all(resource, _given(filters), limit, as_json)
+        _actions().show_all(f"{singular}s", _given(filters), limit, as_json)
 
     @group.command("show", help=f"Show the {singular} called NAME.")
     @click.argument("name")
     @as_json
     @at_home
     def show(name: str, as_json: bool) -> None:
-        _actions().show(resource, name, as_json)
+        _actions().show(f"{singular}s", name, as_json)
 
+
+def _add_create(group: click.Group, singular: str) -> None:
     @group.command("create", help=f"Create a {singular}. {_FIELDS}")
     @click.argument("fields", nargs=-1)
-    @click.option("--from", "source", default="", help="A JSON object to start from; - for standard input.")
+    @click.option("--from", "source", default="", help="Start from the JSON object in this file; - for standard input.")
     @as_json
     @at_home
     def create(fields: tuple[str, ...], source: str, as_json: bool) -> None:
-        _actions().create(resource, source, fields, as_json)
-
-    @group.command("delete", help=f"Delete the {singular} called NAME, unless something still refers to it.")
-    @click.argument("name")
-    @at_home
-    def delete(name: str) -> None:
-        _actions().delete(resource, name)
-
-    if singular != "signer":
-        _add_update(group, singular)
-    return group
+        _actions().create(f"{singular}s", source, fields, as_json)
 
 
 def _add_update(group: click.Group, singular: str) -> None:
-    @group.command("update", help=f"Change the {singular} called NAME. {_FIELDS} FIELD:=null removes it.")
+    @group.command("update", help=f"Change the {singular} called NAME. {_FIELDS} FIELD:=null removes a value.")
     @click.argument("name")
     @click.argument("fields", nargs=-1)
-    @click.option("--from", "source", default="", help="A JSON merge patch to start from; - for standard input.")
+    @click.option(
+        "--from", "source", default="", help="Start from the JSON merge patch in this file; - for standard input."
+    )
     @as_json
     @at_home
     def update(name: str, fields: tuple[str, ...], source: str, as_json: bool) -> None:
         _actions().update(f"{singular}s", name, source, fields, as_json)
 
 
+def _add_delete(group: click.Group, singular: str) -> None:
+    @group.command("delete", help=f"Delete the {singular} called NAME. Refused while another record refers to it.")
+    @click.argument("name")
+    @at_home
+    def delete(name: str) -> None:
+        _actions().delete(f"{singular}s", name)
+
+
+def _actions() -> Any:
+    from relaydeck.cli import resource_actions
+
+    return resource_actions
+
+
 network, signer, notification, relayer = map(_group, ("network", "signer", "notification", "relayer"))
 
 
 @relayer.command()
-@click.argument("name", metavar="ID")
+@click.argument("relayer_id", metavar="ID")
 @at_home
-def pause(name: str) -> None:
+def pause(relayer_id: str) -> None:
     """Pause the relayer with this ID."""
-    _actions().pause(name, paused=True)
+    from relaydeck.cli import relayer_state
+
+    relayer_state.pause(relayer_id)
 
 
 @relayer.command()
-@click.argument("name", metavar="ID")
+@click.argument("relayer_id", metavar="ID")
 @at_home
-def resume(name: str) -> None:
-    """Let a paused relayer go on."""
-    _actions().pause(name, paused=False)
+def resume(relayer_id: str) -> None:
+    """Resume a paused relayer."""
+    from relaydeck.cli import relayer_state
+
+    relayer_state.resume(relayer_id)
 
 
 @relayer.command()
-@click.argument("name", metavar="ID")
+@click.argument("relayer_id", metavar="ID")
 @as_json
 @at_home
-def why(name: str, as_json: bool) -> None:
-    """Explain the state of the relayer with this ID: causes, since when, and what its nodes do now."""
-    from relaydeck.cli.why import explain
+def why(relayer_id: str, as_json: bool) -> None:
+    """Explain the state of the relayer with this ID: the causes, since when, and how its nodes respond now."""
+    from relaydeck.cli import relayer_state
 
-    explain(name, as_json)
+    relayer_state.explain(relayer_id, as_json)
 
 
 @notification.command()
-@click.argument("name", metavar="ID")
+@click.argument("notification_id", metavar="ID")
 @as_json
 @at_home
-def test(name: str, as_json: bool) -> None:
+def test(notification_id: str, as_json: bool) -> None:
     """Send a test event to the notification with this ID."""
-    _actions().test_notification(name, as_json)
+    _events().test_notification(notification_id, as_json)
 
 
 @click.group()
 def event() -> None:
-    """List events and their deliveries, and send them again."""
+    """List events and their deliveries, and deliver them again."""
+
+
+def _events() -> Any:
+    from relaydeck.cli import events
+
+    return events
 
 
 @event.command("list")
-@click.option("--after", type=click.IntRange(0), default=0, help="Only those after this sequence number.")
+@click.option("--after", type=click.IntRange(0), default=0, help="Only events after this sequence number.")
 @_limit(100)
 @as_json
 @at_home
@@ -158,47 +172,53 @@ def event_list(after: int, limit: int, as_json: bool) -> None:
 
 
 @event.command("deliveries")
-@_narrowing({"notification-id": "Only those to this notification.", "relayer-id": "Only those of this relayer."})
-@click.option("--state", type=click.Choice(["pending", "delivered", "dead"]), help="Only those in this state.")
-@click.option("--after", type=click.IntRange(0), default=0, help="Only those after this sequence number.")
+@_filters({"notification-id": "Only deliveries to this notification.", "relayer-id": "Only events of this relayer."})
+@click.option("--state", type=click.Choice(["pending", "delivered", "dead"]), help="Only deliveries in this state.")
+@click.option("--after", type=click.IntRange(0), default=0, help="Only deliveries after this sequence number.")
 @_limit(100)
 @as_json
 @at_home
 def event_deliveries(after: int, limit: int, as_json: bool, **filters: str) -> None:
-    """List what is on its way, has arrived or is dead."""
+    """List deliveries: pending, delivered, or dead after the last attempt failed."""
     _events().show_deliveries(_given(filters), after, limit, as_json)
 
 
 @event.command("show")
-@click.argument("name", metavar="ID")
+@click.argument("event_id", metavar="ID")
 @as_json
 @at_home
-def event_show(name: str, as_json: bool) -> None:
-    """Show an event's delivery with every try."""
-    _events().show(name, as_json)
+def event_show(event_id: str, as_json: bool) -> None:
+    """Show the delivery of an event with every attempt."""
+    _events().show(event_id, as_json)
 
 
 @event.command("replay")
-@click.argument("name", metavar="[ID]", default="")
+@click.argument("event_id", metavar="[ID]", default="")
 @click.option("--all-dead", is_flag=True, help="Every delivery that was given up.")
 @at_home
-def event_replay(name: str, all_dead: bool) -> None:
-    """Send a finished delivery again, or all that were given up."""
-    if bool(name) == all_dead:
+def event_replay(event_id: str, all_dead: bool) -> None:
+    """Deliver an event again, or every event whose delivery was given up."""
+    if bool(event_id) == all_dead:
         raise click.UsageError("give an ID, or --all-dead")
     if all_dead:
         _events().replay_all()
     else:
-        _events().replay(name)
+        _events().replay(event_id)
 
 
 @click.group()
 def audit() -> None:
-    """See who changed what, and check that nobody changed the record of it."""
+    """Read the audit log, and verify that nobody has altered it."""
+
+
+def _audit() -> Any:
+    from relaydeck.cli import audit
+
+    return audit
 
 
 @audit.command("list")
-@_narrowing({"actor": "Only by this actor.", "action": "Only this action.", "record": "Only of this record."})
+@_filters({"actor": "Only this actor.", "action": "Only this action.", "record": "Only this record."})
 @_limit(20)
 @as_json
 @at_home
@@ -210,15 +230,17 @@ def audit_list(limit: int, as_json: bool, **filters: str) -> None:
 @audit.command("head")
 @at_home
 def audit_head() -> None:
-    """Print the end of the chain, to keep elsewhere."""
+    """Print the head of the log. Keep it elsewhere to detect later that entries were removed."""
     _audit().print_head()
 
 
 @audit.command("verify", epilog='Example:  relaydeck audit verify --head "$(cat kept-elsewhere)"')
-@click.option("--head", "kept", default="", help="A head printed earlier: also finds out whether the end was removed.")
+@click.option(
+    "--head", "kept", default="", help="A head printed earlier: also detects that later entries were removed."
+)
 @at_home
 def audit_verify(kept: str) -> None:
-    """Check every link of the audit log; say where the first broken one is."""
+    """Verify every link of the audit log and report the first broken one."""
     _audit().check(kept)
 
 

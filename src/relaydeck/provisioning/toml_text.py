@@ -16,9 +16,12 @@ def written_text(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
+    """Escape what a terminal could interpret, not only what TOML requires: an export is often read on a terminal."""
     if character in _ESCAPES:
         return _ESCAPES[character]
-    return f"\\u{ord(character):04x}" if character < " " or character == "\x7f" else character
+    if character.isprintable():
+        return character
+    return f"\\u{ord(character):04x}" if character < "\U00010000" else f"\\U{ord(character):08x}"
 
 
 def written(value: object) -> str:

@@ -1,0 +1,34 @@
+"""`relaydeck doctor`: one line for each check, with what to do where something is wrong. It changes nothing."""
+
+import sys
+from collections.abc import Iterator
+
+from relaydeck.cli.doctor.database import database_findings
+from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.doctor.limits import limits_findings
+from relaydeck.cli.doctor.machine import Machine, home_finding, machine_findings
+from relaydeck.cli.output import print_styled
+from relaydeck.settings import Settings, read_settings, unknown_names
+
+_COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
+
+
+def examine() -> None:
+    failed = False
+    for finding in findings(read_settings(), Machine()):
+        print_styled((f"{finding.result:<4}  ", _COLOURS[finding.result]), (f"{finding.subject}: {finding.remark}", ""))
+        failed = failed or finding.result == "FAIL"
+    if failed:
+        sys.exit(1)
+
+
+def findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
+    for warning in unknown_names():
+        yield Finding("warn", "settings", warning)
+    home = home_finding(settings.home)
+    yield home
+    if home.result == "FAIL":
+        return
+    yield from machine_findings(settings, machine)
+    yield from limits_findings(settings)
+    yield from database_findings(settings, machine.now())

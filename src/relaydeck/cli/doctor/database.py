@@ -1,0 +1,67 @@
+"""Checks of the database: that it is sound, its schema, its tokens and what is sealed in it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.doctor.sealed import sealed_findings
+from relaydeck.errors import StoreError, StoreUnreachable, operator_words
+from relaydeck.settings import Settings
+from relaydeck.store.copying.mark import marked
+from relaydeck.store.database import Reader
+from relaydeck.store.migrate import newest_version, schema_version
+from relaydeck.store.open_store import open_reader_at
+
+
+def database_findings(settings: Settings, now: float) -> Iterator[Finding]:
+    where = settings.database
+    if isinstance(where, Path) and not where.is_file():
+        yield Finding("FAIL", "database", f"{where} does not exist; run 'relaydeck serve' to create it, or restore it")
+        return
+    remedy = "restore it from a backup" if isinstance(where, Path) else "check the database server"
+    try:
+        with closing(open_reader_at(where)) as database, database.snapshot():
+            yield from _inside(database, settings, now)
+    except StoreUnreachable as error:
+        yield Finding("FAIL", "database", "; ".join(operator_words(error)))
+    except StoreError as error:
+        yield Finding("FAIL", "database", f"{where} cannot be read ({error}); {remedy}")
+
+
+def _inside(database: Reader, settings: Settings, now: float) -> Iterator[Finding]:
+    if problems := database.damage():
+        yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
+    else:
+        yield Finding("ok", "database", f"{settings.database} {database.soundness}")
+    if origin := marked(database):
+        yield Finding("FAIL", "database", f"it is an unfinished copy of {origin}; run the command that began it again")
+        return
+    schema = _schema(schema_version(database))
+    yield schema
+    if schema.result != "FAIL":
+        yield _tokens(database, now)
+        yield from sealed_findings(database, settings)
+
+
+def _schema(version: int) -> Finding:
+    newest = newest_version()
+    if version > newest:
+        return Finding("FAIL", "schema", f"version {version}, but this program knows {newest}; run a newer Relaydeck")
+    if version == 0:
+        return Finding("FAIL", "schema", "the database is empty; run 'relaydeck serve' to prepare it")
+    if version < newest:
+        return Finding("warn", "schema", f"version {version}; the next 'relaydeck serve' updates it to {newest}")
+    return Finding("ok", "schema", f"version {version}")
+
+
+def _tokens(database: Reader, now: float) -> Finding:
+    live = database.read(
+        "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)",
+        {"now": now},
+    )[0][0]
+    if not live:
+        return Finding(
+            "warn", "tokens", "there is no live token, so every request is refused; run 'relaydeck token create NAME'"
+        )
+    return Finding("ok", "tokens", f"{live} live")

@@ -1,0 +1,84 @@
+"""Checks of the machine: home folder, permissions, disk space and clock."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from relaydeck.cli.doctor.finding import Finding
+from relaydeck.settings import Settings
+from relaydeck.timestamps import utc
+
+_EARLIEST = 1_735_689_600  # 2025: a clock that shows less is wrong
+_LATEST = 4_102_444_800  # 2100
+_CLOCK_SLACK_SECONDS = 120
+_LOW_BYTES, _TOO_LOW_BYTES = 1_000_000_000, 50_000_000
+
+
+class Machine(NamedTuple):
+    """What the checks ask the operating system."""
+
+    now: Callable[[], float] = time.time
+    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
+
+
+def home_finding(home: Path) -> Finding:
+    if not home.exists():
+        return Finding("FAIL", "home", f"{home} does not exist; run 'relaydeck serve' to create it")
+    if not home.is_dir():
+        return Finding("FAIL", "home", f"{home} is not a folder; choose another with RELAYDECK_HOME")
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        return Finding("FAIL", "home", f"this user cannot use {home}; correct its owner")
+    return Finding("ok", "home", str(home))
+
+
+def machine_findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
+    yield from _permissions(settings)
+    yield _disk(settings, machine)
+    yield _clock(settings, machine.now())
+
+
+def _permissions(settings: Settings) -> Iterator[Finding]:
+    expected = [(settings.home, 0o700), (settings.master_key_path, 0o600)]
+    if isinstance(settings.database, Path):
+        expected.append((settings.database, 0o600))
+    present = [(path, mode) for path, mode in expected if path.exists()]
+    loose = [(path, mode) for path, mode in present if _is_open_to_others(path)]
+    for path, mode in loose:
+        yield Finding("warn", "permissions", f"other users can access {path}; run: chmod {mode:o} {path}")
+    for path, _ in present:
+        if not os.access(path, os.R_OK | os.W_OK):
+            yield Finding("FAIL", "permissions", f"this user cannot read and write {path}; correct its owner")
+    if not loose:
+        checked = "home, master key and database" if len(expected) == 3 else "home and master key"
+        yield Finding("ok", "permissions", f"only this user can access {checked}")
+
+
+def _is_open_to_others(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def _disk(settings: Settings, machine: Machine) -> Finding:
+    beside = settings.database.parent if isinstance(settings.database, Path) else settings.home
+    folders = [each for each in (settings.home, beside) if each.is_dir()]
+    free = min(machine.free_bytes(folder) for folder in folders)
+    text = f"{free / 1_000_000_000:.1f} GB free"
+    if free < _TOO_LOW_BYTES:
+        return Finding("FAIL", "disk", f"{text}; writes will fail: free some space")
+    if free < _LOW_BYTES:
+        return Finding("warn", "disk", f"{text}; free some space before it runs out")
+    return Finding("ok", "disk", text)
+
+
+def _clock(settings: Settings, now: float) -> Finding:
+    text = utc(now)
+    if not _EARLIEST < now < _LATEST:
+        return Finding("FAIL", "clock", f"it shows {text}; set it: tokens expire by this clock")
+    written = max((path.stat().st_mtime for path in settings.home.iterdir()), default=0.0)
+    if written > now + _CLOCK_SLACK_SECONDS:
+        behind = round(written - now)
+        return Finding("warn", "clock", f"it shows {text}, {behind} s before a file in home was written; set it")
+    return Finding("ok", "clock", text)

@@ -1,0 +1,61 @@
+"""Checks that need the master key: every sealed value, the audit log, and the nodes behind sealed URLs."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.doctor.nodes import node_findings
+from relaydeck.cli.output import counted, progress_bar
+from relaydeck.errors import OperatorError
+from relaydeck.settings import Settings
+from relaydeck.store.audit import COUNT_SQL, BrokenLink, verify
+from relaydeck.store.database import Reader, Row
+from relaydeck.store.rotation import SEALED_COLUMNS
+from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
+
+_MANY_ENTRIES = 100_000  # a second or so
+_STEP_ENTRIES = 1000
+
+
+def sealed_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
+    rows = database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
+    try:
+        keyring = open_keyring(read_master_key(settings.master_key_path), [(row[0], row[1]) for row in rows])
+    except OperatorError as error:
+        yield Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
+        return
+    yield Finding("ok", "master key", f"{settings.master_key_path} opens {counted(len(rows), 'data key')}")
+    yield from _sealed_values(database, keyring)
+    yield _audit_log(database, keyring)
+    yield from node_findings(database, keyring, settings.rpc_allowed)
+
+
+def _sealed_values(database: Reader, keyring: Keyring) -> Iterator[Finding]:
+    opened = damaged = 0
+    for column in SEALED_COLUMNS:
+        sql = f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"
+        for record, sealed in database.stream(sql):
+            try:
+                keyring.open(sealed, column.place(record))
+                opened += 1
+            except Damaged as damage:
+                damaged += 1
+                yield Finding("FAIL", "sealed values", f"{damage}; restore the record, or set it again")
+    if not damaged:
+        yield Finding("ok", "sealed values", f"all {opened} open")
+
+
+def _audit_log(database: Reader, keyring: Keyring) -> Finding:
+    ((total,),) = database.stream(COUNT_SQL)
+    with progress_bar(f"checking {total:,} audit entries", total, at_least=_MANY_ENTRIES) as advance:
+        found = verify(lambda sql: _counting(database.stream(sql), advance), keyring)
+    if isinstance(found, BrokenLink):
+        remark = f"entry {found.seq} {found.why}; the entries before it are unchanged: compare the rest with a backup"
+        return Finding("FAIL", "audit log", remark)
+    return Finding("ok", "audit log", f"{counted(found.seq, 'entry', 'entries')}, every link holds")
+
+
+def _counting(rows: Iterable[Row], advance: Callable[[int], None]) -> Iterator[Row]:
+    for number, row in enumerate(rows, 1):
+        if number % _STEP_ENTRIES == 0:
+            advance(_STEP_ENTRIES)
+        yield row

@@ -1,0 +1,87 @@
+"""The store as commands open it: without a running service, and on behalf of the account that runs them."""
+
+import os
+import pwd
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from relaydeck.errors import OperatorError, RequestError
+from relaydeck.settings import Settings, read_settings
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.migrate import schema_version
+from relaydeck.store.open_store import Store, open_reader_at, open_store
+from relaydeck.store.sealing import Damaged, read_master_key
+
+
+def actor() -> str:
+    """The account that runs the command, as the audit log names it."""
+    user = os.getuid()
+    try:
+        return f"cli:{pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        return f"cli:{user}"
+
+
+def has_data(settings: Settings) -> bool:
+    """Whether the configured database exists and has a schema. Creates nothing."""
+    if isinstance(settings.database, Path) and not settings.database.exists():
+        return False
+    with closing(open_reader_at(settings.database)) as reader:
+        return schema_version(reader) > 0
+
+
+def require_data(settings: Settings) -> None:
+    """Raises OperatorError rather than create a database or a master key that the command did not mean to make."""
+    if not has_data(settings):
+        raise OperatorError(
+            f"there is no Relaydeck data at {settings.database}",
+            "Create it with 'relaydeck serve' or 'relaydeck apply', or choose another home with --home or"
+            " RELAYDECK_HOME.",
+        )
+    read_master_key(settings.master_key_path)
+
+
+@contextmanager
+def existing_store() -> Iterator[Store]:
+    """The store, which must exist. A refused request becomes an error for the operator."""
+    settings = read_settings()
+    require_data(settings)
+    with closing(open_store(settings)) as store, _refusals_for_operators():
+        yield store
+
+
+@contextmanager
+def change_in(store: Store) -> Iterator[ChangeContext]:
+    """One transaction: committed at the end, rolled back by any error."""
+    with store.database.transaction() as transaction:
+        yield ChangeContext(transaction, AuditLog(store.vault), actor(), int(time.time()), "cli")
+
+
+@contextmanager
+def local_change(*, create: bool = False) -> Iterator[ChangeContext]:
+    """A change to the store. `create`: the store is created if it does not exist yet."""
+    settings = read_settings()
+    if not create:
+        require_data(settings)
+    with (
+        closing(open_store(settings)) as store,
+        _refusals_for_operators("Nothing was changed."),
+        change_in(store) as change,
+    ):
+        yield change
+
+
+@contextmanager
+def _refusals_for_operators(remedy: str = "") -> Iterator[None]:
+    try:
+        yield
+    except RequestError as refusal:
+        problem = refusal.reason if refusal.message == "Bad Request" else refusal.message
+        raise OperatorError(problem, remedy) from None
+    except Damaged as damage:
+        raise OperatorError(
+            str(damage), "Run 'relaydeck doctor' to find every damaged value; set each again."
+        ) from None

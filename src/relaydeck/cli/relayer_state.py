@@ -1,0 +1,65 @@
+"""`relaydeck relayer pause`, `resume` and `why`."""
+
+import asyncio
+import time
+from typing import Any
+
+from relaydeck.app import fee_options
+from relaydeck.cli.local_store import existing_store, local_change
+from relaydeck.cli.output import print_fields, print_json, print_line, print_note, print_record, print_table
+from relaydeck.fees.estimator import Estimator
+from relaydeck.relayers import why
+from relaydeck.relayers.relayer_changes import set_paused
+from relaydeck.settings import Settings, read_settings
+
+_NODE_COLUMNS = {
+    "node": lambda each: each["node"],
+    "weight": lambda each: each["weight"],
+    "now": lambda each: each["problem"] or f"ok, block {each['block']}",
+    "ms": lambda each: each["milliseconds"],
+    "last problem": lambda each: each["last_problem"],
+    "at": lambda each: each["last_problem_at"],
+}
+
+
+def pause(relayer_id: str) -> None:
+    with local_change() as change:
+        changed = set_paused(change, relayer_id, paused=True)
+    print_note(f"paused relayer {relayer_id}" if changed else f"relayer {relayer_id} is already paused")
+
+
+def resume(relayer_id: str) -> None:
+    with local_change() as change:
+        changed = set_paused(change, relayer_id, paused=False)
+    print_note(f"resumed relayer {relayer_id}" if changed else f"relayer {relayer_id} is not paused")
+
+
+def explain(relayer_id: str, as_json: bool) -> None:
+    """The same explanation as the admin API's, without a running service."""
+    settings = read_settings()
+    with existing_store() as store:
+        known = why.read(store.database.read, store.vault, relayer_id)
+    explanation = asyncio.run(_explanation(known, settings))
+    if as_json:
+        print_json(explanation)
+    else:
+        _print(explanation)
+
+
+async def _explanation(known: why.Known, settings: Settings) -> dict[str, Any]:
+    estimator = Estimator(fee_options(settings))
+    interval, rounds = settings.monitor_interval_seconds, settings.monitor_rounds
+    try:
+        return await why.explained(known, estimator.pool, interval=interval, rounds=rounds, now=time.time())
+    finally:
+        await estimator.close()
+
+
+def _print(explanation: dict[str, Any]) -> None:
+    states, nodes = explanation.pop("states"), explanation.pop("nodes")
+    print_record(explanation)
+    if states:
+        print_fields(states, ("state", "since", "by", "cause"))
+    else:
+        print_line("the relayer has no problem")
+    print_table(nodes, _NODE_COLUMNS)

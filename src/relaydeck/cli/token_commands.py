@@ -1,0 +1,49 @@
+"""The commands about access tokens."""
+
+import click
+
+from relaydeck.cli.options import as_json, at_home
+from relaydeck.credentials.kinds import KIND_NAMES, describe_kinds
+
+
+@click.group()
+def token() -> None:
+    """Create, list and revoke access tokens."""
+
+
+@token.command("create", epilog="Example:  TOKEN=$(relaydeck token create ci --kind readonly --expires 30d)")
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(KIND_NAMES),
+    default="api",
+    show_default=True,
+    help=f"What it may do: {describe_kinds()}.",
+)
+@click.option("--expires", default="", help="Lifetime: 45m, 12h, 30d, 8w. Default: the token does not expire.")
+@at_home
+def token_create(name: str, kind: str, expires: str) -> None:
+    """Create a token called NAME and print it on standard output. It is not shown again."""
+    from relaydeck.cli.tokens import create
+
+    create(name, kind, expires)
+
+
+@token.command("list")
+@as_json
+@at_home
+def token_list(as_json: bool) -> None:
+    """List every token with its name, kind and state."""
+    from relaydeck.cli.tokens import show
+
+    show(as_json)
+
+
+@token.command("revoke", epilog="Example:  relaydeck token revoke ci")
+@click.argument("name")
+@at_home
+def token_revoke(name: str) -> None:
+    """Revoke the token called NAME. The next request that uses it is refused."""
+    from relaydeck.cli.tokens import revoke
+
+    revoke(name)

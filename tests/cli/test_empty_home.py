@@ -1,0 +1,102 @@
+"""Only serve, apply, restore and `token create` create a home. Every other command fails and leaves nothing behind."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from relaydeck.cli.commands import cli
+from relaydeck.errors import OperatorError
+
+CREATE_A_HOME = {"serve", "apply", "restore", "token create"}
+NEED_DATA: dict[str, tuple[str, ...]] = {
+    "audit head": (),
+    "audit list": (),
+    "audit verify": (),
+    "backup create": ("file",),
+    "backup drill": (),
+    "db move": ("--to", "sqlite:///elsewhere.db"),
+    "event deliveries": (),
+    "event list": (),
+    "event replay": ("--all-dead",),
+    "event show": ("evt_1",),
+    "estimate": ("r", "0x"),
+    "export": (),
+    "key rotate": (),
+    "network create": ("name=n",),
+    "network delete": ("n",),
+    "network list": (),
+    "network show": ("n",),
+    "network update": ("n", "chain_id:=1"),
+    "notification create": ("id=n",),
+    "notification delete": ("n",),
+    "notification list": (),
+    "notification show": ("n",),
+    "notification test": ("n",),
+    "notification update": ("n", "url=http://h.example"),
+    "relayer create": ("name=r",),
+    "relayer delete": ("r",),
+    "relayer list": (),
+    "relayer pause": ("r",),
+    "relayer resume": ("r",),
+    "relayer show": ("r",),
+    "relayer update": ("r", "name=r"),
+    "relayer why": ("r",),
+    "signer create": ("id=s",),
+    "signer delete": ("s",),
+    "signer list": (),
+    "signer show": ("s",),
+    "token list": (),
+    "token revoke": ("t",),
+}
+REPORTS_ITSELF = {"doctor"}
+
+
+def paths(command: click.Command, before: tuple[str, ...] = ()) -> Iterator[str]:
+    if not isinstance(command, click.Group):
+        yield " ".join(before)
+        return
+    for name, each in command.commands.items():
+        yield from paths(each, (*before, name))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("RELAYDECK_HOME", "RELAYDECK_DATABASE_URL", "RELAYDECK_MASTER_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(path: str, *arguments: str) -> None:
+    cli.main([*path.split(), *arguments], standalone_mode=False)
+
+
+def test_every_command_is_listed_here() -> None:
+    assert set(paths(cli)) == {*CREATE_A_HOME, *NEED_DATA, *REPORTS_ITSELF}
+
+
+@pytest.mark.parametrize("path", NEED_DATA)
+def test_a_command_in_an_empty_folder(path: str, folder: Path) -> None:
+    with pytest.raises(OperatorError) as refused:
+        run(path, *NEED_DATA[path])
+    assert refused.value.problem.startswith("there is no ") and ".relaydeck/relaydeck.db" in refused.value.problem
+    assert "RELAYDECK_HOME" in refused.value.remedy
+    assert list(folder.iterdir()) == []
+
+
+def test_a_database_without_a_schema_is_left_as_it_is(folder: Path) -> None:
+    home = folder / ".relaydeck"
+    home.mkdir()
+    (home / "relaydeck.db").touch()
+    with pytest.raises(OperatorError, match="there is no Relaydeck data"):
+        run("audit verify")
+    assert [(each.name, each.stat().st_size) for each in home.iterdir()] == [("relaydeck.db", 0)]
+
+
+def test_a_plan_creates_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "file.toml").write_text('[networks.n]\nnetwork_type = "evm"\nchain_id = 1\nnative_symbol = "E"\n')
+    run("apply", "file.toml", "--plan")
+    assert capsys.readouterr().out == "+ network n\nto create: 1 network\n"
+    assert [each.name for each in folder.iterdir()] == ["file.toml"]
