@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format prove bench docs lock clean
+.PHONY: help setup serve test coverage check format prove bench docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -18,6 +18,11 @@ serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to
 
 test: $(VENV)/.dev tests/node/node_modules/.installed ## Run the tests
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+coverage: $(VENV)/.dev tests/node/node_modules/.installed ## Run the tests and measure which branches they reach, in every process
+	@rm -rf .coverage && mkdir .coverage
+	@$(BIN)/python -m coverage run -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
 
 check: $(VENV)/.dev ## Check format, lint, types (source, tests and bench) and the layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest -n 0 tests/test_layers.py

@@ -46,7 +46,8 @@ class Figures:
 def transaction(number: int) -> str:
     """A different transaction for each number."""
     to = bytes.fromhex(RECEIVER[2:])
-    return "0x02" + rlp.encode([CHAIN_ID, number, 1, 2, 21000, to, number, b"", []]).hex()
+    encoded: bytes = rlp.encode([CHAIN_ID, number, 1, 2, 21000, to, number, b"", []])
+    return "0x02" + encoded.hex()
 
 
 async def measure(node_url: str, ours: Ask, *, singles: int = 300, many: int = 1500, rounds: int = 5) -> Figures:

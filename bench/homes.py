@@ -19,6 +19,7 @@ from relaydeck.signers.shapes import SecretStoreConfig
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.vault import Vault
+from tests.statements import run_statement
 
 _IN_ONE_TRANSACTION = 20_000
 Advance = Callable[[float], None]
@@ -37,14 +38,14 @@ def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = l
     token = new_token()
     try:
         # The service syncs each commit. Nothing of a half-filled home is kept, so open_for_filling need not.
-        store.database.writer.execute("PRAGMA synchronous = OFF")
+        run_statement(store.database, "PRAGMA synchronous = OFF")
         with store.database.transaction() as transaction:
             token_rows.add(transaction, "bench", TokenKind.API, token, now=_now())
             network_rows.create(transaction, store.vault, _NETWORK, origin="apply", now=_now())
         share = 1 / (signers + relayers)
         _fill(store, signers, _add_signer, lambda added: advance(added * share))
         _fill(store, relayers, _add_relayer, lambda added: advance(added * share))
-        store.database.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        run_statement(store.database, "PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         store.close()
     return Home(folder, token.reveal(), relayers)

@@ -91,7 +91,7 @@ class Teller:
             transaction,
             "relayer.paused",
             event_data(relayer),
-            notification_id=relayer.notification_id,
+            notification_id=_name(receiver),
             relayer_id=relayer.id,
             now=now,
         )

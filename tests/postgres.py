@@ -88,7 +88,8 @@ class PostgresServer:
         deadline = time.monotonic() + 30
         while True:
             try:
-                return self.ask("SELECT 1") and None
+                self.ask("SELECT 1")
+                return
             except psycopg.OperationalError:
                 assert self.process is not None
                 assert self.process.poll() is None, f"it did not start: {self.log}"

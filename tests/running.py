@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
 from tests.places import setting_of
@@ -88,6 +88,12 @@ def run_command(home: Path, *arguments: str, stdin: str = "", **settings: str) -
         timeout=120,
         check=False,
     )
+
+
+def pipes(process: "subprocess.Popen[str]") -> tuple[IO[str], IO[str]]:
+    """Its standard input and output."""
+    assert process.stdin is not None and process.stdout is not None
+    return process.stdin, process.stdout
 
 
 def make_token(home: Path, name: str, *options: str) -> str:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.token_rows import add, revoke
@@ -81,7 +82,7 @@ def relayer(name: str, **given: object) -> Relayer:
     return Relayer(name, f"Relayer {name}", "dev", "evm", ADDRESS, "ops", **given)  # type: ignore[arg-type]
 
 
-def relayer_shown(name: str, **given: object) -> dict[str, object]:
+def relayer_shown(name: str, **given: object) -> dict[str, Any]:
     """What the interface answers for `relayer(name)`."""
     return {
         "id": name,

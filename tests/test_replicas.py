@@ -197,10 +197,10 @@ def test_a_service_whose_database_hangs_can_be_stopped(alone: Replicas) -> None:
 def test_what_waits_to_be_connected_to_a_database_that_hangs_is_answered(alone: Replicas) -> None:
     """Nothing was asked before: there is no connection yet that could be broken off."""
     alone.server.freeze()
-    asked = [("GET", "/admin/v1/signers")] * 3 + [("POST", "/api/v1/relayers/nobody/rpc")] * 3
+    call = {"jsonrpc": "2.0", "method": "feeEstimate", "params": {}, "id": "1"}
+    asked = [("GET", "/admin/v1/signers", None)] * 3 + [("POST", "/api/v1/relayers/nobody/rpc", call)] * 3
     with ThreadPoolExecutor(len(asked)) as clients:
-        call = {"jsonrpc": "2.0", "method": "feeEstimate", "params": {}, "id": "1"}
-        answers = clients.map(lambda each: alone.one.ask(*each, call if each[0] == "POST" else None), asked)
+        answers = clients.map(lambda each: alone.one.ask(*each), asked)
         assert [answer.status for answer in answers] == [500] * 6
     assert alone.one.stop() == 0
 

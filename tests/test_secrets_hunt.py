@@ -7,7 +7,7 @@ import base64
 import json
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -229,8 +229,8 @@ def planted_anew(planted: Planted) -> Planted:
     """Other secrets for the same places, kept under names of their own."""
     other = Planted()
 
-    class Both(dict):
-        def setdefault(self, place: str, secret: str) -> str:
+    class Both(dict[str, str]):
+        def setdefault(self, place: str, secret: str = "", /) -> str:
             return planted.by_place.setdefault(f"{place} (second file)", secret)
 
     other.by_place = Both()
@@ -268,6 +268,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
             keep_files(scene, "while it runs")
         finally:
             running.process.terminate()
+            assert running.process.stdout is not None
             scene.keep("standard output", running.process.stdout.read())
             running.stop()
         scene.keep(f"the {log_format} log", running.log)
@@ -342,7 +343,7 @@ def test_custom_rpc_urls_are_shown_verbatim_where_they_are_ruled_to_be(scene: Sc
 def test_the_hunter_finds_what_is_there(form: str) -> None:
     planted = Planted()
     secret = planted.text("here").encode()
-    disguise = {
+    disguises: dict[str, Callable[[bytes], bytes]] = {
         "as it is": lambda s: s,
         "hex": lambda s: s.hex().encode(),
         "HEX": lambda s: s.hex().upper().encode(),
@@ -350,6 +351,6 @@ def test_the_hunter_finds_what_is_there(form: str) -> None:
         "base64": lambda s: base64.b64encode(b"some" + s + b"thing"),
         "base64 for URLs": lambda s: base64.urlsafe_b64encode(b"ab" + s + b"cd"),
         "reversed": lambda s: s[::-1],
-    }[form]
-    said = b"before " + disguise(secret) + b" after"
+    }
+    said = b"before " + disguises[form](secret) + b" after"
     assert form in [name for name, looked_for in planted.forms("here") if looked_for in said]

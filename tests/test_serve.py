@@ -263,6 +263,9 @@ class RunningTls(Running):
                 assert time.monotonic() < deadline, f"it did not answer: {self.log}"
                 time.sleep(0.01)
 
+    def __enter__(self) -> "RunningTls":
+        return self
+
     def get(self, path: str, token: str) -> tuple[int, bytes]:
         connection = http.client.HTTPSConnection("localhost", self.port, timeout=20, context=self.context)
         try:

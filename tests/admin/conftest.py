@@ -1,8 +1,8 @@
 """A served home with an admin token, and short ways to ask it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -75,15 +75,29 @@ def timeless(value: Any) -> Any:
     return {name: timeless(each) for name, each in value.items() if name not in ("created_at", "at")}
 
 
-class Admin:
+class Asks(Protocol):
+    """A service, or a balancer in front of several."""
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer: ...
+
+
+class AdminClient:
     """Asks `/admin/v1` as an administrator."""
 
-    def __init__(self, running: Running) -> None:
-        self.running = running
+    def __init__(self, service: Asks) -> None:
+        self._service = service
 
     def ask(self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str) -> Answer:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.running.ask(method, f"/admin/v1/{path}", body, token=token, headers=sent)
+        return self._service.ask(method, f"/admin/v1/{path}", body, token=token, headers=sent)
 
     def get(self, path: str) -> Any:
         """The data of a successful read, without times."""
@@ -95,6 +109,14 @@ class Admin:
         """Every audit entry without time, place and hash."""
         volatile = ("sequence", "hash")
         return [{k: v for k, v in each.items() if k not in volatile} for each in self.get("audit?per_page=1000")]
+
+
+class Admin(AdminClient):
+    """The same, with the service that it asks."""
+
+    def __init__(self, running: Running) -> None:
+        super().__init__(running)
+        self.running = running
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def askable() -> dict[str, Any]:
     """The document without the header for revisions: which of them there are, only the service knows."""
-    described = closed(document())
+    described: dict[str, Any] = closed(document())
     for operations in described["paths"].values():
         for operation in operations.values():
             kept = [each for each in operation.get("parameters", []) if each["name"] != "Relaydeck-Min-Revision"]

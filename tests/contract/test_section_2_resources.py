@@ -17,7 +17,8 @@ RELAYERS = "/api/v1/relayers"
 def create(contract: Running, body: Any) -> dict[str, Any]:
     answer = contract.ask("POST", SIGNERS, body)
     assert answer.status == 201, answer
-    return answer.json
+    created: dict[str, Any] = answer.json
+    return created
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +30,15 @@ def created(contract: Running) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def listed(contract: Running) -> dict[str, Any]:
     """The whole answer to one list."""
-    return contract.ask("GET", RELAYERS).json
+    body: dict[str, Any] = contract.ask("GET", RELAYERS).json
+    return body
 
 
 @pytest.fixture(scope="module")
 def full(listed: dict[str, Any]) -> dict[str, Any]:
     """The relayer that has every field."""
-    return listed["data"][0]
+    relayer: dict[str, Any] = listed["data"][0]
+    return relayer
 
 
 # 2.1 Response envelope

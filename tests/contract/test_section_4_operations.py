@@ -471,7 +471,8 @@ def test_4_5_member_is_required(contract: Running, name: str) -> None:
 def fee_estimate(contract: Running, params: dict[str, Any]) -> dict[str, Any]:
     answer = call(contract, {"jsonrpc": "2.0", "id": 1, "method": "feeEstimate", "params": params})
     assert answer.status == 200, answer
-    return answer.json
+    body: dict[str, Any] = answer.json
+    return body
 
 
 @pytest.mark.parametrize("name", list(PARAMS))

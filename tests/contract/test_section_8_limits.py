@@ -18,7 +18,7 @@ RELAYERS = "/api/v1/relayers"
 RPC = "/api/v1/relayers/one/rpc"
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "none", "params": {}}
 LIMITED = [("GET", RELAYERS, None), ("POST", RPC, CALL)]
-UNLIMITED = [
+UNLIMITED: list[tuple[str, str, dict[str, Any] | None]] = [
     ("POST", SIGNERS, {}),
     ("GET", SIGNERS, None),
     ("PATCH", "/api/v1/notifications/pager", {}),

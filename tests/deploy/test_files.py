@@ -83,7 +83,7 @@ def test_the_image_is_made_of_what_is_there_and_runs_as_nobody_special() -> None
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", CONTAINERFILE, re.MULTILINE)
     assert all((ROOT / name).exists() for line in copied for name in line.split())
     assert "--require-hashes -r requirements.lock" in CONTAINERFILE
-    user = int(re.search(r"^USER (\d+):\1$", CONTAINERFILE, re.MULTILINE)[1])
+    (user,) = map(int, re.findall(r"^USER (\d+):\1$", CONTAINERFILE, re.MULTILINE))
     assert user == POD["securityContext"]["runAsUser"] > 0
     assert [f"uid={user},gid={user}" in mount for mount in REPLICA["tmpfs"]] == [True, False]
     assert (REPLICA["read_only"], CONTAINER["securityContext"]["readOnlyRootFilesystem"]) == (True, True)
@@ -125,6 +125,7 @@ def test_probes_and_scrapes_ask_for_paths_that_are_served(tmp_path: Path) -> Non
 def test_ports_agree(tmp_path: Path) -> None:
     ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
     operations = read_settings({"RELAYDECK_OPERATIONS_ADDRESS": CONFIG["RELAYDECK_OPERATIONS_ADDRESS"]})
+    assert operations.operations_address is not None
     assert ports == {"http": 8080, "operations": operations.operations_address[1]}
     assert "\nEXPOSE 8080 9090\n" in CONTAINERFILE
     assert CONTAINER["args"][:5] == ["serve", "--host", "0.0.0.0", "--port", "8080"]

@@ -49,7 +49,8 @@ def token(rate: Any = None, address: str = TOKEN, decimals: int = 6, margin: str
 
 def transaction(nonce: int = 0, chain_id: int = 31337) -> str:
     fields = [chain_id, nonce, 1, 2, 21000, b"\x99" * 20, 1, b"", []]
-    return "0x02" + rlp.encode(fields).hex()
+    encoded: bytes = rlp.encode(fields)
+    return "0x02" + encoded.hex()
 
 
 async def ask(

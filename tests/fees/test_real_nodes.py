@@ -163,7 +163,7 @@ async def test_policies_change_the_answer(hardhat: Chain, usdc: str, estimator: 
     gas = int(hardhat.rpc("eth_estimateGas", {"from": hardhat.account.address, "to": usdc,
                                               "data": call_data(TRANSFER, OTHER, 7)}), 16)  # fmt: skip
     price = 8 * GWEI
-    answers = {
+    answers: dict[str, tuple[dict[str, Any], int]] = {
         "plain": ({}, gas * price),
         "own limit": ({"gas_limit_estimation": False}, 300_000 * price),
         "capped": ({"gas_price_cap": 2 * GWEI}, gas * 2 * GWEI),

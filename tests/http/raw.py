@@ -3,6 +3,7 @@
 import http.client
 import socket
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from tests.running import Answer, Running
 
@@ -57,7 +58,7 @@ class Wire:
         self.close()
 
 
-def _headers(stream: "socket.SocketIO") -> Iterator[tuple[str, str]]:
+def _headers(stream: BinaryIO) -> Iterator[tuple[str, str]]:
     while line := stream.readline().strip():
         name, _, value = line.decode("latin-1").partition(":")
         yield name.lower(), value.strip()

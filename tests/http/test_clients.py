@@ -1,16 +1,18 @@
 """Whose address a request is logged under."""
 
+from collections.abc import Sequence
 from ipaddress import ip_network
 
 import pytest
 
 from relaydeck.http.clients import ClientAddress
+from relaydeck.settings import AddressRange
 
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_network("192.0.2.7"))
 PROXY = ("10.1.2.3", 4000)
 
 
-def address(peer: tuple[str, int] | None, forwarded: bytes = b"", trusted=PROXIES) -> str:
+def address(peer: tuple[str, int] | None, forwarded: bytes = b"", trusted: Sequence[AddressRange] = PROXIES) -> str:
     return ClientAddress(trusted).address_of(peer, forwarded)
 
 

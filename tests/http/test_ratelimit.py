@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relaydeck.http.ratelimit import RateLimiter
-from tests.running import Running, clean_environment
+from tests.running import Running, clean_environment, pipes
 from tests.seeding import fill, issue, relayer
 
 SECOND = 1_000_000_000
@@ -103,7 +103,9 @@ def test_a_clock_that_began_anew_finds_a_full_bucket(table: Path, clock: Clock) 
     ("taken", "decision"),
     [(0, (True, 3, 1, 0)), (1, (True, 2, 1, 0)), (3, (True, 0, 2, 1)), (4, (False, 0, 2, 1))],
 )
-def test_the_verdict_tells_what_remains_and_how_long_to_wait(table: Path, clock: Clock, taken: int, decision) -> None:
+def test_the_verdict_tells_what_remains_and_how_long_to_wait(
+    table: Path, clock: Clock, taken: int, decision: tuple[bool, int, int, int]
+) -> None:
     limiter = RateLimiter(table, 2, 4, clock)
     admitted(limiter, taken)
     assert limiter.take(1) == decision
@@ -172,10 +174,11 @@ def hammer(table: Path, burst: int, times: int) -> "subprocess.Popen[str]":
 
 def begin(*processes: "subprocess.Popen[str]") -> None:
     for process in processes:
-        assert process.stdout.readline() == "ready\n"
+        assert pipes(process)[1].readline() == "ready\n"
     for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
+        asked, _ = pipes(process)
+        asked.write("\n")
+        asked.flush()
 
 
 def test_processes_that_hammer_one_table_are_admitted_exactly_the_burst(table: Path) -> None:
@@ -190,8 +193,8 @@ def test_a_process_killed_in_the_middle_does_not_wedge_the_others(table: Path) -
     killed.send_signal(signal.SIGKILL)
     killed.wait(10)
     admitted_to_it = int(stays.communicate(timeout=60)[0])
-    killed.stdin.close()
-    killed.stdout.close()
+    for pipe in pipes(killed):
+        pipe.close()
     assert 0 <= admitted_to_it <= 1000
 
 
@@ -206,9 +209,11 @@ def test_a_process_killed_while_it_holds_the_lock_lets_go_of_it(table: Path) -> 
             "time.sleep(600)",
             str(table),
         ],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait(10)

@@ -142,8 +142,9 @@ def of_log(running: Running, request_id: str) -> dict[str, Any]:
     while True:
         found = [json.loads(line) for line in running.log.splitlines() if f'"{request_id}"' in line]
         if found or time.monotonic() > deadline:
-            (line,) = found
-            return line
+            record: dict[str, Any]
+            (record,) = found
+            return record
         time.sleep(0.01)
 
 

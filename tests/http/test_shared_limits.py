@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,12 +43,14 @@ class Replicas:
         return self.running[replica].ask("GET", RELAYERS)
 
     def remaining(self, replica: int) -> int:
-        return int(re.search(r"r=(\d+)", self.ask(replica).headers["ratelimit"])[1])
+        (found,) = re.findall(r"r=(\d+)", self.ask(replica).headers["ratelimit"])
+        return int(found)
 
     def alone(self, replica: int) -> int:
         """How many of a replica's workers limit by themselves."""
         page = self.running[replica].ask("GET", "/metrics").body.decode()
-        return int(re.search(r"^relaydeck_limits_alone (\d+)$", page, re.MULTILINE)[1])
+        (found,) = re.findall(r"^relaydeck_limits_alone (\d+)$", page, re.MULTILINE)
+        return int(found)
 
     def await_alone(self, *expected: int) -> None:
         deadline = time.monotonic() + 20
@@ -201,7 +203,7 @@ def test_a_service_that_starts_without_the_server_finds_it_later(tmp_path: Path)
 class TestPasswords:
     PLANTED = "pl4nted-p4ssword"
 
-    def scene(self, folder: Path, url: str, **settings: str) -> Iterator[Replicas]:
+    def scene(self, folder: Path, url: str, **settings: str) -> AbstractContextManager[Replicas]:
         valkey = Valkey(folder, requirepass=self.PLANTED)
         return replicas(folder, valkey, url.format(port=valkey.port, socket=valkey.socket), **settings)
 

@@ -39,7 +39,8 @@ def empty(client: redis.Redis) -> None:
 
 def levels(client: redis.Redis, rate: int, burst: int, asked: dict[str, int], now: int | None = None) -> list[int]:
     moment = [] if now is None else [now]
-    return client.eval(SCRIPT, len(asked), *asked, rate, burst, *asked.values(), *moment)
+    found: list[int] = client.eval(SCRIPT, len(asked), *asked, rate, burst, *asked.values(), *moment)
+    return found
 
 
 class Clock:
@@ -82,7 +83,8 @@ def lasting_level(client: redis.Redis, rate: int, burst: int, asking: int, now: 
     with client.pipeline(transaction=True) as together:
         together.eval(SCRIPT, 1, "b", rate, burst, asking, now)
         together.persist("b")
-        return together.execute()[0][0]
+        level: int = together.execute()[0][0]
+        return level
 
 
 def test_buckets_asked_for_together_are_apart(client: redis.Redis) -> None:
@@ -102,6 +104,7 @@ def test_a_clock_that_was_set_back_refills_nothing_and_goes_on_from_there(client
 def test_without_a_moment_the_clock_is_the_server_s(client: redis.Redis) -> None:
     levels(client, 1, 3, {"b": 1})
     (second, _), kept = client.time(), client.get("b")
+    assert kept is not None
     assert abs(int(kept.split()[0]) // ONE - second) <= 1
 
 

@@ -125,7 +125,8 @@ def unsigned(draw: st.DrawFn) -> tuple[int, dict[str, Any], list[Any]]:
 
 
 def encoded(kind: int, fields: list[Any]) -> str:
-    return "0x" + (bytes([kind]) if kind else b"").hex() + rlp.encode(fields).hex()
+    payload: bytes = rlp.encode(fields)
+    return "0x" + (bytes([kind]) if kind else b"").hex() + payload.hex()
 
 
 @given(unsigned(), st.integers(0, 2))

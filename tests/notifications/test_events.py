@@ -1,6 +1,7 @@
 """What an event says, and that it is written with its change or not at all."""
 
 import json
+from functools import partial
 
 import msgspec
 import pytest
@@ -153,7 +154,7 @@ def test_the_schedule() -> None:
     spread = [(1 - retries.JITTER), 1.0, (1 + retries.JITTER)]
     for factor, dice in zip(spread, (0.0, 0.5, 1.0), strict=True):
         delays = [
-            decide(ReceiverResponse(500), tries=n, in_order=True, now=0, random=lambda dice=dice: dice).due_at
+            decide(ReceiverResponse(500), tries=n, in_order=True, now=0, random=partial(float, dice)).due_at
             for n in range(1, retries.MAX_ATTEMPTS)
         ]
         assert delays == [int(each * factor * 1000) for each in retries.DELAYS]

@@ -9,6 +9,7 @@ from relaydeck.notifications import events, retention
 from relaydeck.store.leases import Lease, LeaseLost
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import accept, answer, hang
+from tests.statements import run_statement
 
 DAY = 86_400
 
@@ -73,7 +74,7 @@ async def test_a_release_by_a_former_holder_changes_nothing(scene: Scene) -> Non
 
 async def test_a_lease_that_could_not_be_written_is_not_held(scene: Scene) -> None:
     ours = lease_of(scene, "a")
-    scene.store.database.writer.execute("ALTER TABLE leases RENAME TO elsewhere")
+    run_statement(scene.store.database, "ALTER TABLE leases RENAME TO elsewhere")
     with pytest.raises(ServerFailure):
         await ours.hold(scene.writer)
     assert (ours.held, ours.fence) == (False, 0)

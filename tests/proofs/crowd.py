@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from itertools import count
 from typing import Any, NamedTuple
@@ -26,8 +26,16 @@ class Door:
         self.port = port
         self.token = token
 
-    def ask(self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: Any) -> Answer:
-        return ask(self.port, method, path, body, token=self.token if token is None else token, **headers)
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        return ask(self.port, method, path, body, token=self.token if token is None else token, headers=headers)
 
     def try_to(self, method: str, path: str, body: Any = None, **headers: str) -> Answer | None:
         """An answer of ours, or None: the connection broke, or the balancer answered by itself."""

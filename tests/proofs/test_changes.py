@@ -13,16 +13,16 @@ import sqlite3
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 from aiohttp.web import Response, StreamResponse
 
-from tests.admin.conftest import Admin
+from tests.admin.conftest import AdminClient
 from tests.notifications.receiver import Received, Receiver
 from tests.running import Running, run_command
 from tests.seeding import issue
@@ -92,6 +92,13 @@ def trials(name: str) -> Iterator[Change]:
         yield Change("POST", f"notifications/{name}/test", None, 201, "notification.tested", name)
 
 
+class Changing(Protocol):
+    """A client that made changes."""
+
+    done: list[Change]
+    tests: list[str]
+
+
 class Client:
     """Makes its changes one after another; the one that was not answered comes first in the next round."""
 
@@ -102,7 +109,7 @@ class Client:
         self.done: list[Change] = []
         self.tests: list[str] = []  # events that were answered
 
-    def go_on(self, admin: Admin, answered: threading.Event) -> None:
+    def go_on(self, admin: AdminClient, answered: threading.Event) -> None:
         try:
             for _ in range(MOST_CHANGES):
                 self._open = self._open or next(self._changes)
@@ -111,11 +118,11 @@ class Client:
         except (OSError, http.client.HTTPException):
             return
 
-    def finish(self, admin: Admin) -> None:
+    def finish(self, admin: AdminClient) -> None:
         if self._open is not None:
             self._make(admin, self._open)
 
-    def _make(self, admin: Admin, change: Change) -> None:
+    def _make(self, admin: AdminClient, change: Change) -> None:
         key = f"{self._name}-{len(self.done)}"
         answer = admin.ask(change.method, change.path, change.body, Idempotency_Key=key)
         # A DELETE takes no key: sent again, it finds nothing left to delete.
@@ -173,7 +180,7 @@ def killed_in_the_middle(
     signs.arrived.clear()
     running = Running(home, "--workers", str(1 + number % 2), token=token, **SETTINGS)
     with ThreadPoolExecutor(len(everyone)) as pool:
-        under_way = [pool.submit(client.go_on, Admin(running), signs.answered) for client in everyone]
+        under_way = [pool.submit(client.go_on, AdminClient(running), signs.answered) for client in everyone]
         sign = signs.of(number)
         assert sign is None or sign.wait(20)
         time.sleep(seconds)
@@ -192,7 +199,7 @@ def outlast_the_lease(home: Path) -> None:
 def finished(home: Path, token: str, everyone: list[Client]) -> tuple[list[Any], list[Any]]:
     """Make what is left open, wait until everything is delivered; all events and all audit entries."""
     with Running(home, token=token, **SETTINGS) as running:
-        admin = Admin(running)
+        admin = AdminClient(running)
         for client in everyone:
             client.finish(admin)
         deadline = time.monotonic() + 120
@@ -203,7 +210,7 @@ def finished(home: Path, token: str, everyone: list[Client]) -> tuple[list[Any],
         return everything(admin, "events"), everything(admin, "audit")
 
 
-def everything(admin: Admin, path: str) -> list[Any]:
+def everything(admin: AdminClient, path: str) -> list[Any]:
     found: list[Any] = []
     while page := admin.get(f"{path}?per_page=1000&after={found[-1]['sequence'] if found else 0}"):
         found += page
@@ -235,7 +242,7 @@ async def test_200_rounds_of_kill_9_lose_repeat_and_reorder_no_change_and_no_eve
     assert verified.stdout.startswith(f"{len(audit)} entries, every link holds; head {len(audit)}:")
 
 
-def check_audit(audit: list[Any], everyone: list[Client]) -> None:
+def check_audit(audit: list[Any], everyone: Sequence[Changing]) -> None:
     """Of each record the actions that were acknowledged, in that order, each once; and nothing else."""
     recorded: dict[str, list[str]] = defaultdict(list)
     for entry in audit:
@@ -247,7 +254,7 @@ def check_audit(audit: list[Any], everyone: list[Client]) -> None:
     assert recorded == expected
 
 
-def check_events(events: list[Any], everyone: list[Client]) -> None:
+def check_events(events: list[Any], everyone: Sequence[Changing]) -> None:
     """One for each pause, resume and test that was acknowledged, in that order; and no other."""
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
     happened: dict[str, list[str]] = defaultdict(list)

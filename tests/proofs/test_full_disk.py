@@ -4,7 +4,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ def prepare(home: Path) -> str:
     return issue(home)
 
 
-def go_through(running: Running, broken: Callable[[], object]) -> None:
+def go_through(running: Running, broken: Callable[[], AbstractContextManager[object]]) -> None:
     """The whole story: it works, the disk fails, it works again without a restart."""
     assert running.ask("POST", SIGNERS, shapes.request("plain", id="before")).status == 201
     before = running.ask("GET", SIGNERS).json

@@ -5,9 +5,11 @@ import json
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from relaydeck.signers.shapes import Config
 from relaydeck.signers.signer_rows import open_config
 from tests.contract import shapes
 from tests.running import Running
@@ -65,9 +67,9 @@ def killed_in_the_middle(running: Running, round_number: int) -> list[str]:
     return acknowledged
 
 
-def listed(running: Running) -> list[dict]:
+def listed(running: Running) -> list[dict[str, Any]]:
     """Everything the service lists, page by page."""
-    found: list[dict] = []
+    found: list[dict[str, Any]] = []
     while True:
         answer = running.ask("GET", f"/api/v1/signers?per_page=100000&page={len(found) // 100_000 + 1}").json
         found += answer["data"]
@@ -75,7 +77,7 @@ def listed(running: Running) -> list[dict]:
             return found
 
 
-def opened_configs(home: Path) -> dict[str, dict]:
+def opened_configs(home: Path) -> dict[str, tuple[str, Config]]:
     """Every stored signer with its secrets, as its type says it must be."""
     with opened(home) as store:
         rows = store.database.read("SELECT id, type, open_config, sealed_config FROM signers")
@@ -83,7 +85,8 @@ def opened_configs(home: Path) -> dict[str, dict]:
 
 
 def test_200_rounds_of_kill_9_lose_halve_and_repeat_nothing(home: Path) -> None:
-    token, acknowledged = issue(home), []
+    token = issue(home)
+    acknowledged: list[str] = []
     for round_number in range(ROUNDS):
         workers = ("--workers", str(1 + round_number % 2))
         running = Running(home, *workers, token=token, max_per_page="100000", log_level="error")
@@ -101,7 +104,7 @@ def test_200_rounds_of_kill_9_lose_halve_and_repeat_nothing(home: Path) -> None:
         assert set(config.__struct_fields__) >= set(shapes.CONFIGS[kind])
 
 
-def check(shown: list[dict], acknowledged: list[str], round_number: int) -> None:
+def check(shown: list[dict[str, Any]], acknowledged: list[str], round_number: int) -> None:
     times = Counter(signer["id"] for signer in shown)
     assert set(acknowledged) - times.keys() == set(), f"acknowledged and missing after round {round_number}"
     assert [identifier for identifier, count in times.items() if count > 1] == []

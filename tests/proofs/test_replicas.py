@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.admin.conftest import Admin
+from tests.admin.conftest import AdminClient
 from tests.notifications.receiver import Receiver
 from tests.places import choose
 from tests.postgres import PostgresServer
@@ -157,9 +157,10 @@ def bring_about_faults(scene: Scene, fleet: Fleet) -> Faults:
         return gone, time.monotonic()
 
     with ThreadPoolExecutor(3) as pool:
-        kills, database, valkey = map(pool.submit, (kill_replicas, restart_database, take_valkey_away))
-        last = max(kills.result()[1], database.result()[-1][1], valkey.result()[1])
-        return Faults(kills.result()[0], database.result(), *valkey.result(), last)
+        killing, restarting = pool.submit(kill_replicas), pool.submit(restart_database)
+        taking_away = pool.submit(take_valkey_away)
+        (kills, last_kill), away, (gone, common) = killing.result(), restarting.result(), taking_away.result()
+        return Faults(kills, away, gone, common, last=max(last_kill, away[-1][1], common))
 
 
 def await_service(crowd: Crowd, fleet: Fleet, last_fault: float) -> None:
@@ -171,7 +172,7 @@ def await_service(crowd: Crowd, fleet: Fleet, last_fault: float) -> None:
         time.sleep(0.02)
 
 
-def await_deliveries(admin: Admin) -> tuple[list[Any], list[Any]]:
+def await_deliveries(admin: AdminClient) -> tuple[list[Any], list[Any]]:
     """Wait until everything is delivered; all events and all audit entries."""
     deadline = time.monotonic() + 60
     while admin.get("deliveries?state=pending&per_page=1"):
@@ -186,7 +187,7 @@ def run(scene: Scene, folder: Path) -> tuple[Crowd, Faults, list[Any], list[Any]
         with Crowd(port, scene.tokens) as crowd:
             faults = bring_about_faults(scene, fleet)
             await_service(crowd, fleet, faults.last)
-        events, audit = await_deliveries(Admin(Door(port, scene.tokens["admin"])))
+        events, audit = await_deliveries(AdminClient(Door(port, scene.tokens["admin"])))
         assert fleet.stop() == [0] * REPLICAS
     return crowd, faults, events, audit
 

@@ -18,6 +18,7 @@ from tests.networks.fault_node import FaultNode
 from tests.notifications.conftest import eventually
 from tests.relayers.conftest import ETHER, Watching
 from tests.seeding import ADDRESS
+from tests.statements import run_statement
 
 START = 1_700_000_000
 
@@ -101,7 +102,7 @@ async def test_what_a_node_did_stands_in_the_reason(scene: Watching, mood: str, 
     scene.add("r1", node)
     await scene.rounds(scene.process(rounds=1), 1)
     reason = scene.relayer("r1").disabled_reason
-    assert reason is not None
+    assert isinstance(reason, DisabledReason)
     assert f": http://127.0.0.1:{node.port} {words}. " in reason.details
     assert "secret-key" not in reason.details
 
@@ -253,10 +254,10 @@ async def test_a_store_that_fails_is_no_end(scene: Watching, capfd: pytest.Captu
     node = await scene.node()
     scene.add("r1", node)
     monitor = scene.process()
-    scene.store.database.writer.execute("ALTER TABLE leases RENAME TO elsewhere")
+    run_statement(scene.store.database, "ALTER TABLE leases RENAME TO elsewhere")
     running = asyncio.create_task(monitor.run())
     await eventually(lambda: "relayers are not looked at" in capfd.readouterr().err)
-    scene.store.database.writer.execute("ALTER TABLE elsewhere RENAME TO leases")
+    run_statement(scene.store.database, "ALTER TABLE elsewhere RENAME TO leases")
     await eventually(lambda: len(monitor._schedule) == 1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -11,6 +11,7 @@ from relaydeck.fees import Estimator
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.relayers import why
+from relaydeck.relayers.model import DisabledReason
 from relaydeck.relayers.schedule import next_look
 from tests.networks.fault_node import fault_nodes
 from tests.relayers.conftest import ETHER, INTERVAL, Watching
@@ -84,7 +85,7 @@ async def test_what_is_wrong_is_told_with_its_cause_and_beside_what_the_nodes_do
     other.mood = "healthy"
     found = timeless(await explained(scene, "r1"))
     reason = scene.relayer("r1").disabled_reason
-    assert reason is not None
+    assert isinstance(reason, DisabledReason)
     assert found["states"] == [
         {
             "state": "paused",

@@ -1,6 +1,6 @@
 """The audit chain: any change, removal or reordering is found, at the right place."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,17 @@ def undone(store: Store) -> Iterator[Transaction]:
         pass
 
 
+def reading(transaction: Transaction) -> Callable[[str], Iterable[tuple[Any, ...]]]:
+    """How `verify` reads, inside a transaction."""
+    return lambda sql: transaction.execute(sql).fetchall()
+
+
 def after(store: Store, *statements: tuple[str, dict[str, Any]], kept: Head | None = None) -> Head | BrokenLink:
     """What verify says once these statements have run."""
     with undone(store) as transaction:
         for sql, values in statements:
             transaction.execute(sql, values)
-        return verify(transaction.execute, store.vault, kept)
+        return verify(reading(transaction), store.vault, kept)
     raise AssertionError
 
 
@@ -144,8 +149,8 @@ def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: S
         transaction.chain_end = EMPTY
         for number in range(ROWS + 2):
             append(AuditLog(store.vault), transaction, number + 100)
-        assert isinstance(verify(transaction.execute, store.vault), Head)
-        found = verify(transaction.execute, store.vault, kept)
+        assert isinstance(verify(reading(transaction), store.vault), Head)
+        found = verify(reading(transaction), store.vault, kept)
         assert found == BrokenLink(ROWS, "is not the row that the given head was taken at")
 
 
@@ -154,7 +159,7 @@ def test_text_that_became_bytes_is_a_change(store: Store) -> None:
     with undone(store) as transaction:
         AuditLog(store.vault).append(transaction, [AuditEntry(0, "YWJj", "a", "r")])
         transaction.execute("UPDATE audit SET actor = :bytes WHERE seq = :seq", {"bytes": b"abc", "seq": ROWS + 1})
-        assert verify(transaction.execute, store.vault) == BrokenLink(ROWS + 1, "was changed")
+        assert verify(reading(transaction), store.vault) == BrokenLink(ROWS + 1, "was changed")
 
 
 def test_another_key_breaks_the_first_link(store: Store) -> None:
@@ -179,7 +184,7 @@ def test_a_step_that_is_undone_leaves_no_row_and_no_key(home: Path) -> None:
             raise Undone
         append(log, transaction, 2)
         append(log, transaction, 3)
-        found = verify(transaction.execute, store.vault)
+        found = verify(reading(transaction), store.vault)
         assert isinstance(found, Head) and found.seq == 2
 
 

@@ -148,6 +148,7 @@ def test_a_changed_value_a_missing_row_and_a_counter_change_the_digest(make: Mak
 def test_until_it_is_whole_the_target_is_opened_by_nobody(make: Make, to: str, tmp_path: Path) -> None:
     target = make(to)
     copy(filled(make("sqlite")), target, "there")
+    assert isinstance(target, PostgresDatabase | SqliteDatabase)
     where: Path | DatabaseUrl = target._url if isinstance(target, PostgresDatabase) else target._path
     with pytest.raises(OperatorError, match="this database is an unfinished copy of there"):
         open_store_at(tmp_path / "home", where, tmp_path / "home" / "master.key")

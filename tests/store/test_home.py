@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -70,14 +70,16 @@ def no_key(made: Path) -> str:
 
 
 @pytest.mark.parametrize("spoil", [wrong, missing, no_key])
-def test_an_unusable_master_key_stops_the_start_with_a_clear_message(made: Path, spoil) -> None:
+def test_an_unusable_master_key_stops_the_start_with_a_clear_message(
+    made: Path, spoil: Callable[[Path], object]
+) -> None:
     message = spoil(made)
     done = run_command(made, "serve", "--port", "1")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
 @pytest.mark.parametrize("spoil", [wrong, missing, no_key])
-def test_an_unusable_master_key_changes_nothing(made: Path, spoil) -> None:
+def test_an_unusable_master_key_changes_nothing(made: Path, spoil: Callable[[Path], object]) -> None:
     spoil(made)
     before = contents(made)
     with pytest.raises(OperatorError):

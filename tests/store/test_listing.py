@@ -3,6 +3,7 @@
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -62,12 +63,13 @@ class Books:
             )
             transaction.execute("DELETE FROM signers WHERE id = :id", {"id": name})
 
-    def page(self, page: Page) -> dict:
+    def page(self, page: Page) -> dict[str, Any]:
         self.follower.catch_up()
         self._fill(*page.bounds(self.listing.total))
-        return json.loads(encode_page(self.listing, page))
+        body: dict[str, Any] = json.loads(encode_page(self.listing, page))
+        return body
 
-    def whole(self) -> list[dict]:
+    def whole(self) -> list[dict[str, Any]]:
         self.follower.catch_up()
         self._fill(0, self.listing.total)
         return [json.loads(item) for item in self.listing.items(0, self.listing.total)]
@@ -101,7 +103,7 @@ class ListingAgainstAList(RuleBasedStateMachine):
         database = SqliteDatabase(folder / "db", WriteSignal(folder / "write-signal"))
         migrate(database)
         self.books = self.kind(database)
-        self.model: list[dict] = []
+        self.model: list[dict[str, Any]] = []
         self.made = 0
 
     def teardown(self) -> None:

@@ -13,7 +13,8 @@ from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealing import Place
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
-from tests.running import clean_environment, run_command
+from tests.running import clean_environment, pipes, run_command
+from tests.statements import run_statement
 
 
 def opened(folder: Path) -> SqliteDatabase:
@@ -61,7 +62,7 @@ def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
 def test_a_newer_database_is_refused_with_a_message(tmp_path: Path) -> None:
     database = opened(tmp_path)
     migrate(database)
-    database.writer.execute("INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
+    run_statement(database, "INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
     with pytest.raises(OperatorError) as error:
         migrate(database)
     database.close()
@@ -80,7 +81,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def newer_home(home: Path) -> Path:
     store = open_store_at(home, home / "relaydeck.db", home / "master.key")
-    store.database.writer.execute("INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
+    run_statement(store.database, "INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
     store.close()
     return home
 
@@ -129,10 +130,11 @@ def test_five_first_starts_at_once_agree_on_one_master_key(home: Path) -> None:
         for _ in range(5)
     ]
     for start in starts:
-        assert start.stdout.readline() == "ready\n"
+        assert pipes(start)[1].readline() == "ready\n"
     for start in starts:
-        start.stdin.write("\n")
-        start.stdin.flush()
+        asked, _ = pipes(start)
+        asked.write("\n")
+        asked.flush()
     said = [start.communicate(timeout=60)[0].split() for start in starts]
     assert [start.returncode for start in starts] == [0] * 5
     assert {keys for _, keys in said} == {"1"}

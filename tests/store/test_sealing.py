@@ -1,5 +1,7 @@
 """A sealed value opens in its own place and unchanged, or not at all."""
 
+from pathlib import Path
+
 import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -113,24 +115,24 @@ def test_a_keyring_does_not_open_under_another_master_key() -> None:
     assert error.value.problem == "the master key does not open this database's keyring"
 
 
-def test_a_new_master_key_is_readable_by_its_owner_alone(tmp_path) -> None:
+def test_a_new_master_key_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     create_master_key(tmp_path / "master.key")
     assert (tmp_path / "master.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_existing_master_key_is_left_as_it_is(tmp_path) -> None:
+def test_an_existing_master_key_is_left_as_it_is(tmp_path: Path) -> None:
     create_master_key(tmp_path / "master.key", lambda size: b"a" * size)
     create_master_key(tmp_path / "master.key", lambda size: b"b" * size)
     assert (tmp_path / "master.key").read_text() == "61" * 32 + "\n"
 
 
-def test_making_a_master_key_leaves_no_draft(tmp_path) -> None:
+def test_making_a_master_key_leaves_no_draft(tmp_path: Path) -> None:
     create_master_key(tmp_path / "master.key")
     assert [path.name for path in tmp_path.iterdir()] == ["master.key"]
 
 
 @pytest.mark.parametrize("content", [b"", b"00" * 31, b"00" * 33, b"zz" * 32, b"\xff" * 64])
-def test_a_file_that_is_no_master_key_is_refused(tmp_path, content: bytes) -> None:
+def test_a_file_that_is_no_master_key_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "master.key").write_bytes(content)
     with pytest.raises(OperatorError, match="it is not 64 hexadecimal digits"):
         read_master_key(tmp_path / "master.key")

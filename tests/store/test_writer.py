@@ -10,6 +10,7 @@ import pytest
 from relaydeck.errors import ServerFailure, SignerExists
 from relaydeck.store.database import Database, Transaction
 from relaydeck.store.writer import MOST_AT_ONCE, Writer
+from tests.statements import run_statement
 
 
 def note(number: int) -> Callable[[Transaction], int]:
@@ -90,9 +91,12 @@ async def test_a_failing_write_does_not_undo_its_neighbours(database: Database) 
     assert [outcomes[0], type(outcomes[1]), outcomes[2], noted(database)] == [1, SignerExists, 2, [1, 2]]
 
 
+DEFERRED = "CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)"
+
+
 async def test_a_failing_commit_fails_every_write_of_its_group(database: Database) -> None:
     """A deferred reference is looked at by COMMIT alone, so each write succeeds and their commit does not."""
-    database.writer.execute("CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
+    run_statement(database, "CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
     writer = Writer(database)
     outcomes = await gathered(
         Gate(writer),
@@ -106,7 +110,7 @@ async def test_a_failing_commit_fails_every_write_of_its_group(database: Databas
 
 
 async def test_the_group_after_a_failed_commit_is_committed(database: Database) -> None:
-    database.writer.execute("CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
+    run_statement(database, "CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
     writer = Writer(database)
     with pytest.raises(ServerFailure):
         await writer.write(lambda t: t.execute("INSERT INTO later VALUES ('nowhere')"))
@@ -226,7 +230,7 @@ async def test_the_event_loop_does_not_wait_for_another_process_that_writes(conn
 
 
 async def test_a_failing_commit_fails_every_short_write_of_its_group(database: Database) -> None:
-    database.writer.execute("CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
+    run_statement(database, "CREATE TABLE later (r TEXT REFERENCES networks (name) DEFERRABLE INITIALLY DEFERRED)")
     writer = Writer(database)
 
     def work(transaction: Transaction, items: Sequence[int]) -> list[int]:

@@ -1,0 +1,13 @@
+"""Statements that go around the database's interface, as an operator's own session would."""
+
+from typing import LiteralString
+
+from relaydeck.store.database import Database
+from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.sqlite import SqliteDatabase
+
+
+def run_statement(database: Database, sql: LiteralString) -> None:
+    """Run it on the connection that writes, outside a transaction of ours."""
+    assert isinstance(database, SqliteDatabase | PostgresDatabase)
+    database.writer.execute(sql)
