@@ -94,7 +94,8 @@ class Watching:
         return [(event.kind, event.relayer_id) for event in events.list_events(self.store.database.read)]
 
     def audited(self) -> list[tuple[str, str, str]]:
-        return self.store.database.read("SELECT actor, action, record FROM audit ORDER BY seq")
+        rows = self.store.database.read("SELECT actor, action, record FROM audit ORDER BY seq")
+        return [(row.actor, row.action, row.record) for row in rows]
 
     def pause(self, name: str, *, paused: bool) -> None:
         with self.store.database.transaction() as transaction:

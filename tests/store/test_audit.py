@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from relaydeck.errors import ServerFailure
 from relaydeck.store.audit import EMPTY, AuditEntry, AuditLog, BrokenLink, Head, head, read_head, verify
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import Row, Transaction
 from relaydeck.store.facts import Hidden, difference, secret_fact, to_json
 from relaydeck.store.open_store import Store
 from relaydeck.store.rotation import Rotation
@@ -51,9 +51,9 @@ def undone(store: Store) -> Iterator[Transaction]:
         pass
 
 
-def reading(transaction: Transaction) -> Callable[[str], Iterable[tuple[Any, ...]]]:
+def reading(transaction: Transaction) -> Callable[[str], Iterable[Row]]:
     """How `verify` reads, inside a transaction."""
-    return lambda sql: transaction.execute(sql).fetchall()
+    return transaction.all
 
 
 def after(store: Store, *statements: tuple[str, dict[str, Any]], kept: Head | None = None) -> Head | BrokenLink:

@@ -4,6 +4,7 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from relaydeck.errors import StoreError, StoreRefusal, StoreTrouble
@@ -26,11 +27,11 @@ def add_network(transaction: Transaction, name: str, tokens: str = "[]", sealed:
 
 
 def names(database: Database) -> list[str]:
-    return [row[0] for row in database.read("SELECT name FROM networks ORDER BY seq")]
+    return database.column("SELECT name FROM networks ORDER BY seq")
 
 
 def revision(database: Database) -> int:
-    found: int = database.read("SELECT revision FROM clock")[0][0]
+    found: int = database.read("SELECT revision FROM clock")[0].revision
     return found
 
 
@@ -40,6 +41,30 @@ def test_each_transaction_takes_the_next_revision(database: Database) -> None:
         with database.transaction() as transaction:
             taken.append(transaction.revision)
     assert (taken, revision(database)) == ([1, 2, 3], 3)
+
+
+def test_columns_are_read_by_name(database: Database) -> None:
+    sql = "SELECT name, chain_id + 1 AS next_id FROM networks WHERE name = :name"
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+        inside = [transaction.one(sql, {"name": "a"}), *transaction.all(sql, {"name": "a"})]
+    with database.snapshot():
+        streamed = list(database.stream("SELECT name, chain_id + 1 AS next_id FROM networks"))
+    for row in (*inside, *database.read(sql, {"name": "a"}), *streamed):
+        assert row is not None
+        assert (row.name, row.next_id, row) == ("a", 2, ("a", 2))
+
+
+def test_a_row_is_encoded_like_the_tuple_of_its_values(database: Database) -> None:
+    (row,) = database.read("SELECT revision, 'text' AS kind FROM clock")
+    assert msgspec.json.encode(row) == b'[0,"text"]'
+
+
+def test_a_column_is_read_alone(database: Database) -> None:
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+        add_network(transaction, "b")
+    assert database.column("SELECT name, seq FROM networks ORDER BY seq DESC") == ["b", "a"]
 
 
 def test_what_was_committed_is_there_for_another_process(connect: Connect) -> None:

@@ -24,8 +24,8 @@ MAX_PER_PAGE = 7
 
 
 def encode(row: Row) -> Encoded:
-    note = "odd" if row[0].endswith("!") else ""
-    return Encoded(json.dumps({"id": row[0], "config": row[1]}).encode(), note)
+    note = "odd" if row.id.endswith("!") else ""
+    return Encoded(json.dumps({"id": row.id, "config": row.open_config}).encode(), note)
 
 
 class Books:
@@ -203,7 +203,7 @@ def test_a_page_reads_only_its_own_items(books: Books) -> None:
     encoded: list[str] = []
 
     def encode_and_tell(row: Row) -> Encoded:
-        encoded.append(row[0])
+        encoded.append(row.id)
         return encode(row)
 
     for n in range(50):

@@ -20,9 +20,9 @@ from tests.postgres import PostgresServer
 
 
 def encode(row: Row) -> Encoded:
-    if row[0] == "broken":
+    if row.id == "broken":
         raise ValueError("no such row should be")
-    return Encoded(json.dumps({"id": row[0]}).encode())
+    return Encoded(json.dumps({"id": row.id}).encode())
 
 
 class Clock:

@@ -36,12 +36,11 @@ def as_json_values(record: msgspec.Struct) -> View:
 
 
 def network_item(row: Row, vault: Vault) -> Item:
-    *columns, created_at, _ = row
     notes: tuple[str, ...] = ()
     try:
-        network = network_rows.from_row(tuple(columns), vault)
+        network = network_rows.from_row(row, vault)
     except Damaged as damage:
-        network, notes = network_rows.without_urls(tuple(columns)), (f"{damage}",)
+        network, notes = network_rows.without_urls(row), (f"{damage}",)
     view = {
         "name": network.name,
         "network_type": network.network_type,
@@ -49,7 +48,7 @@ def network_item(row: Row, vault: Vault) -> Item:
         "native_symbol": network.native_symbol,
         "rpc_urls": _urls(network.rpc_urls),
         "fee_tokens": {token.symbol: fee_token_content(token) for token in network.fee_tokens},
-        "created_at": utc(created_at),
+        "created_at": utc(row.created_at),
     }
     if notes:
         del view["rpc_urls"]
@@ -76,13 +75,12 @@ def notification_item(row: Row, _vault: Vault) -> Item:
 
 
 def relayer_item(row: Row, vault: Vault) -> Item:
-    *columns, created_at, _ = row
     notes: tuple[str, ...] = ()
     try:
-        relayer = relayer_rows.from_row(tuple(columns), vault)
+        relayer = relayer_rows.from_row(row, vault)
     except Damaged as damage:
-        relayer, notes = relayer_rows.without_urls(tuple(columns)), (f"{damage}",)
-    view = as_json_values(relayer) | {"created_at": utc(created_at)}
+        relayer, notes = relayer_rows.without_urls(row), (f"{damage}",)
+    view = as_json_values(relayer) | {"created_at": utc(row.created_at)}
     if notes:
         del view["custom_rpc_urls"]
     return Item(view, etag_of(row), notes)
@@ -92,7 +90,7 @@ def _urls(urls: tuple[RpcUrl, ...]) -> list[View]:
     return [{"url": each.url, "weight": each.weight} for each in urls]
 
 
-def token_item(row: Row, now: int) -> Item:
+def token_item(row: tuple[Any, ...], now: int) -> Item:
     name, kind, created_at, expires_at, revoked_at = row[:5]
     state = "live" if expires_at is None or expires_at > now else "expired"
     view = {

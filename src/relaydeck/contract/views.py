@@ -26,8 +26,7 @@ def signer_view(signer_id: str, signer_type: str, config: dict[str, str], *, wid
 
 def signer_encoder(*, widened: bool) -> Callable[[Row], Encoded]:
     def encode(row: Row) -> Encoded:
-        signer_id, signer_type, config = row
-        return Encoded(_encode(signer_view(signer_id, signer_type, _config_from_json(config), widened=widened)))
+        return Encoded(_encode(signer_view(row.id, row.type, _config_from_json(row.open_config), widened=widened)))
 
     return encode
 

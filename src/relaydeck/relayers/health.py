@@ -23,10 +23,10 @@ _MOST_TOLD = 8  # URLs in a reason
 _relayer_columns = ", ".join(f"r.{name}" for name in relayer_rows.COLUMNS.split(", "))
 _trouble_columns = ", ".join(f"t.{name}" for name in troubles.COLUMNS.split(", "))
 _DUE = (
-    f"SELECT {_relayer_columns}, {_trouble_columns}, r.seq, r.revision, n.revision, n.chain_id, n.sealed_rpc_urls"
+    f"SELECT {_relayer_columns}, {_trouble_columns}, r.seq, r.revision, n.revision AS network_revision,"
+    " n.chain_id, n.sealed_rpc_urls AS sealed_network_urls"
     " FROM relayers r JOIN networks n ON n.name = r.network LEFT JOIN troubles t ON t.relayer_id = r.id"
 )
-_WIDTH = len(relayer_rows.COLUMNS.split(", "))
 _urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...]).decode
 
 
@@ -61,14 +61,13 @@ def find(read: ReadRows, vault: Vault, relayer_id: str) -> Watched | None:
 
 
 def _watched(row: Row, vault: Vault) -> Watched:
-    sequence, revision, network_revision, chain_id, sealed = row[-5:]
     try:
-        relayer = relayer_rows.from_row(row[:_WIDTH], vault)
-        urls = relayer.custom_rpc_urls or _network_urls(sealed, relayer.network, vault)
+        relayer = relayer_rows.from_row(row, vault)
+        urls = relayer.custom_rpc_urls or _network_urls(row.sealed_network_urls, relayer.network, vault)
     except Damaged:
-        relayer, urls = relayer_rows.without_urls(row[:_WIDTH]), ()
-    trouble = troubles.from_row(row[_WIDTH:-5])
-    return Watched(sequence, relayer, urls, chain_id, (revision, network_revision), trouble)
+        relayer, urls = relayer_rows.without_urls(row), ()
+    revisions = (row.revision, row.network_revision)
+    return Watched(row.seq, relayer, urls, row.chain_id, revisions, troubles.from_row(row))
 
 
 def _network_urls(sealed: bytes | None, network: str, vault: Vault) -> tuple[RpcUrl, ...]:
@@ -131,7 +130,8 @@ def settle(context: ChangeContext, watched: Watched, outcome: CheckResult, round
 
 def _is_as_it_was(context: ChangeContext, watched: Watched) -> bool:
     row = context.transaction.one(
-        "SELECT r.revision, n.revision FROM relayers r JOIN networks n ON n.name = r.network WHERE r.id = :id",
+        "SELECT r.revision, n.revision AS network_revision"
+        " FROM relayers r JOIN networks n ON n.name = r.network WHERE r.id = :id",
         {"id": watched.relayer.id},
     )
     return row is not None and tuple(row) == watched.revisions

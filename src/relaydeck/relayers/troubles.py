@@ -1,6 +1,6 @@
 """What the monitor remembers of relayers in trouble: a row for each of them, and none for the others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -46,13 +46,18 @@ class Trouble(NamedTuple):
         return not self.evidence and self.low_since is None
 
 
-def from_row(row: Sequence[Any]) -> Trouble:
+def from_row(row: Row) -> Trouble:
     """From `COLUMNS`; no trouble when they are null."""
-    failed_rounds, failing_since, evidence, low_since, balance, checked_at = row
-    if failed_rounds is None:
+    if row.failed_rounds is None:
         return Trouble()
-    amount = None if balance is None else int(balance)
-    return Trouble(failed_rounds, failing_since, _remarks_from_json(evidence), low_since, amount, checked_at)
+    return Trouble(
+        failed_rounds=row.failed_rounds,
+        failing_since=row.failing_since,
+        evidence=_remarks_from_json(row.evidence),
+        low_since=row.low_since,
+        balance=None if row.balance is None else int(row.balance),
+        checked_at=row.checked_at,
+    )
 
 
 def find(read: ReadRows, relayer_id: str) -> Trouble:

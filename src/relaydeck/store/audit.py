@@ -10,7 +10,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -100,7 +100,7 @@ class AuditLog:
             if row is None:
                 self._made_in = transaction
                 return _derived(self._new_key(transaction))
-            key = self._opened(row[0], transaction)
+            key = self._opened(row.sealed_key, transaction)
             if transaction is self._made_in:
                 return key  # not remembered: if this transaction is undone, the key was never stored
             self._key = key
@@ -126,7 +126,7 @@ def _derived(key: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"relaydeck audit chain 1").derive(key)
 
 
-def _link(key: bytes, previous: bytes, content: Row) -> bytes:
+def _link(key: bytes, previous: bytes, content: tuple[Any, ...]) -> bytes:
     # A third of what HMAC-SHA256 costs, for each change that is made.
     return hashlib.blake2b(previous + _encode(content), digest_size=32, key=key).digest()
 
@@ -146,7 +146,7 @@ def verify(rows: Callable[[str], Iterable[Row]], vault: Opens, kept: Head | None
     for row in rows(f"SELECT {COLUMNS} FROM audit ORDER BY seq"):
         if broken := _broken(row, reached, key):
             return broken
-        reached = Head(row[0], row[7])
+        reached = Head(row.seq, row.hash)
         if kept is not None and reached.seq == kept.seq and reached.hash != kept.hash:
             return BrokenLink(kept.seq, "is not the row that the given head was taken at")
     if kept is not None and reached.seq < kept.seq:
@@ -157,18 +157,18 @@ def verify(rows: Callable[[str], Iterable[Row]], vault: Opens, kept: Head | None
 def _stored_key(rows: Callable[[str], Iterable[Row]], vault: Opens) -> bytes | None:
     found = list(rows(_KEY_SQL))
     try:
-        return _derived(vault.open(found[0][0], _KEY_PLACE)) if found else None
+        return _derived(vault.open(found[0].sealed_key, _KEY_PLACE)) if found else None
     except Damaged:
         return None
 
 
 def _broken(row: Row, reached: Head, key: bytes | None) -> BrokenLink | None:
-    if row[0] != reached.seq + 1:
+    if row.seq != reached.seq + 1:
         return BrokenLink(reached.seq + 1, "is missing")
     if key is None:
-        return BrokenLink(row[0], "cannot be checked: the audit key is missing or does not open")
+        return BrokenLink(row.seq, "cannot be checked: the audit key is missing or does not open")
     if not all(isinstance(value, kind) for value, kind in zip(row, _TYPES, strict=True)):
-        return BrokenLink(row[0], "was changed")
-    if not hmac.compare_digest(_link(key, reached.hash, row[:7]), row[7]):
-        return BrokenLink(row[0], "was changed, or does not follow the row before it")
+        return BrokenLink(row.seq, "was changed")
+    if not hmac.compare_digest(_link(key, reached.hash, row[:-1]), row.hash):
+        return BrokenLink(row.seq, "was changed, or does not follow the row before it")
     return None

@@ -45,5 +45,5 @@ def remove_row(transaction: Transaction, table: str, identity: str, name: str) -
     if removed is not None:
         transaction.execute(
             "INSERT INTO removals (revision, resource, seq) VALUES (:revision, :resource, :seq)",
-            {"revision": transaction.revision, "resource": table, "seq": removed[0]},
+            {"revision": transaction.revision, "resource": table, "seq": removed.seq},
         )

@@ -11,18 +11,19 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from relaydeck.store.catalogue import Table
+from relaydeck.store.rows import Row as Row
 from relaydeck.store.write_signal import WriteSignal
 
-Row = tuple[Any, ...]
 Values = Mapping[str, Any]
 Result = TypeVar("Result")
+NO_VALUES: Values = {}
 
 # The next revision; and with it, what almost every write asks next: each statement hands the interpreter to
 # another thread and back, which costs more than the answer.
 NEXT_REVISION = "UPDATE clock SET revision = revision + 1 WHERE only_row = 1"
 ASKED_FIRST = (
-    "revision, (SELECT max(id) FROM data_keys),"
-    " (SELECT max(seq) FROM audit), (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1)"
+    "revision, (SELECT max(id) FROM data_keys) AS newest_key,"
+    " (SELECT max(seq) FROM audit) AS audit_end, (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash"
 )
 CHAIN_BEGINNING = (0, bytes(32))  # what stands for the row before the first
 _ROWS_AT_ONCE = 64
@@ -33,10 +34,6 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int: ...
-
-    def fetchone(self) -> Row | None: ...
-
-    def fetchall(self) -> list[Row]: ...
 
 
 class Execute(Protocol):
@@ -49,20 +46,21 @@ class Transaction:
     def __init__(self, begun: Row) -> None:
         """With what ASKED_FIRST gave, after NEXT_REVISION."""
         self.changes_tokens = False  # set by who changes one, so that every process hears of it at once
-        self.revision: int
-        self.revision, newest_key, last, link = begun
-        self.newest_key: int = newest_key or 0  # the data key that seals
-        self.chain_end: tuple[int, bytes] = CHAIN_BEGINNING if last is None else (last, link)  # of the audit log
+        self.revision: int = begun.revision
+        self.newest_key: int = begun.newest_key or 0  # the data key that seals
+        self.chain_end: tuple[int, bytes] = (  # of the audit log
+            CHAIN_BEGINNING if begun.audit_end is None else (begun.audit_end, begun.audit_hash)
+        )
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
         """Raises StoreTrouble, StoreRefusal."""
         raise NotImplementedError
 
-    def one(self, sql: str, values: Values | None = None) -> Row | None:
-        return self.execute(sql, values or {}).fetchone()
+    def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
+        raise NotImplementedError
 
-    def all(self, sql: str, values: Values | None = None) -> list[Row]:
-        return self.execute(sql, values or {}).fetchall()
+    def all(self, sql: str, values: Values = NO_VALUES) -> list[Row]:
+        raise NotImplementedError
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Insert many rows with few statements."""
@@ -103,6 +101,9 @@ class Reader(Protocol):
     soundness: str  # what may be said of it when `damage` finds none
 
     def read(self, sql: str, values: Values = ..., /) -> list[Row]: ...
+
+    def column(self, sql: str, values: Values = ..., /) -> list[Any]:
+        """The first column of each row: for a million of them, without a million rows."""
 
     def stream(self, sql: str) -> Iterator[Row]:
         """Rows as they come, however many there are. Inside a snapshot."""
@@ -155,7 +156,7 @@ class Database(Reader, Protocol):
     def opening(self) -> AbstractContextManager[None]:
         """Held by one process at a time, of all that open this database."""
 
-    def load(self, table: Table, rows: Iterable[Row]) -> None:
+    def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
         """Insert however many rows. Inside a `migration`."""
 
     def set_counter(self, table: Table, greatest: int) -> None:

@@ -35,19 +35,19 @@ class Follows(Protocol):
 def newest_of_each(followers: Sequence[Follows]) -> str:
     """A question for the revision of the database, of the latest removal, and of the latest write to each table."""
     tables = ("removals", *(follower.table for follower in followers))
-    return f"SELECT revision, {', '.join(f'(SELECT max(revision) FROM {table})' for table in tables)} FROM clock"
+    newest = ", ".join(f"(SELECT max(revision) FROM {table}) AS {table}" for table in tables)
+    return f"SELECT revision, {newest} FROM clock"
 
 
 def fetch_all_changes(
     newest: Row, followers: Sequence[Follows], read: ReadRows, seen: int
 ) -> list[tuple[Follows, Any]]:
     """What each follower has to take up, from the answer to `newest_of_each`."""
-    _, removal, *of_tables = newest
-    removed = (removal or 0) > seen
+    removed = (newest.removals or 0) > seen
     return [
         (follower, follower.fetch_changes(read, seen, removed=removed))
-        for follower, of_table in zip(followers, of_tables, strict=True)
-        if removed or (of_table or 0) > seen
+        for follower in followers
+        if removed or (getattr(newest, follower.table) or 0) > seen
     ]
 
 
@@ -70,7 +70,7 @@ class Follower:
 
     def load(self) -> None:
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
-        self.revision = self._newest()[0]
+        self.revision = self._newest().revision
         for follower in self._followers:
             follower.load(self._database)
 
@@ -102,11 +102,11 @@ class Follower:
         A write that comes between the questions below is taken up, and taken up again the next time.
         """
         newest = self._newest()
-        if newest[0] == self.revision:
+        if newest.revision == self.revision:
             return
         for follower, gathered in fetch_all_changes(newest, self._followers, self._database.read, self.revision):
             follower.apply_changes(gathered)
-        self.revision = newest[0]
+        self.revision = newest.revision
         self._changed()
 
     def _newest(self) -> Row:

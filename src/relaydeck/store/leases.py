@@ -100,7 +100,7 @@ class Lease:
                 "absurd": _milliseconds(now + _ABSURD_PERIODS * self.seconds),
             },
         )
-        return row[0] if row else None
+        return row.fence if row else None
 
     def require(self, transaction: Transaction) -> None:
         """Raises LeaseLost unless nobody took the lease since this process did."""
@@ -130,9 +130,9 @@ class Lease:
     def taken_for(self, read: ReadRows) -> float:
         """For how many seconds more another process has it; 0 when it may be taken."""
         rows = read("SELECT holder, expires_at FROM leases WHERE name = :name", {"name": self.name})
-        if not rows or rows[0][0] == self.holder:
+        if not rows or rows[0].holder == self.holder:
             return 0.0
-        left: float = rows[0][1] / 1000 - self._now()
+        left: float = rows[0].expires_at / 1000 - self._now()
         return left if 0 < left <= _ABSURD_PERIODS * self.seconds else 0.0
 
 

@@ -55,11 +55,10 @@ class Listing:
         self._seqs, self._items = array("q"), []
         self._notes.clear()
         if self._whole:
-            for seq, *columns in reader.stream(f"SELECT seq, {self._columns} FROM {self.table} ORDER BY seq"):
-                self._keep(self._forget(seq), seq, self._encode(tuple(columns)))
+            for row in reader.stream(f"SELECT {self._columns}, seq FROM {self.table} ORDER BY seq"):
+                self._keep(self._forget(row.seq), row.seq, self._encode(row))
             return
-        rows = reader.read(f"SELECT seq FROM {self.table} ORDER BY seq", {})
-        self._seqs = array("q", (row[0] for row in rows))
+        self._seqs = array("q", reader.column(f"SELECT seq FROM {self.table} ORDER BY seq"))
         self._items = [None] * len(self._seqs)
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> ListingChanges:
@@ -70,14 +69,14 @@ class Listing:
                 "SELECT seq FROM removals WHERE revision > :seen AND resource = :table",
                 {"seen": seen, "table": self.table},
             )
-        columns = f"seq, {self._columns}" if self._whole else "seq"
+        columns = f"{self._columns}, seq" if self._whole else "seq"
         changed = read(
             # The plus: or the database would walk the whole table in seq order instead of using the revision's index.
             f"SELECT {columns} FROM {self.table} WHERE revision > :seen ORDER BY +seq",
             {"seen": seen},
         )
         encode = self._encode if self._whole else _nothing_yet
-        return ListingChanges([row[0] for row in gone], [(row[0], encode(row[1:])) for row in changed])
+        return ListingChanges([row.seq for row in gone], [(row.seq, encode(row)) for row in changed])
 
     def apply_changes(self, changes: ListingChanges) -> None:
         for seq in changes.removed:
@@ -122,11 +121,11 @@ class Listing:
         if start >= stop or self.has(start, stop):
             return
         rows = self._reader.read(
-            f"SELECT seq, {self._columns} FROM {self.table} WHERE seq BETWEEN :first AND :last",
+            f"SELECT {self._columns}, seq FROM {self.table} WHERE seq BETWEEN :first AND :last",
             {"first": self._seqs[start], "last": self._seqs[stop - 1]},
         )
         for row in rows:
-            self._keep(bisect_left(self._seqs, row[0], start, stop), row[0], self._encode(row[1:]))
+            self._keep(bisect_left(self._seqs, row.seq, start, stop), row.seq, self._encode(row))
 
     def _keep(self, position: int, seq: int, encoded: Encoded) -> None:
         self._items[position] = encoded.item

@@ -24,7 +24,7 @@ def schema_version(database: Reader) -> int:
     """The version a database is at; 0 when it is empty."""
     if not database.has_table("schema_versions"):
         return 0
-    version: int = database.read("SELECT max(version) FROM schema_versions")[0][0]
+    version: int = database.read("SELECT max(version) AS newest FROM schema_versions")[0].newest
     return version
 
 

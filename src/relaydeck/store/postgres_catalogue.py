@@ -16,14 +16,15 @@ _KINDS: dict[str, Kind] = {
     "boolean": "boolean",
 }
 _COLUMNS = """
-SELECT c.relname, a.attname, format_type(a.atttypid, NULL), a.attidentity <> '',
+SELECT c.relname AS in_table, a.attname AS name, format_type(a.atttypid, NULL) AS type, a.attidentity <> '' AS serial,
   (SELECT array_position(k.conkey, a.attnum) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p')
+    AS key_at
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
 ORDER BY c.relname, a.attnum
 """
 _REFERENCES = """
-SELECT DISTINCT c.relname, f.relname
+SELECT DISTINCT c.relname AS in_table, f.relname AS target
 FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_class f ON f.oid = k.confrelid
 WHERE k.contype = 'f' AND c.relnamespace = current_schema()::regnamespace
 ORDER BY 1, 2
@@ -34,18 +35,18 @@ SET_COUNTER = "SELECT setval(pg_get_serial_sequence(%s, %s), %s)"
 def tables(read: Read) -> list[Table]:
     references = read(_REFERENCES)
     return [
-        _table(name, list(columns), tuple(row[1] for row in references if row[0] == name))
-        for name, columns in groupby(read(_COLUMNS), key=lambda row: row[0])
+        _table(name, list(columns), tuple(row.target for row in references if row.in_table == name))
+        for name, columns in groupby(read(_COLUMNS), key=lambda row: row.in_table)
     ]
 
 
 def _table(name: str, found: list[Row], references: tuple[str, ...]) -> Table:
-    key = sorted((row for row in found if row[4] is not None), key=lambda row: row[4])
+    key = sorted((row for row in found if row.key_at is not None), key=lambda row: row.key_at)
     return Table(
         name,
-        tuple(Column(row[1], kind_of(row[2], _KINDS)) for row in found),
-        tuple(row[1] for row in key),
-        next((row[1] for row in found if row[3]), ""),
+        tuple(Column(row.name, kind_of(row.type, _KINDS)) for row in found),
+        tuple(row.name for row in key),
+        next((row.name for row in found if row.serial), ""),
         references,
     )
 
@@ -53,8 +54,8 @@ def _table(name: str, found: list[Row], references: tuple[str, ...]) -> Table:
 def counter(read: Read, table: Table) -> int:
     """The greatest number that the serial column gave by itself; rows may have brought greater ones along."""
     rows = read(
-        "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(:table, :column)::regclass), 0)",
+        "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(:table, :column)::regclass), 0) AS greatest",
         {"table": table.name, "column": table.serial},
     )
-    found: int = rows[0][0]
+    found: int = rows[0].greatest
     return found

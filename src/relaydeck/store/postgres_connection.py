@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -11,9 +12,8 @@ from psycopg.types.numeric import Int8Dumper
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble, StoreUnreachable
-from relaydeck.store.database import Row
 
-PostgresConnection = psycopg.Connection[Row]
+PostgresConnection = psycopg.Connection[tuple[Any, ...]]
 
 # A server that vanished without a word is noticed within a minute. What the URL itself says goes before these.
 _USUAL = {

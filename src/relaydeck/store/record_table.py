@@ -5,6 +5,7 @@ encrypted in that column. An unset field is NULL.
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
@@ -21,7 +22,7 @@ _PLAIN = (str, int)
 
 
 class RecordTable(Generic[R]):
-    """A row begins with the columns in `columns`; columns after those are ignored."""
+    """Converts rows that have the columns in `columns`, whatever else they have."""
 
     def __init__(self, name: str, record: type[R], identity: str = "id") -> None:
         self.name = name
@@ -30,8 +31,7 @@ class RecordTable(Generic[R]):
         self._fields = tuple(field for field in fields_of(record) if field.traits.stored)
         self.column_names = tuple(_column(field) for field in self._fields)
         self.columns = ", ".join(self.column_names)
-        self._width = len(self._fields)
-        self._identity_at = self.column_names.index(identity)
+        self._stored_values = attrgetter(*self.column_names)
         self._sealed = [(at, field) for at, field in enumerate(self._fields) if field.traits.sealed_as]
         self._openers = {field.name: msgspec.json.Decoder(field.type).decode for _, field in self._sealed}
         self._converters = [(at, _reader(field)) for at, field in enumerate(self._fields) if not _is_plain(field)]
@@ -55,14 +55,14 @@ class RecordTable(Generic[R]):
 
     def from_row(self, row: Row, vault: Vault) -> R:
         """Raises Damaged when a sealed field does not open."""
-        values = list(row[: self._width])
+        values = list(self._stored_values(row))
         for at, field in self._sealed:
             values[at] = self._opened(field, values[at], vault, row)
         return self._made(values)
 
     def without_sealed(self, row: Row) -> R:
         """The record with its sealed fields left at their defaults."""
-        values = list(row[: self._width])
+        values = list(self._stored_values(row))
         for at, field in self._sealed:
             values[at] = field.default
         return self._made(values)
@@ -70,7 +70,7 @@ class RecordTable(Generic[R]):
     def _opened(self, field: Field, sealed: bytes | None, vault: Vault, row: Row) -> Any:
         if sealed is None:
             return field.default
-        return self._openers[field.name](vault.open(sealed, self.place(row[self._identity_at], field.name)))
+        return self._openers[field.name](vault.open(sealed, self.place(getattr(row, self.identity), field.name)))
 
     def _made(self, values: list[Any]) -> R:
         for at, convert in self._converters:
@@ -79,7 +79,7 @@ class RecordTable(Generic[R]):
 
     def sealed_value(self, row: Row, field: str) -> bytes | None:
         """The sealed form of a field, as the row holds it."""
-        sealed: bytes | None = next(row[at] for at, each in self._sealed if each.name == field)
+        sealed: bytes | None = next(getattr(row, _column(each)) for _, each in self._sealed if each.name == field)
         return sealed
 
     def create(self, transaction: Transaction, vault: Vault, record: R, *, origin: str, now: int) -> None:

@@ -12,5 +12,5 @@ def refuse_while_used(transaction: Transaction, resource: str, record: str) -> N
     condition, values = f"WHERE {_COLUMNS[resource]} = :record", {"record": record}
     rows = transaction.all(f"SELECT id FROM relayers {condition} ORDER BY seq LIMIT {_TOLD}", values)
     if rows:
-        counted = transaction.all(f"SELECT count(*) FROM relayers {condition}", values)
-        raise StillInUse(resource, [f"relayer {row[0]}" for row in rows], counted[0][0])
+        counted = transaction.all(f"SELECT count(*) AS total FROM relayers {condition}", values)
+        raise StillInUse(resource, [f"relayer {row.id}" for row in rows], counted[0].total)

@@ -91,7 +91,7 @@ class RemoteFollower:
         """Everything, before the first answer: from then on no answer waits for the database."""
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         with self._reader.snapshot():
-            self.revision = self._newest()[0]
+            self.revision = self._newest().revision
             for follower in self._followers:
                 follower.load(self._reader)
         self._fresh_at = self._monotonic()
@@ -216,11 +216,11 @@ class RemoteFollower:
 
     def _gather(self) -> tuple[int, list[tuple[Follows, Any]]] | None:
         # Asked outside a snapshot first: most looks find nothing.
-        if self._newest()[0] == self.revision:
+        if self._newest().revision == self.revision:
             return None
         with self._reader.snapshot():
             newest = self._newest()
-            return newest[0], fetch_all_changes(newest, self._followers, self._reader.read, self.revision)
+            return newest.revision, fetch_all_changes(newest, self._followers, self._reader.read, self.revision)
 
     def _newest(self) -> Row:
         return self._reader.read(self._newest_of_each, {})[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from relaydeck.store.audit import AuditEntry, AuditLog
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import Row, Transaction
 from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import Damaged, Place
 
@@ -64,10 +64,10 @@ class Rotation:
 
     def _count_older(self, column: SealedColumn) -> int:
         rows = self._database.read(
-            f"SELECT count(*) FROM {column.table} WHERE substr({column.column}, 2, 4) <> :key",
+            f"SELECT count(*) AS total FROM {column.table} WHERE substr({column.column}, 2, 4) <> :key",
             {"key": _in_header(self._newest)},
         )
-        count: int = rows[0][0]
+        count: int = rows[0].total
         return count
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[int]:
@@ -77,25 +77,25 @@ class Rotation:
             while True:
                 with self._database.transaction() as transaction:
                     found = _older(transaction, column, self._newest, after, rows)
-                    for seq, record, sealed in found:
-                        self._seal_anew(transaction, column, seq, record, sealed)
+                    for row in found:
+                        self._seal_anew(transaction, column, row)
                 if found:
-                    after = found[-1][0]
+                    after = found[-1].seq
                     yield len(found)
                 if len(found) < rows:
                     break
 
-    def _seal_anew(self, transaction: Transaction, column: SealedColumn, seq: int, record: str, sealed: bytes) -> None:
-        place = column.place(record)
+    def _seal_anew(self, transaction: Transaction, column: SealedColumn, row: Row) -> None:
+        place = column.place(row.record)
         try:
-            plain = self._vault.open(sealed, place)
+            plain = self._vault.open(row.sealed, place)
         except Damaged as damage:
             self._damaged.append(damage)  # left as it is: somebody may still mend it
             return
         # The revision stays: nothing that anyone can see has changed.
         transaction.execute(
             f"UPDATE {column.table} SET {column.column} = :sealed WHERE seq = :seq",
-            {"sealed": self._vault.seal(plain, place, transaction), "seq": seq},
+            {"sealed": self._vault.seal(plain, place, transaction), "seq": row.seq},
         )
         self._resealed += 1
 
@@ -124,23 +124,20 @@ class Rotation:
 
 
 def _newest_key(transaction: Transaction) -> int:
-    row = transaction.one("SELECT max(id) FROM data_keys")
-    return row[0] if row else 0
+    row = transaction.one("SELECT max(id) AS newest FROM data_keys")
+    return row.newest if row else 0
 
 
 def _older_keys(transaction: Transaction) -> list[int]:
-    return [row[0] for row in transaction.all("SELECT id FROM data_keys ORDER BY id")][:-1]
+    return [row.id for row in transaction.all("SELECT id FROM data_keys ORDER BY id")][:-1]
 
 
-def _older(
-    transaction: Transaction, column: SealedColumn, newest: int, after: int, rows: int
-) -> list[tuple[int, str, bytes]]:
-    found = transaction.all(
-        f"SELECT seq, {column.identity}, {column.column} FROM {column.table}"
+def _older(transaction: Transaction, column: SealedColumn, newest: int, after: int, rows: int) -> list[Row]:
+    return transaction.all(
+        f"SELECT seq, {column.identity} AS record, {column.column} AS sealed FROM {column.table}"
         f" WHERE seq > :after AND substr({column.column}, 2, 4) <> :key ORDER BY seq LIMIT :rows",
         {"after": after, "key": _in_header(newest), "rows": rows},
     )
-    return [(row[0], row[1], row[2]) for row in found]
 
 
 def _values_under(transaction: Transaction, key_id: int) -> list[tuple[bytes, Place]]:
@@ -148,11 +145,11 @@ def _values_under(transaction: Transaction, key_id: int) -> list[tuple[bytes, Pl
     found = []
     for column in SEALED_COLUMNS:
         rows = transaction.all(
-            f"SELECT {column.identity}, {column.column} FROM {column.table}"
+            f"SELECT {column.identity} AS record, {column.column} AS sealed FROM {column.table}"
             f" WHERE substr({column.column}, 2, 4) = :key LIMIT :rows",
             {"key": _in_header(key_id), "rows": BATCH_ROWS},
         )
-        found += [(sealed, column.place(record)) for record, sealed in rows]
+        found += [(row.sealed, column.place(row.record)) for row in rows]
     return found
 
 

@@ -12,7 +12,18 @@ import msgspec
 from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble
 from relaydeck.store import sqlite_catalogue as catalogue
 from relaydeck.store.catalogue import Table
-from relaydeck.store.database import ASKED_FIRST, NEXT_REVISION, Execute, Result, Row, Transaction, Values, insertion
+from relaydeck.store.database import (
+    ASKED_FIRST,
+    NEXT_REVISION,
+    NO_VALUES,
+    Execute,
+    Result,
+    Row,
+    Transaction,
+    Values,
+    insertion,
+)
+from relaydeck.store.rows import row_maker
 from relaydeck.store.write_signal import WriteSignal
 
 # Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
@@ -28,7 +39,6 @@ _WORDS = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
 _BEGIN = f"{NEXT_REVISION} RETURNING {ASKED_FIRST}"
 _STATEMENTS_KEPT = 512  # compiled once each: an insertion has one for every number of rows
 _PATIENCE_MS = 10_000  # with other processes that write
-_NO_VALUES: Values = {}
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
 
 
@@ -38,7 +48,8 @@ def _told(error: sqlite3.Error) -> StoreError:
 
 class SqliteTransaction(Transaction):
     def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection.execute(_BEGIN).fetchone())
+        begun = connection.execute(_BEGIN)
+        super().__init__(row_maker(_BEGIN, begun)(begun.fetchone()))
         self._connection = connection
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
@@ -46,6 +57,14 @@ class SqliteTransaction(Transaction):
             return self._connection.execute(sql, values)
         except sqlite3.Error as error:
             raise _told(error) from error
+
+    def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
+        cursor = self.execute(sql, values)
+        found = cursor.fetchone()
+        return None if found is None else row_maker(sql, cursor)(found)
+
+    def all(self, sql: str, values: Values = NO_VALUES) -> list[Row]:
+        return _rows(sql, self.execute(sql, values))
 
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
         self.execute(_insertion(table, columns, count), values)
@@ -61,6 +80,11 @@ class SqliteTransaction(Transaction):
 @cache
 def _insertion(table: str, columns: tuple[str, ...], count: int) -> str:
     return insertion(table, columns, count, "?")
+
+
+def _rows(sql: str, cursor: sqlite3.Cursor) -> list[Row]:
+    found = cursor.fetchall()
+    return list(map(row_maker(sql, cursor), found)) if found else []
 
 
 def _undo(connection: sqlite3.Connection) -> None:
@@ -89,15 +113,22 @@ class SqliteReader:
             self._reader = self._connect()
         return self._reader
 
-    def read(self, sql: str, values: Values = _NO_VALUES, /) -> list[Row]:
+    def read(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
         try:
-            return self.reader.execute(sql, values).fetchall()
+            return _rows(sql, self.reader.execute(sql, values))
+        except sqlite3.Error as error:
+            raise _told(error) from error
+
+    def column(self, sql: str, values: Values = NO_VALUES, /) -> list[Any]:
+        try:
+            return [row[0] for row in self.reader.execute(sql, values)]
         except sqlite3.Error as error:
             raise _told(error) from error
 
     def stream(self, sql: str) -> Iterator[Row]:
         try:
-            yield from self.reader.execute(sql)
+            cursor = self.reader.execute(sql)
+            yield from map(row_maker(sql, cursor), cursor)
         except sqlite3.Error as error:
             raise _told(error) from error
 
@@ -119,7 +150,7 @@ class SqliteReader:
         return catalogue.counter(self.read, table)
 
     def damage(self) -> list[str]:
-        return [row[0] for row in self.read("PRAGMA quick_check(5)") if row[0] != "ok"]
+        return [problem for problem in self.column("PRAGMA quick_check(5)") if problem != "ok"]
 
     def close(self) -> None:
         if self._reader is not None:
@@ -198,7 +229,7 @@ class SqliteDatabase(SqliteReader):
                 raise _told(error) from error
             raise
 
-    def load(self, table: Table, rows: Iterable[Row]) -> None:
+    def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
         self.writer.executemany(_insertion(table.name, table.column_names, 1), rows)
 
     def set_counter(self, table: Table, greatest: int) -> None:

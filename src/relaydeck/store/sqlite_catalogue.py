@@ -16,27 +16,27 @@ _KINDS: dict[str, Kind] = {
     "BOOLEAN": "boolean",
 }
 _NAMES = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name"
-_COLUMNS = "SELECT name, upper(type), pk FROM pragma_table_info(:table) ORDER BY cid"
-_REFERENCES = 'SELECT DISTINCT "table" FROM pragma_foreign_key_list(:table) ORDER BY 1'
+_COLUMNS = "SELECT name, upper(type) AS type, pk FROM pragma_table_info(:table) ORDER BY cid"
+_REFERENCES = 'SELECT DISTINCT "table" AS target FROM pragma_foreign_key_list(:table) ORDER BY 1'
 
 
 def tables(read: Read) -> list[Table]:
-    return [_table(read, name, " AUTOINCREMENT" in sql.upper()) for name, sql in read(_NAMES)]
+    return [_table(read, row.name, " AUTOINCREMENT" in row.sql.upper()) for row in read(_NAMES)]
 
 
 def _table(read: Read, name: str, numbered: bool) -> Table:
     found = read(_COLUMNS, {"table": name})
-    key = tuple(row[0] for row in sorted((row for row in found if row[2]), key=lambda row: row[2]))
+    key = tuple(row.name for row in sorted((row for row in found if row.pk), key=lambda row: row.pk))
     return Table(
         name,
-        tuple(Column(row[0], kind_of(row[1], _KINDS)) for row in found),
+        tuple(Column(row.name, kind_of(row.type, _KINDS)) for row in found),
         key,
         key[0] if numbered else "",
-        tuple(row[0] for row in read(_REFERENCES, {"table": name})),
+        tuple(row.target for row in read(_REFERENCES, {"table": name})),
     )
 
 
 def counter(read: Read, table: Table) -> int:
     """The greatest number that the serial column gave: it is not given again, even if its row is gone."""
     rows = read("SELECT seq FROM sqlite_sequence WHERE name = :table", {"table": table.name})
-    return rows[0][0] if rows else 0
+    return rows[0].seq if rows else 0

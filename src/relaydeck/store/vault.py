@@ -13,7 +13,7 @@ class Vault:
 
     def _load(self) -> None:
         rows = self._database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
-        self._keyring = open_keyring(self._master, [(row[0], row[1]) for row in rows])
+        self._keyring = open_keyring(self._master, [(row.id, row.wrapped) for row in rows])
 
     def open(self, sealed: bytes, place: Place) -> bytes:
         """Raises Damaged when the value was changed or moved."""
@@ -37,7 +37,7 @@ class Vault:
         """This vault, knowing every key that the transaction can meet."""
         if transaction.newest_key != self._keyring.active:
             rows = transaction.all("SELECT id, wrapped FROM data_keys ORDER BY id")
-            self._keyring = open_keyring(self._master, [(row[0], row[1]) for row in rows])
+            self._keyring = open_keyring(self._master, [(row.id, row.wrapped) for row in rows])
         return self
 
     def add_data_key(self, transaction: Transaction, now: int) -> None:
@@ -47,4 +47,4 @@ class Vault:
             {"wrapped": new_data_key(self._master), "now": now},
         )
         assert added is not None
-        transaction.newest_key = added[0]
+        transaction.newest_key = added.id

@@ -12,10 +12,9 @@ from typing import BinaryIO
 from relaydeck import __version__
 from relaydeck.errors import OperatorError
 from relaydeck.store.catalogue import Table
-from relaydeck.store.copying.contents import ROWS_AT_ONCE, Advance, Content, Tally
+from relaydeck.store.copying.contents import ROWS_AT_ONCE, Advance, Content, Tally, Values
 from relaydeck.store.copying.copy import Source
 from relaydeck.store.copying.format import MAGIC, Block, Footer, Frame, Header, packed
-from relaydeck.store.database import Row
 from relaydeck.store.sealing import sync_folder
 
 
@@ -65,7 +64,7 @@ def _write_table(hashing: _Hashing, source: Source, table: Table, advance: Advan
     return tally.content(source.counter(table))
 
 
-def _in_blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _in_blocks(rows: Iterable[Values]) -> Iterator[list[Values]]:
     going = iter(rows)
     while block := list(islice(going, ROWS_AT_ONCE)):
         yield block

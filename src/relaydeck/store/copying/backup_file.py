@@ -7,9 +7,8 @@ from typing import BinaryIO
 
 from relaydeck.errors import OperatorError
 from relaydeck.store.catalogue import Table
-from relaydeck.store.copying.contents import Advance, Content, Tally
+from relaydeck.store.copying.contents import Advance, Content, Tally, Values
 from relaydeck.store.copying.format import ANY_MAGIC, DIGEST_BYTES, MAGIC, BadFrame, Block, Footer, Header, read_frame
-from relaydeck.store.database import Row
 from relaydeck.store.migrate import newest_version
 
 _CHUNK_BYTES = 1024 * 1024
@@ -28,7 +27,7 @@ class BackupFile:
         self._starts: dict[str, int] = {}
         self.contents = self._walked()
 
-    def rows(self, table: Table) -> Iterator[Row]:
+    def rows(self, table: Table) -> Iterator[Values]:
         self._file.seek(self._starts[table.name])
         return self._blocks(table)
 
@@ -104,7 +103,7 @@ class BackupFile:
                 raise self._damaged()
         return tally
 
-    def _blocks(self, table: Table) -> Iterator[Row]:
+    def _blocks(self, table: Table) -> Iterator[Values]:
         """The rows of a table, from where the file stands; then it stands at the first frame of another."""
         at = self._file.tell()
         while True:

@@ -7,13 +7,13 @@ here, with the reason.
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from graphlib import TopologicalSorter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from relaydeck.store.catalogue import Table
 from relaydeck.store.copying.mark import MARK
-from relaydeck.store.database import Reader, Row
+from relaydeck.store.database import Reader
 
 LEFT_OUT = {
     "leases": "who held one is not a process of the copy's",
@@ -23,6 +23,7 @@ LEFT_OUT = {
 ROWS_AT_ONCE = 500  # a progress bar moves by so many
 
 Advance = Callable[[int], None]
+Values = tuple[Any, ...]  # of a row, in the order of its table's columns
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -42,7 +43,7 @@ class Tally:
         self._advance = advance
         self._rows = 0
 
-    def over(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def over(self, rows: Iterable[Values]) -> Iterator[Values]:
         for row in rows:
             self._digest.update(_encode(row))
             self._rows += 1
@@ -62,14 +63,14 @@ def copied_tables(reader: Reader) -> list[Table]:
     return [by_name[name] for name in TopologicalSorter(named).static_order()]
 
 
-def rows_of(reader: Reader, table: Table) -> Iterator[Row]:
+def rows_of(reader: Reader, table: Table) -> Iterator[Values]:
     """Inside a snapshot. SQLite has no booleans of its own; here they are."""
     flags = [at for at, column in enumerate(table.columns) if column.kind == "boolean"]
     rows = reader.stream(table.in_order)
     return (_with_flags(row, flags) for row in rows) if flags else rows
 
 
-def _with_flags(row: Row, flags: list[int]) -> Row:
+def _with_flags(row: Values, flags: list[int]) -> Values:
     values = list(row)
     for at in flags:
         values[at] = None if values[at] is None else bool(values[at])
@@ -77,7 +78,7 @@ def _with_flags(row: Row, flags: list[int]) -> Row:
 
 
 def count_of(reader: Reader, table: Table) -> int:
-    count: int = reader.read(f"SELECT count(*) FROM {table.name}")[0][0]
+    count: int = reader.read(f"SELECT count(*) AS total FROM {table.name}")[0].total
     return count
 
 
@@ -85,7 +86,7 @@ def counter_of(reader: Reader, table: Table) -> int:
     """The greatest number given. PostgreSQL does not count those that rows brought along: they are looked for."""
     if not table.serial:
         return 0
-    greatest = reader.read(f"SELECT max({table.serial}) FROM {table.name}")[0][0] or 0
+    greatest = reader.read(f"SELECT max({table.serial}) AS greatest FROM {table.name}")[0].greatest or 0
     return max(greatest, reader.counter(table))
 
 

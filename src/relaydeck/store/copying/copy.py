@@ -13,6 +13,7 @@ from relaydeck.store.copying.contents import (
     Advance,
     Content,
     Tally,
+    Values,
     content_of,
     copied_tables,
     count_of,
@@ -20,7 +21,7 @@ from relaydeck.store.copying.contents import (
     rows_of,
 )
 from relaydeck.store.copying.mark import marked, set_mark
-from relaydeck.store.database import Database, Reader, Row
+from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import migrate, refuse_newer, schema_version
 
 
@@ -30,7 +31,7 @@ class Source(Protocol):
     version: int
     tables: list[Table]
 
-    def rows(self, table: Table) -> Iterator[Row]: ...
+    def rows(self, table: Table) -> Iterator[Values]: ...
 
     def counter(self, table: Table) -> int: ...
 
@@ -50,7 +51,7 @@ class DatabaseSource:
     def count(self) -> int:
         return sum(count_of(self._reader, table) for table in self.tables)
 
-    def rows(self, table: Table) -> Iterator[Row]:
+    def rows(self, table: Table) -> Iterator[Values]:
         return rows_of(self._reader, table)
 
     def counter(self, table: Table) -> int:

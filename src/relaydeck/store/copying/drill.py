@@ -78,10 +78,13 @@ def examined(reader: Reader, keyring: Keyring) -> Secrets:
     opened, damaged = 0, []
     with reader.snapshot():
         for column in SEALED_COLUMNS:
-            sql = f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"
-            for record, sealed in reader.stream(sql):
+            sql = (
+                f"SELECT {column.identity} AS record, {column.column} AS sealed"
+                f" FROM {column.table} WHERE {column.column} IS NOT NULL"
+            )
+            for row in reader.stream(sql):
                 try:
-                    keyring.open(sealed, column.place(record))
+                    keyring.open(row.sealed, column.place(row.record))
                     opened += 1
                 except Damaged as damage:
                     damaged.append(damage)

@@ -13,7 +13,7 @@ def marked(reader: Reader) -> str | None:
     """What an unfinished copy is a copy of; None when there is none."""
     if not reader.has_table(MARK):
         return None
-    origin: str = reader.read(f"SELECT origin FROM {MARK}")[0][0]
+    origin: str = reader.read(f"SELECT origin FROM {MARK}")[0].origin
     return origin
 
 

@@ -10,7 +10,7 @@ from relaydeck.store.copying.backup_file import BackupFile
 from relaydeck.store.copying.contents import Advance
 from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
 from relaydeck.store.copying.mark import refuse_unfinished, remove_mark
-from relaydeck.store.database import Database, Reader, Row
+from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.open_store import open_reader_at
 
@@ -52,9 +52,9 @@ def readable(reader: Reader) -> DatabaseSource:
     return DatabaseSource(reader)
 
 
-def _moment(reader: Reader) -> tuple[list[Row], int]:
+def _moment(reader: Reader) -> tuple[int, int]:
     # Every write takes a revision; a migration takes none.
-    return reader.read(_REVISION), schema_version(reader)
+    return reader.read(_REVISION)[0].revision, schema_version(reader)
 
 
 def _origin(where: Path | DatabaseUrl) -> str:
