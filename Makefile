@@ -40,6 +40,7 @@ docs: $(VENV)/.dev ## Write the generated pages
 	@$(BIN)/python -c 'from relaydeck.settings import settings_page; print(settings_page(), end="")' > docs/settings.md
 	@mkdir -p docs/reference
 	@$(BIN)/python -c 'from relaydeck.cli.reference import cli_page; print(cli_page(), end="")' > docs/reference/cli.md
+	@$(BIN)/python -c 'from relaydeck.http.metrics import metrics_page; print(metrics_page(), end="")' > docs/reference/metrics.md
 
 lock: ## Pin every dependency anew (the only target that looks for newer versions)
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/python -m pip --quiet install uv

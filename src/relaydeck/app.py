@@ -24,7 +24,14 @@ from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive
 from relaydeck.http.envelope import Failure
 from relaydeck.http.limit_server import LimitServer
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metrics import (
+    DAMAGED_VALUES,
+    EVENT_TRIES,
+    LOG_LINES_DROPPED,
+    STORE_AWAY,
+    UNEXPECTED_FAILURES,
+    Metrics,
+)
 from relaydeck.http.operations import Readiness
 from relaydeck.http.pipeline import Pipeline, Route, Send, failure_encoder, innermost
 from relaydeck.http.ratelimit import RateLimiter
@@ -129,7 +136,8 @@ class Worker:
         self._relayer_pages = Pages(self._relayers, self._follower.fill, self._settings.max_per_page)
 
     def _start_delivery(self) -> DeliveryService:
-        service = DeliveryService(self._settings, self._store, self._writer, self._log, self._metrics.count_try)
+        count_attempt = partial(self._metrics.count, EVENT_TRIES)
+        service = DeliveryService(self._settings, self._store, self._writer, self._log, count_attempt)
         self._closers.push_async_callback(service.close)
         return service
 
@@ -224,7 +232,7 @@ class Worker:
     # -- a database that is away ------------------------------------------------------------------
 
     def _announce_away(self, problem: str) -> None:
-        self._metrics.set("store_away", bool(problem))
+        self._metrics.set(STORE_AWAY, bool(problem))
         if problem:
             self._log.event("error", "the database is unreachable: lists are answered from memory", problem=problem)
             self._writer.give_up(problem)
@@ -253,13 +261,13 @@ class Worker:
         self._directory.forget()
 
     def _report_damage(self, damage: Damaged) -> None:
-        self._metrics.count("damaged_values")
+        self._metrics.count(DAMAGED_VALUES)
         self._log.event(
             "error", "a sealed value cannot be opened", record=damage.place.record, table=damage.place.table
         )
 
     def _report_unforeseen(self, error: BaseException) -> None:
-        self._metrics.count("unexpected_failures")
+        self._metrics.count(UNEXPECTED_FAILURES)
         self._log.event("error", "a fee estimate failed unexpectedly", error=type(error).__name__, at=innermost(error))
 
     # -- in the background ------------------------------------------------------------------------
@@ -348,7 +356,7 @@ class Application:
         self._log.gather(asyncio.get_running_loop())
         metrics = Metrics(self._metrics_path)
         metrics.claim_row()
-        self._log.dropped = lambda lines: metrics.count("log_lines_dropped", lines)
+        self._log.dropped = lambda lines: metrics.count(LOG_LINES_DROPPED, by=lines)
         worker = self._make_worker(self._settings, self._log, metrics)
         _calm_garbage_collection()
         self._pipeline = worker.pipeline

@@ -1,46 +1,70 @@
-"""Every way a request can fail, and the one message each failure is told by.
+"""Every failure that Relaydeck raises on purpose, and the answer a request gets when it fails.
 
     RelaydeckError
-    ├── RequestError                      answered to the caller: status + message
-    │   ├── BadRequest            400     "Bad Request"
-    │   │   └── BodyTooLarge      413     "Bad Request"
-    │   ├── Unauthorized          401     "Unauthorized"
-    │   ├── Forbidden             403     "Forbidden"
-    │   ├── UnknownPath           404     "Not Found"
-    │   ├── NotificationNotFound  404     "Notification not found"
-    │   ├── RelayerNotFound       404     "Relayer with ID <relayer_id> not found"
-    │   ├── RecordNotFound        404     "<Resource> not found"
-    │   ├── WrongMethod           405     "Method Not Allowed"
-    │   ├── SignerExists          409     "Signer with this ID already exists"
-    │   ├── RecordExists          409     "<Resource> already exists"
-    │   ├── StillInUse            409     "<Resource> is still used by <whom>"
-    │   ├── NotPossible           409     "<what is in the way>"
-    │   ├── OutOfDate             412     "Precondition Failed"
-    │   ├── KeyUsedOtherwise      422     "Idempotency-Key was used for another request"
-    │   ├── TooManyRequests       429     "Too Many Requests"
-    │   └── ServerFailure         500     "Internal Server Error"
-    ├── StoreError                        the database, whichever it is
-    │   ├── StoreTrouble                  it does not do its work: full, gone, broken
-    │   │   └── StoreUnreachable          it cannot even be asked
-    │   └── StoreRefusal                  it works, and refuses what was to be written
-    └── OperatorError                     told to the operator: what is wrong, what to do
+    ├── RequestError                      answered with a status and a message
+    │   ├── BadRequest            400     Bad Request
+    │   │   └── BodyTooLarge      413     Bad Request
+    │   ├── Unauthorized          401     Unauthorized
+    │   ├── Forbidden             403     Forbidden
+    │   ├── UnknownPath           404     Not Found
+    │   ├── NotificationNotFound  404     Notification not found
+    │   ├── RelayerNotFound       404     Relayer with ID <relayer_id> not found
+    │   ├── RecordNotFound        404     <Resource> not found
+    │   ├── WrongMethod           405     Method Not Allowed
+    │   ├── SignerExists          409     Signer with this ID already exists
+    │   ├── RecordExists          409     <Resource> already exists
+    │   ├── StillInUse            409     <Resource> is still used by <records>
+    │   ├── NotPossible           409     <problem>
+    │   ├── OutOfDate             412     Precondition Failed
+    │   ├── KeyUsedOtherwise      422     Idempotency-Key was used for another request
+    │   ├── TooManyRequests       429     Too Many Requests
+    │   └── ServerFailure         500     Internal Server Error
+    ├── StoreError                        a failure of the database, whichever it is
+    │   ├── StoreTrouble                  the database failed to complete the operation: full, unreachable, broken
+    │   │   └── StoreUnreachable          no connection to the database exists or can be made
+    │   └── StoreRefusal                  the database works and refuses the data
+    └── OperatorError                     for an operator: the problem and the remedy
 
-`reason` says what exactly was wrong, in our words and field names, never with a value of the caller's:
-it travels in the `Relaydeck-Reason` header and the log, while the body keeps its three fields.
+A RequestError declares everything that is known about a status: both OpenAPI documents and the metrics derive their
+lists from these classes, so a new status is a new class and nothing else. `reason` states what exactly was wrong, in
+our words and field names and never with a value of the caller. It is sent in the header `Relaydeck-Reason` and logged.
 """
 
-from typing import ClassVar
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
 Header = tuple[bytes, bytes]
 
+# A property of an operation that decides which errors it can answer with. `any`: every operation.
+Trait = Literal[
+    "any",
+    "admin",  # under /admin/v1
+    "limited",  # counts against the rate limit
+    "body",  # takes a body
+    "identifier",  # under /admin/v1, with an identifier in its path
+    "change",  # under /admin/v1, changes something
+    "conditional",  # accepts If-Match
+    "repeatable",  # accepts Idempotency-Key
+    "create_signer",
+    "update_notification",
+    "relayer_rpc",
+]
+
 
 class RelaydeckError(Exception):
-    """The root: nothing else is raised on purpose."""
+    """The root of the tree."""
 
 
 class RequestError(RelaydeckError):
+    """`message` is the whole message, or a template of it in which `<…>` stands for a part that differs."""
+
     status: ClassVar[int]
     message: str
+    description: ClassVar[str]  # when it is answered
+    example: ClassVar[str] = ""  # of the message, where that is a template
+    traits: ClassVar[frozenset[Trait]] = frozenset()  # of the operations that answer with it
+    described_headers: ClassVar[tuple[str, ...]] = ()
     headers: tuple[Header, ...] = ()
 
     def __init__(self, reason: str = "") -> None:
@@ -51,46 +75,66 @@ class RequestError(RelaydeckError):
 class BadRequest(RequestError):
     status = 400
     message = "Bad Request"
+    description = "The request does not match this document. It has no effect."
+    traits = frozenset({"any"})
 
 
 class BodyTooLarge(BadRequest):
     status = 413
+    description = "The body is larger than the limit (a setting, 1 MiB by default)."
+    traits = frozenset({"body"})
 
 
 class Unauthorized(RequestError):
     status = 401
     message = "Unauthorized"
+    description = (
+        "The credential is missing, unknown, expired or revoked, or its kind does not give access to this operation."
+    )
+    traits = frozenset({"any"})
+    described_headers = ("WWW-Authenticate",)
     headers = ((b"www-authenticate", b"Bearer"),)
 
 
 class Forbidden(RequestError):
-    """A credential that is known, but not for this. On `/api/v1` it is told as Unauthorized instead."""
+    """A valid credential of a kind without access. `/api/v1` answers Unauthorized instead."""
 
     status = 403
     message = "Forbidden"
+    description = "The kind of the credential does not give access to this operation."
+    traits = frozenset({"admin"})
 
 
 class UnknownPath(RequestError):
     status = 404
     message = "Not Found"
+    description = "Nothing is served at this path."
 
 
 class WrongMethod(RequestError):
     status = 405
     message = "Method Not Allowed"
+    description = "The path does not accept this method."
+    described_headers = ("Allow",)
 
     def __init__(self, allowed: str) -> None:
-        super().__init__(f"this path answers {allowed}")
+        super().__init__(f"this path accepts {allowed}")
         self.headers = ((b"allow", allowed.encode()),)
 
 
 class NotificationNotFound(RequestError):
     status = 404
     message = "Notification not found"
+    description = "No notification has this id."
+    traits = frozenset({"update_notification"})
 
 
 class RelayerNotFound(RequestError):
     status = 404
+    message = "Relayer with ID <relayer_id> not found"
+    description = "No relayer has this id."
+    example = "Relayer with ID sepolia-9 not found"
+    traits = frozenset({"relayer_rpc"})
 
     def __init__(self, relayer_id: str) -> None:
         super().__init__("no relayer has this id")
@@ -100,20 +144,30 @@ class RelayerNotFound(RequestError):
 class SignerExists(RequestError):
     status = 409
     message = "Signer with this ID already exists"
+    description = "The given id is taken."
+    traits = frozenset({"create_signer"})
 
 
 class RecordNotFound(RequestError):
-    """Of our own operations; the described ones have their own words."""
+    """For our own operations; the described ones have messages of their own."""
 
     status = 404
+    message = "<Resource> not found"
+    description = "No such record exists."
+    example = "Network not found"
+    traits = frozenset({"identifier"})
 
     def __init__(self, resource: str) -> None:
-        super().__init__(f"there is no such {resource}")
+        super().__init__(f"no such {resource} exists")
         self.message = f"{resource.capitalize()} not found"
 
 
 class RecordExists(RequestError):
     status = 409
+    message = "<Resource> already exists"
+    description = "The name or id is taken."
+    example = "Token already exists"
+    traits = frozenset({"change"})
 
     def __init__(self, resource: str) -> None:
         super().__init__("the given name is taken")
@@ -122,17 +176,23 @@ class RecordExists(RequestError):
 
 class StillInUse(RequestError):
     status = 409
+    message = "<Resource> is still used by <records>"
+    description = "Other records still refer to this one; the message names them."
+    example = "Signer is still used by relayer sepolia-1"
+    traits = frozenset({"change"})
 
     def __init__(self, resource: str, users: list[str], total: int) -> None:
-        super().__init__("something still refers to it")
+        super().__init__("other records still refer to it")
         more = f" and {total - len(users)} more" if total > len(users) else ""
         self.message = f"{resource.capitalize()} is still used by {', '.join(users)}{more}"
 
 
 class NotPossible(RequestError):
-    """The request is fine, but the record is in no state for it."""
-
     status = 409
+    message = "<problem>"
+    description = "The state of the record does not allow this; the message states the problem."
+    example = "Delivery is still on its way"
+    traits = frozenset({"change"})
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -142,45 +202,72 @@ class NotPossible(RequestError):
 class OutOfDate(RequestError):
     status = 412
     message = "Precondition Failed"
+    description = "The record has changed since it was read."
+    traits = frozenset({"conditional"})
 
 
 class KeyUsedOtherwise(RequestError):
     status = 422
     message = "Idempotency-Key was used for another request"
+    description = "The Idempotency-Key was used for a request with another path or body."
+    traits = frozenset({"repeatable"})
 
 
 class TooManyRequests(RequestError):
     status = 429
     message = "Too Many Requests"
+    description = "The credential has used up its request rate."
+    traits = frozenset({"limited"})
+    described_headers = ("Retry-After",)
 
     def __init__(self, retry_after_seconds: int, headers: tuple[Header, ...] = ()) -> None:
-        super().__init__("the credential's request rate is used up")
+        super().__init__("the credential has used up its request rate")
         self.headers = (*headers, (b"retry-after", b"%d" % retry_after_seconds))
 
 
 class ServerFailure(RequestError):
     status = 500
     message = "Internal Server Error"
+    description = "The service failed to process the request."
+    traits = frozenset({"any"})
+
+
+def request_errors(root: type[RequestError] = RequestError) -> Iterator[type[RequestError]]:
+    """Every error that a request can be answered with."""
+    for error in root.__subclasses__():
+        yield error
+        yield from request_errors(error)
+
+
+def errors_of(*traits: Trait) -> list[type[RequestError]]:
+    """The errors that an operation with these traits can answer with, by status."""
+    found = [error for error in request_errors() if error.traits & {"any", *traits}]
+    return sorted(found, key=lambda error: error.status)
+
+
+def message_pattern(error: type[RequestError]) -> str:
+    """A regular expression for the messages of an error."""
+    return "^" + re.sub(r"<[^>]+>", lambda _: r"[\s\S]+", error.message) + "$"
 
 
 class StoreError(RelaydeckError):
-    """What a database's driver said, in a kind of ours: who uses the store need not know which database it is."""
+    """A failure of the database. Users of the store need not know which database it is."""
 
 
 class StoreTrouble(StoreError):
-    """The database, not the work, is at fault: the same may succeed later."""
+    """The database is at fault, not the operation: the same operation may succeed later."""
 
 
 class StoreUnreachable(StoreTrouble):
-    """There is no connection to the database, and none can be made."""
+    """No connection to the database exists or can be made."""
 
 
 class StoreRefusal(StoreError):
-    """A uniqueness, a reference or a value that does not hold: the work is at fault, others are not."""
+    """The data violates a constraint: only the operation that wrote it fails."""
 
 
 class OperatorError(RelaydeckError):
-    """Something only an operator can mend. `remedy` is the next step, as a sentence."""
+    """A problem that only an operator can solve. `remedy` is the next step, as a sentence."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(f"{problem}\n{remedy}" if remedy else problem)
@@ -189,17 +276,15 @@ class OperatorError(RelaydeckError):
 
 
 def operator_words(error: Exception) -> tuple[str, str]:
-    """What to tell an operator of an error that stops a command or a worker: the problem, and the next step."""
+    """The problem and the remedy to show for an error that ends a command or a worker."""
     if isinstance(error, OperatorError):
         return error.problem, error.remedy
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
-        return (
-            f"{error.strerror or type(error).__name__}{where}",
-            "Run 'relaydeck doctor': it checks folders and files.",
-        )
+        problem = f"{error.strerror or type(error).__name__}{where}"
+        return problem, "Run 'relaydeck doctor' to check folders and files."
     if isinstance(error, StoreUnreachable):
-        return str(error), "Check that address, and that the database server runs and lets this user in."
+        return str(error), "Check the address, and that the database server is running and accepts this user."
     if isinstance(error, StoreError):
-        return f"the database does not do its work: {error}", "Run 'relaydeck doctor': it checks the database."
+        return f"the database failed to complete the operation: {error}", "Run 'relaydeck doctor' to check it."
     return f"an unexpected {type(error).__name__}", ""

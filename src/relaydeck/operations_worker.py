@@ -14,11 +14,18 @@ from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader
 from relaydeck.http.clients import ClientAddress
 from relaydeck.http.envelope import Failure
-from relaydeck.http.metrics import Metrics, Sample
+from relaydeck.http.metrics import (
+    DELIVERIES_DEAD,
+    DELIVERIES_PENDING,
+    EVENTS,
+    OLDEST_PENDING_DELIVERY,
+    Metric,
+    Metrics,
+)
 from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
 from relaydeck.http.pipeline import Pipeline, Route, failure_encoder
 from relaydeck.log import Log
-from relaydeck.notifications.deliveries import COUNT_LIMIT, count_deliveries
+from relaydeck.notifications.deliveries import count_deliveries
 from relaydeck.settings import Settings
 from relaydeck.store.open_store import Store, open_store
 
@@ -93,25 +100,24 @@ def _is_alive(pid: int) -> bool:
 
 def open_routes(metrics: Metrics, readiness: IsReady, store: Store) -> dict[str, dict[str, Route]]:
     """What needs no credential."""
-    operations = OperationsRoutes(metrics, readiness, partial(event_samples, store))
+    operations = OperationsRoutes(metrics, readiness, partial(event_metrics, store))
     return operations.routes() | DescriptionRoutes().routes()
 
 
-async def event_samples(store: Store) -> list[Sample]:
-    """None while the store cannot be read: the scrape goes on without them."""
+async def event_metrics(store: Store) -> dict[Metric, int]:
+    """Empty while the store cannot be read: the scrape continues without them."""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             found = await store.database.run_in_reader(lambda: count_deliveries(store.database.read))
     except (StoreError, TimeoutError):
-        return []
+        return {}
     waited = 0 if found.oldest_pending is None else max(0, int(time.time()) - found.oldest_pending)
-    most = f"counted up to {COUNT_LIMIT}"
-    return [
-        Sample("events_total", "counter", "Events recorded since the database was made.", found.recorded),
-        Sample("deliveries_pending", "gauge", f"Events on their way to a receiver, {most}.", found.pending),
-        Sample("deliveries_dead", "gauge", f"Deliveries that were given up and are still kept, {most}.", found.dead),
-        Sample("oldest_pending_delivery_seconds", "gauge", "Age of the oldest event that is on its way.", waited),
-    ]
+    return {
+        EVENTS: found.recorded,
+        DELIVERIES_PENDING: found.pending,
+        DELIVERIES_DEAD: found.dead,
+        OLDEST_PENDING_DELIVERY: waited,
+    }
 
 
 async def store_readiness(store: Store) -> Readiness:

@@ -75,7 +75,7 @@ def test_what_is_in_use_is_not_deleted(shared: Admin) -> None:
     for path, word in (("networks/sepolia", "Network"), ("signers/ops", "Signer")):
         answer = shared.ask("DELETE", path)
         assert (answer.status, answer.json) == (409, failure(f"{word} is still used by relayer sepolia-1"))
-        assert answer.headers["relaydeck-reason"] == "something still refers to it"
+        assert answer.headers["relaydeck-reason"] == "other records still refer to it"
 
 
 def test_many_users_are_counted(admin: Admin) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from relaydeck.http.metrics import ROUTES, STATUSES, Metrics, Sample
+from relaydeck.http.metrics import REQUESTS, Metric, Metrics
 from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.settings import Settings, read_settings, unknown_names
 
@@ -101,8 +101,8 @@ async def ready() -> Readiness:
     return Readiness(True)
 
 
-async def nothing_looked_up() -> list[Sample]:
-    return []
+async def nothing_looked_up() -> dict[Metric, int]:
+    return {}
 
 
 def served_paths(tmp_path: Path) -> set[str]:
@@ -190,10 +190,9 @@ def test_every_metric_that_is_watched_is_exposed(expression: str, exposed: set[s
 
 @pytest.mark.parametrize("expression", expressions())
 def test_every_route_and_status_that_is_watched_exists(expression: str) -> None:
-    known = {"route": ROUTES, "status": [str(status) for status in STATUSES]}
     for label, pattern in re.findall(r'\b(route|status)=~?"([^"]+)"', expression):
         for part in pattern.split("|"):
-            assert any(re.fullmatch(part, value) for value in known[label]), part
+            assert any(re.fullmatch(part, value) for value in REQUESTS.labels[label]), part
 
 
 def test_alerts_have_names_of_their_own_and_say_what_is_wrong() -> None:

@@ -20,26 +20,21 @@ def told(running: Running) -> list[str]:
     scrape = running.ask("GET", "/metrics", token="")
     assert scrape.status == 200
     text = re.sub(r"(?m)^(\w+_seconds) [1-9]\d*$", r"\1 some", scrape.body.decode())
-    return [line for line in text.splitlines() if re.match(r"(# \w+ )?relaydeck_(event|deliver|oldest)", line)]
+    return [line for line in text.splitlines() if re.match(r"(# TYPE )?relaydeck_(event|deliver|oldest)", line)]
 
 
 def expected(delivered: int, failed: int, dead: int, events: int, pending: int, still_dead: int, age: str) -> list[str]:
     return [
-        "# HELP relaydeck_event_tries_total Tries to deliver an event; dead is a failure that was the last.",
         "# TYPE relaydeck_event_tries_total counter",
         f'relaydeck_event_tries_total{{outcome="delivered"}} {delivered}',
         f'relaydeck_event_tries_total{{outcome="failed"}} {failed}',
         f'relaydeck_event_tries_total{{outcome="dead"}} {dead}',
-        "# HELP relaydeck_events_total Events recorded since the database was made.",
         "# TYPE relaydeck_events_total counter",
         f"relaydeck_events_total {events}",
-        "# HELP relaydeck_deliveries_pending Events on their way to a receiver, counted up to 100000.",
         "# TYPE relaydeck_deliveries_pending gauge",
         f"relaydeck_deliveries_pending {pending}",
-        "# HELP relaydeck_deliveries_dead Deliveries that were given up and are still kept, counted up to 100000.",
         "# TYPE relaydeck_deliveries_dead gauge",
         f"relaydeck_deliveries_dead {still_dead}",
-        "# HELP relaydeck_oldest_pending_delivery_seconds Age of the oldest event that is on its way.",
         "# TYPE relaydeck_oldest_pending_delivery_seconds gauge",
         f"relaydeck_oldest_pending_delivery_seconds {age}",
     ]
@@ -73,7 +68,7 @@ def test_a_scrape_goes_on_while_the_store_cannot_be_read(home: Path) -> None:
     fill(home)
     with Running(home) as running:
         with without_events(home):
-            assert told(running) == expected(0, 0, 0, events=0, pending=0, still_dead=0, age="0")[:5]
+            assert told(running) == expected(0, 0, 0, events=0, pending=0, still_dead=0, age="0")[:4]
         assert told(running) == expected(0, 0, 0, events=0, pending=0, still_dead=0, age="0")
 
 

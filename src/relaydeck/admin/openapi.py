@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document of `/admin/v1`."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from relaydeck import __version__
@@ -7,6 +8,7 @@ from relaydeck.admin.examples import EXAMPLES
 from relaydeck.admin.routes import ROOT
 from relaydeck.admin.schemas import Json, envelope, envelopes, reference, resources
 from relaydeck.credentials.kinds import kinds_with
+from relaydeck.errors import RequestError, Trait, errors_of
 
 _INTRODUCTION = """\
 Manages what `/api/v1` shows: networks, signers, notifications, relayers and tokens; and gives the log of events, \
@@ -28,27 +30,6 @@ _TAGS = {
     "events": "What happened, and what became of telling it.",
     "audit": "Who changed what.",
 }
-_REFUSED = {
-    400: "The request is not as described here. Nothing was changed.",
-    401: "The credential is missing, unknown, expired or revoked.",
-    403: "The credential is of another kind than `admin`.",
-    404: "There is no such record.",
-    409: "The name is taken, something still refers to the record, or its state is in the way; the message says what.",
-    412: "The record has changed since it was read.",
-    413: "The body is larger than allowed.",
-    422: "The Idempotency-Key was used for another request.",
-}
-_MESSAGES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Network not found",
-    409: "Signer is still used by relayer sepolia-1",
-    412: "Precondition Failed",
-    413: "Bad Request",
-    422: "Idempotency-Key was used for another request",
-}
-_ANYBODY = (400, 401, 403)
 
 
 class Operation(NamedTuple):
@@ -223,23 +204,30 @@ def _answered(operation: Operation) -> Json:
 
 
 def _refusals(operation: Operation) -> Json:
-    statuses = [*_ANYBODY]
+    by_status: dict[int, list[type[RequestError]]] = {}
+    for error in errors_of(*_traits(operation)):
+        by_status.setdefault(error.status, []).append(error)
+    return {str(status): _refusal(errors) for status, errors in by_status.items()}
+
+
+def _traits(operation: Operation) -> Iterator[Trait]:
+    yield "admin"
     if "{id}" in operation.path:
-        statuses.append(404)
-    if operation.method in ("post", "delete", "patch"):
-        statuses += [409]
+        yield "identifier"
+    if operation.method != "get":
+        yield "change"
     if operation.method in ("patch", "delete") and operation.tag != "tokens":
-        statuses.append(412)
+        yield "conditional"
     if operation.body:
-        statuses.append(413)
+        yield "body"
     if operation.method == "post":
-        statuses.append(422)
-    return {str(status): _refusal(status) for status in sorted(statuses)}
+        yield "repeatable"
 
 
-def _refusal(status: int) -> Json:
-    example = {"data": None, "message": _MESSAGES[status], "success": False}
-    return _response(_REFUSED[status], {"schema": reference("ErrorEnvelope"), "example": example}, {})
+def _refusal(errors: list[type[RequestError]]) -> Json:
+    text = " ".join(error.description for error in errors)
+    example = {"data": None, "message": errors[0].example or errors[0].message, "success": False}
+    return _response(text, {"schema": reference("ErrorEnvelope"), "example": example}, {})
 
 
 def _response(text: str, content: Json, headers: dict[str, str]) -> Json:

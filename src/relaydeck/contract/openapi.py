@@ -7,19 +7,7 @@ from relaydeck.contract import examples, wording
 from relaydeck.contract.routes import NOTIFICATIONS, RELAYERS, SIGNERS
 from relaydeck.contract.schemas import Json, basis, reference, schemas
 from relaydeck.credentials.kinds import Permission, describe_kinds, kinds_with
-from relaydeck.errors import (
-    BadRequest,
-    BodyTooLarge,
-    NotificationNotFound,
-    RelayerNotFound,
-    RequestError,
-    ServerFailure,
-    SignerExists,
-    TooManyRequests,
-    Unauthorized,
-    UnknownPath,
-    WrongMethod,
-)
+from relaydeck.errors import RequestError, Trait, UnknownPath, WrongMethod, errors_of, message_pattern
 from relaydeck.fields import Basis
 from relaydeck.http.paging import DEFAULT_PER_PAGE
 from relaydeck.identifiers import Identifier
@@ -51,8 +39,8 @@ def document() -> Json:
         "components": {
             "schemas": schemas(),
             "responses": {
-                "UnknownPath": _failure(UnknownPath, "Nothing is served at this path."),
-                "WrongMethod": _failure(WrongMethod, "The path does not take this method.", "Allow"),
+                "UnknownPath": _failure(UnknownPath),
+                "WrongMethod": _failure(WrongMethod),
             },
             "securitySchemes": {"bearer": _bearer()},
         },
@@ -88,7 +76,7 @@ def _list_signers() -> Json:
         "responses": _aged(
             {
                 "200": _success("SignerListEnvelope", examples.SIGNERS_LISTED),
-                **_refusals(BadRequest, Unauthorized, ServerFailure),
+                **_refusals(),
             }
         ),
     }
@@ -106,7 +94,7 @@ def _create_signer() -> Json:
         "responses": _aged(
             {
                 "201": _written(_success("SignerEnvelope", examples.SIGNER_CREATED)),
-                **_refusals(BadRequest, Unauthorized, SignerExists, BodyTooLarge, ServerFailure),
+                **_refusals("create_signer", "body"),
             }
         ),
     }
@@ -124,7 +112,7 @@ def _update_notification() -> Json:
         "responses": _aged(
             {
                 "200": _written(_success("NotificationEnvelope", examples.NOTIFICATION_UPDATED)),
-                **_refusals(BadRequest, Unauthorized, NotificationNotFound, BodyTooLarge, ServerFailure),
+                **_refusals("update_notification", "body"),
             }
         ),
     }
@@ -141,7 +129,7 @@ def _list_relayers() -> Json:
         "responses": _limited(
             {
                 "200": _success("RelayerListEnvelope", examples.RELAYERS_LISTED),
-                **_refusals(BadRequest, Unauthorized, TooManyRequests, ServerFailure),
+                **_refusals("limited"),
             }
         ),
     }
@@ -164,7 +152,7 @@ def _relayer_rpc() -> Json:
         "responses": _limited(
             {
                 "200": answered,
-                **_refusals(BadRequest, Unauthorized, RelayerNotFound, BodyTooLarge, TooManyRequests, ServerFailure),
+                **_refusals("relayer_rpc", "limited", "body"),
             }
         ),
     }
@@ -227,43 +215,25 @@ def _success(name: str, example: Json | None) -> Json:
     }
 
 
-_WHEN: dict[type[RequestError], tuple[str, tuple[str, ...]]] = {
-    BadRequest: ("The request is not as described here. Nothing was changed.", ()),
-    Unauthorized: (
-        "The credential is missing, unknown, expired, revoked or of the wrong kind.",
-        ("WWW-Authenticate",),
-    ),
-    SignerExists: ("The given id is taken.", ()),
-    NotificationNotFound: ("No notification has this id.", ()),
-    RelayerNotFound: ("No relayer has this id.", ()),
-    BodyTooLarge: ("The body is larger than allowed (a setting, 1 MiB by default).", ()),
-    TooManyRequests: ("The credential's allowance is used up.", ("Retry-After",)),
-    ServerFailure: ("The service failed. Nothing was changed.", ()),
-}
+def _refusals(*traits: Trait) -> Json:
+    return {str(error.status): _failure(error) for error in errors_of(*traits)}
 
 
-def _refusals(*errors: type[RequestError]) -> Json:
-    return {str(error.status): _failure(error, _WHEN[error][0], *_WHEN[error][1]) for error in errors}
-
-
-def _failure(error: type[RequestError], when: str, *headers: str) -> Json:
-    told = () if error.status >= 500 else ("Relaydeck-Reason",)
-    message, example = _message(error)
+def _failure(error: type[RequestError]) -> Json:
+    reason = () if error.status >= 500 else ("Relaydeck-Reason",)
     words: Basis = "ruling" if error in (UnknownPath, WrongMethod) else "contract"
-    schema = {"allOf": [reference("ErrorEnvelope"), {"properties": {"message": message | {_BASIS: words}}}]}
+    schema = {"allOf": [reference("ErrorEnvelope"), {"properties": {"message": _message(error) | {_BASIS: words}}}]}
+    example = examples.failure(error.example or error.message)
     return {
-        "description": when,
+        "description": error.description,
         _BASIS: "ruling",
-        "headers": _headers("X-Request-Id", *told, *headers),
-        "content": {"application/json": {"schema": schema, "example": examples.failure(example)}},
+        "headers": _headers("X-Request-Id", *reason, *error.described_headers),
+        "content": {"application/json": {"schema": schema, "example": example}},
     }
 
 
-def _message(error: type[RequestError]) -> tuple[Json, str]:
-    """The schema of an error's message, and one such message."""
-    if error is RelayerNotFound:
-        return {"pattern": r"^Relayer with ID [\s\S]+ not found$"}, RelayerNotFound("sepolia-9").message
-    return {"const": error.message}, error.message
+def _message(error: type[RequestError]) -> Json:
+    return {"pattern": message_pattern(error)} if error.example else {"const": error.message}
 
 
 def _headers(*names: str) -> Json:

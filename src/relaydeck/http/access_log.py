@@ -6,7 +6,7 @@ from collections import defaultdict
 from operator import itemgetter
 
 from relaydeck.http.clients import ClientAddress, Peer
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metrics import UNEXPECTED_FAILURES, Metrics
 from relaydeck.log import Log
 
 _GATHER_SECONDS = 0.05
@@ -40,13 +40,13 @@ class AccessLog:
 
     def flush(self) -> None:
         records, self._gathered = self._gathered, []
+        if records and self._log.logs("info"):
+            self._log.add("".join(self._json_lines(records) if self._log.as_json else self._text_lines(records)))
         by_route: dict[str, list[Record]] = defaultdict(list)
         for record in records:
             by_route[record[1]].append(record)
         for route, its_records in by_route.items():
             self._metrics.requests(route, map(_status, its_records), map(_taken, its_records))
-        if records and self._log.logs("info"):
-            self._log.add("".join(self._json_lines(records) if self._log.as_json else self._text_lines(records)))
 
     def _json_lines(self, records: list[Record]) -> list[str]:
         # In line rather than in functions of its own: this runs once for every request there is.
@@ -71,4 +71,4 @@ class AccessLog:
         ]
 
     def count_unexpected(self) -> None:
-        self._metrics.count("unexpected_failures")
+        self._metrics.count(UNEXPECTED_FAILURES)

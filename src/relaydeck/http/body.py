@@ -42,14 +42,14 @@ class BodyReader:
             body = _part(message)
             # Asking the server for an end that we know of costs as much again as asking for the body.
             if message.get("more_body") and len(body) != announced:
-                return await self._read_on(body, receive)
+                return await self._read_on(body, receive, reading)
         except asyncio.CancelledError:
             if reading not in self._late:
                 raise
             reading.uncancel()
             raise BadRequest("the body did not arrive in time") from None
         finally:
-            del self._reading[reading]
+            self._reading.pop(reading, None)
             self._late.discard(reading)
         self._check(len(body))
         return body
@@ -70,13 +70,14 @@ class BodyReader:
                 self._late.add(reading)
                 reading.cancel()
 
-    async def _read_on(self, body: bytes, receive: Receive) -> bytes:
+    async def _read_on(self, body: bytes, receive: Receive, reading: asyncio.Task[Any]) -> bytes:
         parts, size, more = [body], len(body), True
         while more:
             message = await receive()
             parts.append(_part(message))
             size += len(parts[-1])
             if size > self._max_bytes:
+                del self._reading[reading]  # the refusal is certain: being slow does not change it
                 await discard(receive)
                 self._check(size)
             more = message.get("more_body", False)

@@ -1,20 +1,31 @@
-"""Counters in shared memory: a worker adds to its own row, a scrape sums the rows.
+"""Metrics: each declared once, counted in shared memory, exposed in the Prometheus text format.
 
-A row is claimed with a lock that the kernel releases when its worker ends; the next worker to claim it
-goes on counting where the last one stopped, so sums never fall while the service runs.
+The shared file holds a row of cells for each process. A process adds only to its own row, and a scrape adds up the
+rows. The kernel releases the lock on a row when its process ends; the next process that claims the row continues
+its counts, so a counter never falls while the service runs.
 """
 
 import fcntl
 import os
+import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count, product
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from relaydeck.errors import request_errors
 from relaydeck.shared_memory import map_cells
 
-ROUTES = (
+PREFIX = "relaydeck_"
+OTHER = "other"  # counts every value of a label that is not declared
+BUCKETS_NS = tuple(
+    round(milliseconds * 1e6)
+    for milliseconds in (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
+)
+_ROUTES = (
     "create_signer",
     "list_signers",
     "update_notification",
@@ -23,154 +34,227 @@ ROUTES = (
     "operations",
     "admin",
     "unmatched",
+    OTHER,
 )
-STATUSES = (200, 201, 400, 401, 403, 404, 405, 409, 412, 413, 422, 429, 500, 503)
-BUCKETS_NS = tuple(
-    round(seconds * 1e9)
-    for seconds in (
-        0.0001,
-        0.00025,
-        0.0005,
-        0.001,
-        0.0025,
-        0.005,
-        0.01,
-        0.025,
-        0.05,
-        0.1,
-        0.25,
-        0.5,
-        1,
-        2.5,
-        5,
-        10,
-    )
+_STATUSES = (*map(str, sorted({200, 201, 503} | {error.status for error in request_errors()})), OTHER)
+
+
+@dataclass(frozen=True, eq=False)  # compared and hashed by identity
+class Metric:
+    name: str  # without the prefix
+    type: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each with its values
+    looked_up: bool = False  # read from the database by each scrape instead of counted
+
+
+REQUESTS = Metric(
+    "requests_total",
+    "counter",
+    "Requests answered, by route and status. A combination appears with its first request.",
+    {"route": _ROUTES, "status": _STATUSES},
 )
-COUNTERS = {
-    "log_lines_dropped": "Log lines dropped because their reader was too slow.",
-    "unexpected_failures": "Requests that ended in an error nobody foresaw.",
-    "damaged_values": "Times a sealed value did not open.",
-    "limits_fallbacks": "Times a worker began to limit by its machine alone because the shared limits did not answer.",
-}
-GAUGES = {
-    "limits_alone": "Workers that limit by their machine alone because the shared limits do not answer.",
-    "store_away": "Workers whose database is away: they answer lists from memory, and no writes.",
-}
-TRY_OUTCOMES = ("delivered", "failed", "dead")  # failed: to be tried again
+REQUEST_SECONDS = Metric(
+    "request_seconds",
+    "histogram",
+    "Seconds from the arrival of a request to its response, by route.",
+    {"route": _ROUTES},
+)
+LOG_LINES_DROPPED = Metric(
+    "log_lines_dropped_total", "counter", "Log lines dropped because the reader of standard error was too slow."
+)
+UNEXPECTED_FAILURES = Metric(
+    "unexpected_failures_total", "counter", "Requests that failed with an error the service does not expect."
+)
+DAMAGED_VALUES = Metric("damaged_values_total", "counter", "Times a sealed value could not be opened.")
+LIMITS_FALLBACKS = Metric(
+    "limits_fallbacks_total",
+    "counter",
+    "Times a worker switched to the rate limit of its own machine because the limit server did not answer.",
+)
+EVENT_TRIES = Metric(
+    "event_tries_total",
+    "counter",
+    "Attempts to deliver an event, by outcome. failed: another attempt follows; dead: it was the last one.",
+    {"outcome": ("delivered", "failed", "dead")},
+)
+LIMITS_ALONE = Metric(
+    "limits_alone", "gauge", "Workers that use the rate limit of their own machine because the limit server is away."
+)
+STORE_AWAY = Metric(
+    "store_away", "gauge", "Workers without a database connection: they serve lists from memory and refuse writes."
+)
+EVENTS = Metric("events_total", "counter", "Events recorded since the database was created.", looked_up=True)
+DELIVERIES_PENDING = Metric(
+    "deliveries_pending", "gauge", "Deliveries that are not finished, counted up to 100000.", looked_up=True
+)
+DELIVERIES_DEAD = Metric(
+    "deliveries_dead", "gauge", "Deliveries given up and not yet removed, counted up to 100000.", looked_up=True
+)
+OLDEST_PENDING_DELIVERY = Metric(
+    "oldest_pending_delivery_seconds", "gauge", "Age of the oldest delivery that is not finished.", looked_up=True
+)
 
-_FIRST_BUCKET = len(STATUSES)
-_PER_ROUTE = len(STATUSES) + len(BUCKETS_NS) + 2  # statuses, buckets and the one above them, sum
-_PLAIN_CELLS = (*COUNTERS, *TRY_OUTCOMES, *GAUGES)
-_ROW = len(ROUTES) * _PER_ROUTE + len(_PLAIN_CELLS)
-_MOST_WORKERS = 64
-_STATUS_OFFSET = {status: offset for offset, status in enumerate(STATUSES)}
-_CELL_OFFSET = {name: len(ROUTES) * _PER_ROUTE + offset for offset, name in enumerate(_PLAIN_CELLS)}
+METRICS = (
+    REQUESTS,
+    REQUEST_SECONDS,
+    LOG_LINES_DROPPED,
+    UNEXPECTED_FAILURES,
+    DAMAGED_VALUES,
+    LIMITS_FALLBACKS,
+    EVENT_TRIES,
+    LIMITS_ALONE,
+    STORE_AWAY,
+    EVENTS,
+    DELIVERIES_PENDING,
+    DELIVERIES_DEAD,
+    OLDEST_PENDING_DELIVERY,
+)
+
+_HISTOGRAM_CELLS = len(BUCKETS_NS) + 2  # the buckets, one above them, and the sum
+_LOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
+
+Cell = tuple[str, ...]  # the name of a metric and the values of its labels
 
 
-class Sample(NamedTuple):
-    """A figure that nobody counts because it can be looked up."""
+def _cells_of(metric: Metric) -> Iterator[Cell]:
+    return ((metric.name, *values) for values in product(*metric.labels.values()))
 
-    name: str
-    kind: Literal["counter", "gauge"]
-    meaning: str
-    value: int
+
+def _layout() -> tuple[dict[Cell, int], int]:
+    """The place of each cell in a row, and the length of a row."""
+    places: dict[Cell, int] = {}
+    length = 0
+    for metric in METRICS:
+        for cell in () if metric.looked_up else _cells_of(metric):
+            places[cell] = length
+            length += _HISTOGRAM_CELLS if metric.type == "histogram" else 1
+    return places, length
+
+
+_PLACES, _ROW = _layout()
 
 
 class Metrics:
     def __init__(self, path: Path) -> None:
-        self._cells = map_cells(path, _MOST_WORKERS * _ROW)
-        self._lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._path = path
+        self._cells = map_cells(path, _ROW)
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._row: int | None = None
-        self._route_base: dict[str, int] = {}
 
     def claim_row(self) -> None:
-        """Take a row that no living worker holds."""
-        for row in range(_MOST_WORKERS):
-            try:
-                fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, row)
-            except OSError:
-                continue
-            self._row = row * _ROW
-            self._route_base = {route: self._row + i * _PER_ROUTE for i, route in enumerate(ROUTES)}
-            for gauge in GAUGES:
-                self.set(gauge, 0)  # what a worker that is gone left behind
-            return
+        """Claim the first row that no running process holds. The file grows when all of them are held."""
+        row = next(row for row in count() if self._try_to_lock(row))
+        if len(self._cells) < (row + 1) * _ROW:
+            self._cells = map_cells(self._path, (row + 1) * _ROW)
+        self._row = row * _ROW
+        for metric in METRICS:
+            if metric.type == "gauge" and not metric.looked_up:
+                self.set(metric, 0)  # a process that ended may have left another value
+
+    def _try_to_lock(self, row: int) -> bool:
+        # A lock of the open file, not of the process: those are lost as soon as anything closes the same file.
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, row, 1, 0))
+        except OSError:
+            return False
+        return True
 
     def requests(self, route: str, statuses: Iterable[int], nanoseconds: Iterable[int]) -> None:
         """Count many requests of a route at once: each cell is touched once however many there are."""
-        cells, base = self._cells, self._route_base[route]
+        if self._row is None:
+            return
+        route = route if route in _ROUTES else OTHER
         for status, amount in Counter(statuses).items():
-            cells[base + _STATUS_OFFSET[status]] += amount
-        taken = sorted(nanoseconds)
-        counted = 0
+            self.count(REQUESTS, route, str(status) if str(status) in _STATUSES else OTHER, by=amount)
+        self._observe(self._row + _PLACES[REQUEST_SECONDS.name, route], sorted(nanoseconds))
+
+    def _observe(self, cell: int, taken: list[int]) -> None:
+        cells, counted = self._cells, 0
         for bucket, bound in enumerate(BUCKETS_NS):
             up_to = bisect_right(taken, bound)
             if up_to > counted:
-                cells[base + _FIRST_BUCKET + bucket] += up_to - counted
+                cells[cell + bucket] += up_to - counted
                 counted = up_to
-        cells[base + _FIRST_BUCKET + len(BUCKETS_NS)] += len(taken) - counted
-        cells[base + _PER_ROUTE - 1] += sum(taken)
+        cells[cell + len(BUCKETS_NS)] += len(taken) - counted
+        cells[cell + len(BUCKETS_NS) + 1] += sum(taken)
 
-    def count(self, counter: str, by: int = 1) -> None:
+    def count(self, metric: Metric, *labels: str, by: int = 1) -> None:
         if self._row is not None:
-            self._cells[self._row + _CELL_OFFSET[counter]] += by
+            self._cells[self._row + _PLACES[metric.name, *labels]] += by
 
-    def set(self, gauge: str, value: int) -> None:
+    def set(self, metric: Metric, value: int) -> None:
         if self._row is not None:
-            self._cells[self._row + _CELL_OFFSET[gauge]] = value
+            self._cells[self._row + _PLACES[(metric.name,)]] = value
 
-    def count_try(self, outcome: str) -> None:
-        """A try to deliver an event, by one of TRY_OUTCOMES."""
-        self.count(outcome)
-
-    def exposition(self, samples: Iterable[Sample] = ()) -> str:
-        """The Prometheus text format."""
-        sums = [sum(self._cells[offset::_ROW][:_MOST_WORKERS]) for offset in range(_ROW)]
-        lines = [
-            "# HELP relaydeck_requests_total Requests answered, by route and status.",
-            "# TYPE relaydeck_requests_total counter",
-        ]
-        for i, route in enumerate(ROUTES):
-            for status, offset in _STATUS_OFFSET.items():
-                if amount := sums[i * _PER_ROUTE + offset]:
-                    lines.append(f'relaydeck_requests_total{{route="{route}",status="{status}"}} {amount}')
-        lines += [
-            "# HELP relaydeck_request_seconds Time from the request's arrival to its answer.",
-            "# TYPE relaydeck_request_seconds histogram",
-        ]
-        for i, route in enumerate(ROUTES):
-            lines += _histogram(route, sums[i * _PER_ROUTE + len(STATUSES) : (i + 1) * _PER_ROUTE])
-        for name, meaning in COUNTERS.items():
-            lines += _described(Sample(f"{name}_total", "counter", meaning, sums[_CELL_OFFSET[name]]))
-        lines += [
-            "# HELP relaydeck_event_tries_total Tries to deliver an event; dead is a failure that was the last.",
-            "# TYPE relaydeck_event_tries_total counter",
-        ]
-        for outcome in TRY_OUTCOMES:
-            lines.append(f'relaydeck_event_tries_total{{outcome="{outcome}"}} {sums[_CELL_OFFSET[outcome]]}')
-        for name, meaning in GAUGES.items():
-            lines += _described(Sample(name, "gauge", meaning, sums[_CELL_OFFSET[name]]))
-        for sample in samples:
-            lines += _described(sample)
+    def exposition(self, looked_up: Mapping[Metric, int] | None = None) -> str:
+        """The Prometheus text format; `looked_up` holds the values of metrics that are not counted here."""
+        sums, values, lines = self._sums(), looked_up or {}, []
+        for metric in METRICS:
+            if not metric.looked_up:
+                lines += [*_head(metric), *_lines(metric, sums)]
+            elif metric in values:
+                lines += [*_head(metric), _sample(metric.name, [], values[metric])]
         return "\n".join(lines) + "\n"
 
-
-def _described(sample: Sample) -> list[str]:
-    return [
-        f"# HELP relaydeck_{sample.name} {sample.meaning}",
-        f"# TYPE relaydeck_{sample.name} {sample.kind}",
-        f"relaydeck_{sample.name} {sample.value}",
-    ]
+    def _sums(self) -> list[int]:
+        if os.fstat(self._file).st_size > len(self._cells) * 8:  # another process has added a row
+            self._cells = map_cells(self._path, 0)
+        rows = [self._cells[start : start + _ROW] for start in range(0, len(self._cells), _ROW)]
+        return [sum(cells) for cells in zip(*rows, strict=True)]
 
 
-def _histogram(route: str, cells: list[int]) -> list[str]:
+def _head(metric: Metric) -> list[str]:
+    name = PREFIX + metric.name
+    return [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.type}"]
+
+
+def _lines(metric: Metric, sums: list[int]) -> Iterator[str]:
+    for cell in _cells_of(metric):
+        place = _PLACES[cell]
+        labels = [f'{label}="{value}"' for label, value in zip(metric.labels, cell[1:], strict=True)]
+        if metric.type == "histogram":
+            yield from _histogram(metric, labels, sums[place : place + _HISTOGRAM_CELLS])
+        elif sums[place] or metric is not REQUESTS:
+            yield _sample(metric.name, labels, sums[place])
+
+
+def _histogram(metric: Metric, labels: list[str], cells: list[int]) -> Iterator[str]:
     *buckets, total_ns = cells
     if not any(buckets):
-        return []
-    lines, running = [], 0
+        return
+    running = 0
     for bound, amount in zip((*(f"{ns / 1e9:g}" for ns in BUCKETS_NS), "+Inf"), buckets, strict=True):
         running += amount
-        lines.append(f'relaydeck_request_seconds_bucket{{route="{route}",le="{bound}"}} {running}')
-    lines.append(f'relaydeck_request_seconds_sum{{route="{route}"}} {total_ns / 1e9:.9f}')
-    lines.append(f'relaydeck_request_seconds_count{{route="{route}"}} {running}')
-    return lines
+        yield _sample(f"{metric.name}_bucket", [*labels, f'le="{bound}"'], running)
+    yield _sample(f"{metric.name}_sum", labels, f"{total_ns / 1e9:.9f}")
+    yield _sample(f"{metric.name}_count", labels, running)
+
+
+def _sample(name: str, labels: list[str], value: int | str) -> str:
+    shown = f"{{{','.join(labels)}}}" if labels else ""
+    return f"{PREFIX}{name}{shown} {value}"
+
+
+def metrics_page() -> str:
+    """`docs/reference/metrics.md`."""
+    rows = [f"| `{PREFIX}{each.name}` | {each.type} | {_label_text(each)} | {each.help} |" for each in METRICS]
+    return "\n".join(
+        [
+            "# Metrics",
+            "",
+            "`GET /metrics` returns these metrics in the Prometheus text format, summed over all processes of the",
+            "service. It needs no credential; `RELAYDECK_OPERATIONS_ADDRESS` moves it to another port.",
+            "",
+            "`make docs` prints this page from `src/relaydeck/http/metrics.py`; a test keeps it current.",
+            "",
+            "| metric | type | labels | meaning |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _label_text(metric: Metric) -> str:
+    return "; ".join(f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()) or "–"

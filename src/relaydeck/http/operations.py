@@ -1,9 +1,9 @@
 """For machines, without a credential: is it alive, is it ready, what has it counted."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-from relaydeck.http.metrics import Metrics, Sample
+from relaydeck.http.metrics import Metric, Metrics
 from relaydeck.http.pipeline import Call, Reply, Route
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
@@ -25,7 +25,7 @@ class OperationsRoutes:
         self,
         metrics: Metrics,
         readiness: IsReady,
-        samples: Callable[[], Awaitable[Sequence[Sample]]],
+        samples: Callable[[], Awaitable[Mapping[Metric, int]]],
     ) -> None:
         """`samples` gives what is looked up for a scrape; nothing when that cannot be done."""
         self._metrics = metrics

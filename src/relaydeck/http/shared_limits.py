@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from relaydeck.http.credential import Credential
 from relaydeck.http.limit_server import LimitServer, LimitServerError
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metrics import LIMITS_ALONE, LIMITS_FALLBACKS, Metrics
 from relaydeck.http.ratelimit import LimitDecision, RateLimiter
 from relaydeck.log import Log
 
@@ -90,15 +90,15 @@ class SharedLimiter:
         if self._alone:
             self._log.event("info", "the shared limits answer again", server=self._server.shown)
         self._alone = False
-        self._metrics.set("limits_alone", 0)
+        self._metrics.set(LIMITS_ALONE, 0)
 
     def _go_alone(self, problem: str) -> None:
         if not self._alone:
             told = {"server": self._server.shown, "problem": problem}
             self._log.event("warning", "the shared limits do not answer: this machine limits by itself", **told)
-            self._metrics.count("limits_fallbacks")
+            self._metrics.count(LIMITS_FALLBACKS)
         self._alone = True
-        self._metrics.set("limits_alone", 1)
+        self._metrics.set(LIMITS_ALONE, 1)
         batch, self._waiting = self._waiting, {}
         self._answer_alone(batch)
 

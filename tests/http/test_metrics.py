@@ -1,0 +1,135 @@
+"""Metrics: no count is lost, however many processes there are and whatever they count; and each one is documented."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from relaydeck.http.access_log import AccessLog
+from relaydeck.http.clients import ClientAddress
+from relaydeck.http.metrics import (
+    DELIVERIES_DEAD,
+    DELIVERIES_PENDING,
+    EVENTS,
+    LIMITS_ALONE,
+    LOG_LINES_DROPPED,
+    METRICS,
+    Metrics,
+    metrics_page,
+)
+from relaydeck.log import Log
+from relaydeck.notifications.deliveries import COUNT_LIMIT
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md"
+HOLD_ROWS = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX, int(sys.argv[2]), 0)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metrics"
+
+
+def claimed(path: Path) -> Metrics:
+    metrics = Metrics(path)
+    metrics.claim_row()
+    return metrics
+
+
+def samples(metrics: Metrics) -> dict[str, str]:
+    rows = [line.rpartition(" ") for line in metrics.exposition().splitlines() if not line.startswith("#")]
+    return {name: value for name, _, value in rows}
+
+
+@contextmanager
+def rows_held_by_others(path: Path, amount: int) -> Iterator[None]:
+    """The first rows are locked, as by so many other processes."""
+    Metrics(path)
+    command = [sys.executable, "-c", HOLD_ROWS, str(path), str(amount)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield
+        process.kill()
+
+
+def test_a_process_beside_64_others_is_counted(path: Path) -> None:
+    with rows_held_by_others(path, 64):
+        metrics = claimed(path)
+        metrics.requests("operations", [200], [1])
+        assert samples(metrics)['relaydeck_requests_total{route="operations",status="200"}'] == "1"
+
+
+def test_a_scrape_sees_rows_that_were_added_after_it_opened_the_file(path: Path) -> None:
+    scraped = claimed(path)
+    for _ in range(3):
+        claimed(path).count(LOG_LINES_DROPPED)
+    assert samples(scraped)["relaydeck_log_lines_dropped_total"] == "3"
+
+
+def test_the_next_process_of_a_row_goes_on_counting_and_resets_its_gauges(path: Path) -> None:
+    first = claimed(path)
+    first.count(LOG_LINES_DROPPED, by=2)
+    first.set(LIMITS_ALONE, 1)
+    os.close(first._file)  # as when the process ends
+    second = claimed(path)
+    second.count(LOG_LINES_DROPPED)
+    found = samples(second)
+    assert (found["relaydeck_log_lines_dropped_total"], found["relaydeck_limits_alone"]) == ("3", "0")
+
+
+def test_a_status_and_a_route_that_are_not_declared_are_counted_as_other(path: Path) -> None:
+    metrics = claimed(path)
+    metrics.requests("admin", [418, 200], [1, 1])
+    metrics.requests("teapot", [200], [1])
+    found = {name: value for name, value in samples(metrics).items() if name.startswith("relaydeck_requests_total")}
+    assert found == {
+        'relaydeck_requests_total{route="admin",status="200"}': "1",
+        'relaydeck_requests_total{route="admin",status="other"}': "1",
+        'relaydeck_requests_total{route="other",status="200"}': "1",
+    }
+
+
+def test_a_status_that_is_not_declared_costs_no_log_line(path: Path) -> None:
+    read_end, write_end = os.pipe()
+    loop = asyncio.new_event_loop()
+    access_log = AccessLog(Log(as_json=True, descriptor=write_end), claimed(path), ClientAddress(()), loop)
+    for status in (200, 418, 200):
+        access_log.add((0.0, "admin", status, 1000, b"id", '"-"', None, None, ""))
+    access_log.flush()
+    loop.close()
+    os.close(write_end)
+    with open(read_end, "rb") as written:
+        assert [json.loads(line)["status"] for line in written] == [200, 418, 200]
+
+
+def test_a_metric_that_could_not_be_looked_up_is_left_out(path: Path) -> None:
+    metrics = claimed(path)
+    assert "relaydeck_events_total" not in metrics.exposition()
+    assert "\nrelaydeck_events_total 7\n" in metrics.exposition({EVENTS: 7})
+
+
+def test_the_page_of_metrics_is_current() -> None:
+    assert PAGE.read_text("utf-8") == metrics_page(), "run 'make docs'"
+
+
+def test_every_metric_is_on_the_page_with_its_meaning() -> None:
+    rows = [line for line in metrics_page().splitlines() if line.startswith("| `relaydeck_")]
+    assert len(rows) == len(METRICS) == len({metric.name for metric in METRICS})
+    assert all(metric.help in row for metric, row in zip(METRICS, rows, strict=True))
+
+
+@pytest.mark.parametrize("metric", [DELIVERIES_PENDING, DELIVERIES_DEAD], ids=lambda metric: metric.name)
+def test_a_bounded_count_names_its_bound(metric: object) -> None:
+    assert f"counted up to {COUNT_LIMIT}." in metric.help  # type: ignore[attr-defined]
