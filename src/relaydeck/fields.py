@@ -7,7 +7,7 @@ and apply files. A check that belongs to a kind of value, such as an identifier,
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -93,6 +93,10 @@ def field(
         extra_json_schema=keywords | (schema or {}) or None,
         extra={"traits": traits},
     )
+
+
+# Declares a field that the described interface does not have.
+own_field = partial(field, basis="own")
 
 
 def value_type(check: Check, **schema: Any) -> Meta:

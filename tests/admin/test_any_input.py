@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relaydeck.admin.examples import EXAMPLES
+from relaydeck.admin.schemas import examples
 from tests.admin.conftest import Admin, failure
 from tests.conftest import DEMO
 from tests.running import Running, run_command
@@ -14,6 +14,7 @@ from tests.seeding import issue
 
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**300) | st.floats(allow_nan=False) | st.text(max_size=8)
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner))
+EXAMPLES = examples()
 FIELDS = sorted({field for example in EXAMPLES.values() for field in example} | {"env", "file", "weight", "url"})
 
 

@@ -75,7 +75,7 @@ def test_a_damaged_record_is_shown_without_what_does_not_open(admin: Admin) -> N
         assert (answer.status, field in answer.json["data"]) == (200, False)
         assert answer.json["metadata"]["logs"] == [{"level": "log", "message": note}]
         refused = admin.ask("PATCH", path, {"network_type": "evm"})
-        told = f"{field} does not open any more: give it anew"
+        told = f"the stored {field} cannot be opened: set it again"
         assert (refused.status, refused.json) == (409, failure(told))
         mended = admin.ask("PATCH", path, {field: []})
         assert (mended.status, mended.json["data"][field]) == (200, [])

@@ -143,7 +143,7 @@ def test_lost_updates_are_refused(admin: Admin) -> None:
         assert changed.headers["etag"] == admin.ask("GET", path).headers["etag"]
         late = admin.ask("PATCH", path, second, If_Match=etag)
         assert (late.status, late.json) == (412, failure("Precondition Failed"))
-        assert late.headers["relaydeck-reason"] == "it has changed since: read it again"
+        assert late.headers["relaydeck-reason"] == "the record has changed: read it again"
         assert admin.ask("PATCH", path, second, If_Match=changed.headers["etag"]).status == 200
         assert admin.ask("PATCH", path, first, If_Match="*").status == 200
     etag = admin.ask("GET", "relayers/sepolia-1").headers["etag"]

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from relaydeck.fees import Estimator
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
@@ -25,7 +27,9 @@ async def explained(scene: Watching, name: str, interval: float = INTERVAL) -> d
     estimator = Estimator(scene.options)
     known = why.read(scene.store.database.read, scene.store.vault, name)
     try:
-        return await why.explained(known, estimator.pool, interval=interval, rounds=3, now=scene.clock())
+        found = await why.explained(known, estimator.pool, interval=interval, rounds=3, now=scene.clock())
+        shown: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
+        return shown
     finally:
         await estimator.close()
 

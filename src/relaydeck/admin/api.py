@@ -7,7 +7,7 @@ from relaydeck.admin.description import AdminDescription
 from relaydeck.admin.events import EventOperations
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists, ResourceOperations
-from relaydeck.admin.responses import Writing
+from relaydeck.admin.responses import ChangeRunner
 from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation
@@ -30,11 +30,11 @@ class AdminApi:
     ) -> None:
         self._read_pool = ReadPool(settings)
         self.abandon, self.resume, self.close = self._read_pool.abandon, self._read_pool.resume, self._read_pool.close
-        lists, writing = Lists(self._read_pool, settings.max_per_page), Writing(writer, audit)
+        lists, changes = Lists(self._read_pool, settings.max_per_page), ChangeRunner(writer, audit)
         guarded: dict[str, Methods] = {
-            **ResourceOperations(self._read_pool, writing, lists).routes(),
+            **ResourceOperations(self._read_pool, changes, lists).routes(),
             **WhyOperation(self._read_pool, settings, pool).routes(),
-            **TokenOperations(writing, lists).routes(),
-            **EventOperations(self._read_pool, writing, lists, settings.max_per_page).routes(),
+            **TokenOperations(changes, lists).routes(),
+            **EventOperations(self._read_pool, changes, lists, settings.max_per_page).routes(),
         }
         self.find = AdminRouter(guarded, AdminDescription(render).routes()).find

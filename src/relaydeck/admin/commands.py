@@ -1,24 +1,29 @@
-"""Creates, changes and deletes records from documents, by the same steps as an apply file.
+"""Creates, changes and deletes records from JSON documents, by the same steps as an apply file.
 
-The admin API and the commands both end here. Everything runs inside the caller's transaction.
+The admin API and the commands share this module. Everything runs inside the caller's transaction.
 """
 
-from typing import Any, NamedTuple
+from functools import cache
 
 import msgspec
 
 from relaydeck.admin import queries
+from relaydeck.admin.bodies import Created, SignerRequest
 from relaydeck.admin.queries import Collection
-from relaydeck.admin.views import Item, View
+from relaydeck.admin.views import Json, RecordView
 from relaydeck.errors import BadRequest, NotPossible, OutOfDate, RecordExists
+from relaydeck.fields import Field, fields_of
 from relaydeck.http.decoding import reason_of
 from relaydeck.identifiers import identifier_problem, new_identifier
+from relaydeck.networks.model import Network
+from relaydeck.notifications.model import Notification
 from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.making import take
 from relaydeck.provisioning.plan import Remove
 from relaydeck.provisioning.references import Resolver
-from relaydeck.provisioning.single import Document, NoReferences, Single, merged
+from relaydeck.provisioning.single import NoReferences, Single, merged
 from relaydeck.provisioning.stored import Stored
+from relaydeck.relayers.model import Relayer
 from relaydeck.secret import decode_secret
 from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
@@ -32,23 +37,36 @@ COLLECTIONS: dict[Resource, Collection] = {
     "notifications": queries.NOTIFICATIONS,
     "relayers": queries.RELAYERS,
 }
-# Shown, but not set by a document.
-_READ_ONLY = ("created_at", "paused", "system_disabled", "disabled_reason", "has_signing_key")
-# Sealed parts that a document cannot leave as they are once they no longer open.
-_SEALED = {"networks": "rpc_urls", "relayers": "custom_rpc_urls"}
+_RECORDS: dict[Resource, type[msgspec.Struct]] = {
+    "networks": Network,
+    "notifications": Notification,
+    "relayers": Relayer,
+}
 
 
-class NewSignerDocument(msgspec.Struct, forbid_unknown_fields=True):
-    type: str
-    config: msgspec.Raw
-    id: str | msgspec.UnsetType = msgspec.UNSET
+@cache
+def _fields(resource: Resource) -> tuple[Field, ...]:
+    return fields_of(_RECORDS[resource])
 
 
-def found(context: ChangeContext, resource: Resource, name: str) -> Item:
+@cache
+def _read_only(resource: Resource) -> tuple[str, ...]:
+    """The fields that a response contains and a document cannot set."""
+    return (*(field.name for field in _fields(resource) if field.traits.read_only), *Created.__struct_fields__)
+
+
+@cache
+def _sealed(resource: Resource) -> tuple[str, ...]:
+    """The fields that a response leaves out when they do not open."""
+    return tuple(each.name for each in _fields(resource) if each.traits.sealed_as and not each.traits.write_only)
+
+
+def read_record(context: ChangeContext, resource: Resource, name: str) -> RecordView:
+    """Raises the collection's error when there is no such record."""
     return queries.find(context.transaction.all, context.vault, COLLECTIONS[resource], name)
 
 
-def create(context: ChangeContext, resource: Resource, document: Document, resolver: Resolver | None = None) -> Item:
+def create(context: ChangeContext, resource: Resource, document: Json, resolver: Resolver | None = None) -> RecordView:
     """Raises BadRequest, or RecordExists."""
     identity = COLLECTIONS[resource].identity
     if resource == "relayers":
@@ -60,103 +78,90 @@ def create(context: ChangeContext, resource: Resource, document: Document, resol
     stored = Stored(context.transaction.all, context.vault)
     if stored.exists(resource, name):
         raise RecordExists(resource[:-1])
-    return _made(context, resource, name, single, stored)
+    return _apply(context, resource, name, single, stored)
 
 
 def patch(
     context: ChangeContext,
     resource: Resource,
     name: str,
-    change: Document,
+    change: Json,
     if_match: str | None,
     resolver: Resolver | None = None,
-) -> Item:
-    """A merge patch (RFC 7396). Raises BadRequest, OutOfDate, or that there is no such record."""
-    before = found(context, resource, name)
+) -> RecordView:
+    """Apply a merge patch (RFC 7396). Raises BadRequest, OutOfDate, or that there is no such record."""
+    before = read_record(context, resource, name)
     require_match(before, if_match)
-    document = _whole(resource, before, change)
+    document = _patched(resource, before, change)
     single = Single(resource, name, document, resolver or NoReferences())
-    return _made(context, resource, name, single, Stored(context.transaction.all, context.vault))
+    return _apply(context, resource, name, single, Stored(context.transaction.all, context.vault))
 
 
-def _made(context: ChangeContext, resource: Resource, name: str, single: Single, stored: Stored) -> Item:
+def _apply(context: ChangeContext, resource: Resource, name: str, single: Single, stored: Stored) -> RecordView:
     step, notes = single.step(stored)
     if step is not None:
         take(step, context)
-    item = found(context, resource, name)
-    return item._replace(notes=(*notes, *item.notes))
+    view = read_record(context, resource, name)
+    return view._replace(notes=(*notes, *view.notes))
 
 
 def delete(context: ChangeContext, resource: Resource, name: str, if_match: str | None) -> None:
     """Raises StillInUse, OutOfDate, or that there is no such record."""
-    require_match(found(context, resource, name), if_match)
+    require_match(read_record(context, resource, name), if_match)
     take(Remove(resource, name), context)
 
 
-def require_match(item: Item, if_match: str | None) -> None:
+def require_match(view: RecordView, if_match: str | None) -> None:
     if if_match is None or if_match.strip() == "*":
         return
-    if item.etag not in [each.strip() for each in if_match.split(",")]:
-        raise OutOfDate("it has changed since: read it again")
+    if view.etag not in [each.strip() for each in if_match.split(",")]:
+        raise OutOfDate("the record has changed: read it again")
 
 
-def _whole(resource: Resource, before: Item, change: Document) -> Document:
-    """The record as it is to be. A field that is only shown may be sent back, but not changed."""
-    identity = COLLECTIONS[resource].identity
-    for name in (identity, *_READ_ONLY):
-        if name in change and change[name] != before.view.get(name):
+def _patched(resource: Resource, before: RecordView, change: Json) -> Json:
+    """The whole document after the patch. A patch may repeat a read-only field, but not change it."""
+    identity, read_only = COLLECTIONS[resource].identity, _read_only(resource)
+    for name in (identity, *read_only):
+        if name in change and change[name] != before.body.get(name):
             raise BadRequest(f"{name} cannot be changed here")
-    sealed = _SEALED.get(resource, "")
-    if sealed and sealed not in before.view and sealed not in change:
-        raise NotPossible(f"{sealed} does not open any more: give it anew")
-    base = _settable(before.view)
+    for name in _sealed(resource):
+        if name not in before.body and name not in change:
+            raise NotPossible(f"the stored {name} cannot be opened: set it again")
+    base = _without(before.body, read_only)
     if resource == "relayers" and change.get("signer_id", base["signer_id"]) != base["signer_id"]:
-        base.pop("address")  # of the signer before
-    whole: Document = merged(base, _settable(change))
+        base.pop("address")  # it belongs to the previous signer
+    document: Json = merged(base, _without(change, read_only))
     if resource == "notifications" and "signing_key" in change and change["signing_key"] is None:
-        whole["signing_key"] = ""  # removes it
-    return whole
+        document["signing_key"] = ""  # removes the key
+    return document
 
 
-def _settable(view: View) -> Document:
-    return {name: value for name, value in view.items() if name not in _READ_ONLY}
+def _without(document: Json, names: tuple[str, ...]) -> Json:
+    return {name: value for name, value in document.items() if name not in names}
 
 
-def create_signer(context: ChangeContext, new: NewSigner) -> Item:
+def create_signer(context: ChangeContext, new: NewSigner) -> RecordView:
     signer_changes.create(context, new)
-    return found(context, "signers", new.id)._replace(notes=tuple(hints(new.config)))
+    return read_record(context, "signers", new.id)._replace(notes=tuple(hints(new.config)))
 
 
-def read_signer(document: NewSignerDocument) -> NewSigner:
-    """Raises BadRequest, or msgspec's ValidationError for a config of another shape."""
-    shape = SHAPES.get(document.type)
+def read_signer(request: SignerRequest) -> NewSigner:
+    """Raises BadRequest, or msgspec's ValidationError for a config that does not fit the type."""
+    shape = SHAPES.get(request.type)
     if shape is None:
         raise BadRequest(f"type must be one of {', '.join(SHAPES)}")
-    signer_id = new_identifier() if document.id is msgspec.UNSET else document.id
+    signer_id = new_identifier() if request.id is msgspec.UNSET else request.id
     if problem := identifier_problem(signer_id):
         raise BadRequest(f"id {problem}")
-    config = msgspec.json.decode(document.config, type=shape, dec_hook=decode_secret)
+    config = msgspec.json.decode(request.config, type=shape, dec_hook=decode_secret)
     if problem := nested_object_problem(config):
         raise BadRequest(problem)
-    return NewSigner(signer_id, document.type, config)
+    return NewSigner(signer_id, request.type, config)
 
 
-def read_signer_document(document: Document) -> NewSigner:
+def read_signer_document(document: Json) -> NewSigner:
     """Raises BadRequest."""
     try:
-        return read_signer(msgspec.json.decode(msgspec.json.encode(document), type=NewSignerDocument))
+        return read_signer(msgspec.json.decode(msgspec.json.encode(document), type=SignerRequest))
     except msgspec.ValidationError as error:
         raise BadRequest(reason_of(error)) from None
-
-
-class Result(NamedTuple):
-    """What a change answers: the record as it is now, or something else to tell."""
-
-    view: Any
-    status: int = 200
-    etag: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def result(item: Item, status: int = 200) -> Result:
-    return Result(item.view, status, item.etag, item.notes)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from relaydeck import __version__
-from relaydeck.admin.examples import EXAMPLES
+from relaydeck.admin.filters import FILTERS, Filter
 from relaydeck.admin.routes import ROOT
-from relaydeck.admin.schemas import Json, envelope, envelopes, reference, resources
+from relaydeck.admin.schemas import Json, envelope, examples, reference, schemas
 from relaydeck.credentials.kinds import kinds_with
 from relaydeck.errors import RequestError, Trait, errors_of
 
@@ -42,7 +42,6 @@ class Operation(NamedTuple):
     listed: bool = False
     paged: bool = False
     status: int = 200
-    filters: tuple[str, ...] = ()
 
     @property
     def tag(self) -> str:
@@ -50,10 +49,10 @@ class Operation(NamedTuple):
         return "events" if first == "deliveries" else first
 
 
-def _resource(plural: str, name: str, filters: tuple[str, ...], *, changeable: bool = True) -> list[Operation]:
+def _resource(plural: str, name: str, *, changeable: bool = True) -> list[Operation]:
     one, word = f"{plural}/{{id}}", name.lower()
     found = [
-        Operation("get", plural, f"list{name}s", f"List {plural}", name, listed=True, paged=True, filters=filters),
+        Operation("get", plural, f"list{name}s", f"List {plural}", name, listed=True, paged=True),
         Operation("post", plural, f"create{name}", f"Create a {word}", name, f"{name}Request", status=201),
         Operation("get", one, f"get{name}", f"Read a {word}", name),
         Operation("delete", one, f"delete{name}", f"Delete a {word}", ""),
@@ -63,55 +62,26 @@ def _resource(plural: str, name: str, filters: tuple[str, ...], *, changeable: b
     return found
 
 
-_RELAYER_FILTERS = ("name", "network", "state", "signer_id", "notification_id")
-_DELIVERY_FILTERS = ("after", "per_page", "state", "notification_id", "relayer_id")
 OPERATIONS = [
-    *_resource("networks", "Network", ("name",)),
-    *_resource("signers", "Signer", ("id", "type"), changeable=False),
-    *_resource("notifications", "Notification", ("id",)),
+    *_resource("networks", "Network"),
+    *_resource("signers", "Signer", changeable=False),
+    *_resource("notifications", "Notification"),
     Operation("post", "notifications/{id}/test", "testNotification", "Send a test event", "Event", status=201),
-    *_resource("relayers", "Relayer", _RELAYER_FILTERS),
+    *_resource("relayers", "Relayer"),
     Operation("post", "relayers/{id}/pause", "pauseRelayer", "Pause a relayer", "Relayer"),
     Operation("post", "relayers/{id}/resume", "resumeRelayer", "Resume a relayer", "Relayer"),
     Operation("get", "relayers/{id}/why", "explainRelayer", "Explain a relayer's state", "Explanation"),
-    Operation(
-        "get",
-        "tokens",
-        "listTokens",
-        "List tokens",
-        "Token",
-        listed=True,
-        paged=True,
-        filters=("name", "kind", "state"),
-    ),
+    Operation("get", "tokens", "listTokens", "List tokens", "Token", listed=True, paged=True),
     Operation("post", "tokens", "createToken", "Issue a token", "NewToken", "TokenRequest", status=201),
     Operation("delete", "tokens/{id}", "revokeToken", "Revoke a token", ""),
-    Operation("get", "events", "listEvents", "Pull events", "Event", listed=True, filters=("after", "per_page")),
+    Operation("get", "events", "listEvents", "List events", "Event", listed=True),
     Operation("get", "events/{id}", "getEvent", "Read an event", "Event"),
-    Operation(
-        "get", "deliveries", "listDeliveries", "List deliveries", "Delivery", listed=True, filters=_DELIVERY_FILTERS
-    ),
-    Operation("get", "deliveries/{id}", "getDelivery", "Read a delivery with every try", "WholeDelivery"),
-    Operation("post", "deliveries/{id}/replay", "replayDelivery", "Send a delivery again", "WholeDelivery"),
+    Operation("get", "deliveries", "listDeliveries", "List deliveries", "Delivery", listed=True),
+    Operation("get", "deliveries/{id}", "getDelivery", "Read a delivery with every attempt", "DeliveryWithAttempts"),
+    Operation("post", "deliveries/{id}/replay", "replayDelivery", "Send a delivery again", "DeliveryWithAttempts"),
     Operation("post", "deliveries/replay", "replayDead", "Send every dead delivery again", "Replayed"),
-    Operation(
-        "get",
-        "audit",
-        "listAudit",
-        "List changes",
-        "AuditEntry",
-        listed=True,
-        paged=True,
-        filters=("actor", "action", "record", "after"),
-    ),
+    Operation("get", "audit", "listAudit", "List changes", "AuditEntry", listed=True, paged=True),
 ]
-_FILTERS: dict[str, tuple[str, Json]] = {
-    "after": ("Only those after this sequence number.", {"type": "integer", "minimum": 0}),
-    "order": ("`newest`: newest first.", {"type": "string", "enum": ["oldest", "newest"]}),
-    "state": ("Only those in this state.", {"type": "string"}),
-    "name": ("Only those whose name holds this, in any case.", {"type": "string"}),
-    "id": ("Only those whose id holds this, in any case.", {"type": "string"}),
-}
 
 
 def document() -> Json:
@@ -135,7 +105,7 @@ def document() -> Json:
 
 
 def _schemas() -> dict[str, Json]:
-    found = resources() | envelopes()
+    found = schemas()
     for operation in OPERATIONS:
         if operation.answer:
             found[_envelope_name(operation)] = envelope(_data(operation), paged=operation.paged)
@@ -161,14 +131,13 @@ def _described(operation: Operation) -> Json:
         "responses": {str(operation.status): _answered(operation), **_refusals(operation)},
     }
     if operation.body:
-        content = {"schema": reference(operation.body), "example": EXAMPLES[operation.body]}
+        content = {"schema": reference(operation.body), "example": examples()[operation.body]}
         found["requestBody"] = {"required": True, "content": {"application/json": content}}
     return found
 
 
 def _parameters(operation: Operation) -> list[Json]:
-    filters = operation.filters + (("page", "per_page", "order") if operation.paged else ())
-    found = [_parameter("query", name, *_FILTERS.get(name, _plain_filter(name))) for name in filters]
+    found = _list_parameters(operation) if operation.listed else []
     text = {"type": "string"}
     if "{id}" in operation.path:
         which = _parameter("path", "id", "Which one, percent-encoded where the path asks for it.", text)
@@ -180,10 +149,20 @@ def _parameters(operation: Operation) -> list[Json]:
     return found
 
 
-def _plain_filter(name: str) -> tuple[str, Json]:
-    if name in ("page", "per_page"):
-        return "As on `/api/v1`.", {"type": "integer", "minimum": 0}
-    return f"Only those with exactly this {name}.", {"type": "string"}
+def _list_parameters(operation: Operation) -> list[Json]:
+    whole: Json = {"type": "integer", "minimum": 0}
+    found = [_parameter("query", each.name, each.description, _filter_schema(each)) for each in FILTERS[operation.path]]
+    if operation.paged:
+        order = {"type": "string", "enum": ["oldest", "newest"]}
+        found.append(_parameter("query", "page", "As on `/api/v1`.", whole))
+        found.append(_parameter("query", "order", "`newest`: newest first.", order))
+    return [*found, _parameter("query", "per_page", "As on `/api/v1`.", whole)]
+
+
+def _filter_schema(declared: Filter) -> Json:
+    if declared.whole:
+        return {"type": "integer", "minimum": 0}
+    return {"type": "string", "enum": list(declared.choices)} if declared.choices else {"type": "string"}
 
 
 def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
@@ -193,9 +172,9 @@ def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
 def _answered(operation: Operation) -> Json:
     null = envelope({"type": "null", "description": "Nothing."})
     content = {"schema": reference(_envelope_name(operation)) if operation.answer else null}
-    if operation.answer in EXAMPLES:
+    if (example := examples().get(operation.answer)) is not None:
         metadata: Json = {"logs": [], "traces": []}
-        content["example"] = {"data": EXAMPLES[operation.answer], "error": "", "metadata": metadata, "success": True}
+        content["example"] = {"data": example, "error": "", "metadata": metadata, "success": True}
     single = operation.answer in ("Network", "Signer", "Notification", "Relayer") and not operation.listed
     headers = {"ETag": "Changes whenever the record does."} if single else {}
     if operation.method != "get":

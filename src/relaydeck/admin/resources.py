@@ -3,10 +3,21 @@
 import msgspec
 
 from relaydeck.admin import commands, queries
-from relaydeck.admin.commands import COLLECTIONS, NewSignerDocument, Result, result
+from relaydeck.admin.bodies import SignerRequest
+from relaydeck.admin.commands import COLLECTIONS
 from relaydeck.admin.queries import Collection
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.responses import Writing, answer, document_of, if_match_of, named, page_answer, refuse_content
+from relaydeck.admin.responses import (
+    ChangeRunner,
+    Content,
+    document_of,
+    identifier_in_path,
+    if_match_of,
+    page_reply,
+    record_content,
+    refuse_content,
+    reply,
+)
 from relaydeck.admin.routes import Answer, Methods
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder, reason_of
@@ -17,31 +28,31 @@ from relaydeck.provisioning.declared import Resource
 from relaydeck.relayers import relayer_changes
 from relaydeck.store.change_context import ChangeContext
 
-_decode_signer = body_decoder(NewSignerDocument)
+_decode_signer = body_decoder(SignerRequest)
 
 
 class Lists:
-    """Every list is narrowed by its filters and paged like the described ones."""
+    """Replies to list requests: filters, order and pages are the same for every collection."""
 
     def __init__(self, read_pool: ReadPool, max_per_page: int) -> None:
         self._read_pool = read_pool
         self._max_per_page = max_per_page
 
-    async def give(self, call: Call, collection: Collection) -> Reply:
+    async def reply_page(self, call: Call, collection: Collection) -> Reply:
         page, query = read_page(call.query, self._max_per_page), queries.read_query(call.query)
         if query.get("order", "oldest") not in ("oldest", "newest"):
             raise BadRequest("order must be oldest or newest")
         newest = query.get("order") == "newest"
         found = await self._read_pool.run(
-            lambda store: queries.listed(store.database.read, store.vault, collection, query, page, newest=newest)
+            lambda store: queries.list_page(store.database.read, store.vault, collection, query, page, newest=newest)
         )
-        return page_answer(found, page)
+        return page_reply(found, page)
 
 
 class ResourceOperations:
-    def __init__(self, read_pool: ReadPool, writing: Writing, lists: Lists) -> None:
+    def __init__(self, read_pool: ReadPool, changes: ChangeRunner, lists: Lists) -> None:
         self._read_pool = read_pool
-        self._writing = writing
+        self._changes = changes
         self._lists = lists
 
     def routes(self) -> dict[str, Methods]:
@@ -60,17 +71,17 @@ class ResourceOperations:
 
     def _listing(self, resource: Resource) -> Answer:
         async def give(call: Call) -> Reply:
-            return await self._lists.give(call, COLLECTIONS[resource])
+            return await self._lists.reply_page(call, COLLECTIONS[resource])
 
         return give
 
     def _finding(self, resource: Resource) -> Answer:
         async def give(call: Call) -> Reply:
-            name, collection = named(call), COLLECTIONS[resource]
-            item = await self._read_pool.run(
+            name, collection = identifier_in_path(call), COLLECTIONS[resource]
+            view = await self._read_pool.run(
                 lambda store: queries.find(store.database.read, store.vault, collection, name)
             )
-            return answer(result(item))
+            return reply(record_content(view))
 
         return give
 
@@ -78,47 +89,47 @@ class ResourceOperations:
         async def create(call: Call) -> Reply:
             document = document_of(call)
 
-            def work(context: ChangeContext) -> Result:
-                return result(commands.create(context, resource, document), 201)
+            def work(context: ChangeContext) -> Content:
+                return record_content(commands.create(context, resource, document), 201)
 
-            return await self._writing.run_once(call, f"{resource}.create", work)
+            return await self._changes.run_once(call, f"{resource}.create", work)
 
         return create
 
     def _patching(self, resource: Resource) -> Answer:
         async def patch(call: Call) -> Reply:
-            name, change, if_match = named(call), document_of(call), if_match_of(call)
+            name, change, if_match = identifier_in_path(call), document_of(call), if_match_of(call)
 
-            def work(context: ChangeContext) -> Result:
-                return result(commands.patch(context, resource, name, change, if_match))
+            def work(context: ChangeContext) -> Content:
+                return record_content(commands.patch(context, resource, name, change, if_match))
 
-            return await self._writing.run(call, work)
+            return await self._changes.run(call, work)
 
         return patch
 
     def _deleting(self, resource: Resource) -> Answer:
         async def delete(call: Call) -> Reply:
-            name, if_match = named(call), if_match_of(call)
+            name, if_match = identifier_in_path(call), if_match_of(call)
             refuse_content(call)
 
-            def work(context: ChangeContext) -> Result:
+            def work(context: ChangeContext) -> Content:
                 commands.delete(context, resource, name, if_match)
-                return Result(None)
+                return Content(None)
 
-            return await self._writing.run(call, work)
+            return await self._changes.run(call, work)
 
         return delete
 
     def _pausing(self, operation: str, *, paused: bool) -> Answer:
         async def pause(call: Call) -> Reply:
-            name = named(call)
+            name = identifier_in_path(call)
             refuse_content(call)
 
-            def work(context: ChangeContext) -> Result:
+            def work(context: ChangeContext) -> Content:
                 relayer_changes.set_paused(context, name, paused=paused)
-                return result(commands.found(context, "relayers", name))
+                return record_content(commands.read_record(context, "relayers", name))
 
-            return await self._writing.run_once(call, operation, work)
+            return await self._changes.run_once(call, operation, work)
 
         return pause
 
@@ -128,16 +139,16 @@ class ResourceOperations:
         except msgspec.ValidationError as error:
             raise BadRequest(reason_of(error).replace("$", "$.config")) from None
 
-        def work(context: ChangeContext) -> Result:
-            return result(commands.create_signer(context, new), 201)
+        def work(context: ChangeContext) -> Content:
+            return record_content(commands.create_signer(context, new), 201)
 
-        return await self._writing.run_once(call, "signers.create", work)
+        return await self._changes.run_once(call, "signers.create", work)
 
     async def test_notification(self, call: Call) -> Reply:
-        name = named(call)
+        name = identifier_in_path(call)
         refuse_content(call)
 
-        def work(context: ChangeContext) -> Result:
-            return Result(notification_changes.send_test(context, name).shown(), 201)
+        def work(context: ChangeContext) -> Content:
+            return Content(notification_changes.send_test(context, name).shown(), 201)
 
-        return await self._writing.run_once(call, "notifications.test", work)
+        return await self._changes.run_once(call, "notifications.test", work)

@@ -1,119 +1,122 @@
-"""From a row to what an administrator is shown. No secret is; RPC URLs are, as the list operation shows them."""
+"""Rows as the admin API shows them: without secrets, but with RPC URLs, which the list operation shows too."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
-from relaydeck.networks import network_rows
-from relaydeck.networks.model import RpcUrl
+from relaydeck.admin.bodies import AuditEntry, Token
+from relaydeck.networks.model import FeeToken
 from relaydeck.provisioning.export import fee_token_content
-from relaydeck.relayers import relayer_rows
 from relaydeck.signers.shapes import response_type
 from relaydeck.store.database import Row
+from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
-View = dict[str, Any]
+Json = dict[str, Any]
 
 
-class Item(NamedTuple):
-    view: View
+class RecordView(NamedTuple):
+    """A record as JSON values, the entity tag of its row, and notes for the caller."""
+
+    body: Json
     etag: str = ""
     notes: tuple[str, ...] = ()
 
 
-def etag_of(row: Row) -> str:
-    """Covers the whole row, sealed parts and revision too: two changes may share a revision, but no content."""
+ShowRow = Callable[[Row, Vault], RecordView]
+
+
+def json_values(record: msgspec.Struct) -> Json:
+    """The record as JSON values: lists where it has tuples, and nothing for an unset field."""
+    body: Json = msgspec.json.decode(msgspec.json.encode(record))
+    return body
+
+
+def _etag(row: Row) -> str:
+    """Covers the whole row with its revision and sealed parts: two changes can share a revision, but no content."""
     return f'"{hashlib.sha256(msgspec.json.encode(row)).hexdigest()[:32]}"'
 
 
-def as_json_values(record: msgspec.Struct) -> View:
-    """The record as JSON would show it: with lists where the record has tuples."""
-    view: View = msgspec.json.decode(msgspec.json.encode(record))
-    return view
+def record_view(table: RecordTable[Any]) -> ShowRow:
+    """Shows a row of the table's columns, `created_at` and `revision`. Fields that do not open are left out."""
+
+    def show(row: Row, vault: Vault) -> RecordView:
+        created_at = row[-2]
+        notes: tuple[str, ...] = ()
+        try:
+            body = json_values(table.from_row(row, vault))
+        except Damaged as damage:
+            body, notes = json_values(table.without_sealed(row)), (f"{damage}",)
+            for name in table.sealed_fields:
+                body.pop(name, None)
+        return RecordView(body | {"created_at": utc(created_at)}, _etag(row), notes)
+
+    return show
 
 
-def network_item(row: Row, vault: Vault) -> Item:
-    notes: tuple[str, ...] = ()
-    try:
-        network = network_rows.from_row(row, vault)
-    except Damaged as damage:
-        network, notes = network_rows.without_urls(row), (f"{damage}",)
-    view = {
-        "name": network.name,
-        "network_type": network.network_type,
-        "chain_id": network.chain_id,
-        "native_symbol": network.native_symbol,
-        "rpc_urls": _urls(network.rpc_urls),
-        "fee_tokens": {token.symbol: fee_token_content(token) for token in network.fee_tokens},
-        "created_at": utc(row.created_at),
+def network_view(table: RecordTable[Any]) -> ShowRow:
+    """A network with its fee tokens by symbol, in the form that an apply file has."""
+    show_record = record_view(table)
+
+    def show(row: Row, vault: Vault) -> RecordView:
+        view = show_record(row, vault)
+        tokens = msgspec.convert(view.body["fee_tokens"], tuple[FeeToken, ...])
+        by_symbol = {token.symbol: fee_token_content(token) for token in tokens}
+        return view._replace(body=view.body | {"fee_tokens": by_symbol})
+
+    return show
+
+
+def signer_view(row: Row, _vault: Vault) -> RecordView:
+    signer_id, signer_type, config, created_at, _ = row
+    body = {
+        "id": signer_id,
+        "type": response_type(signer_type),
+        "config": msgspec.json.decode(config),
+        "created_at": utc(created_at),
     }
-    if notes:
-        del view["rpc_urls"]
-    return Item(view, etag_of(row), notes)
+    return RecordView(body, _etag(row))
 
 
-def signer_item(row: Row, _vault: Vault) -> Item:
-    signer_id, signer_type, shown, created_at, _ = row
-    config = msgspec.json.decode(shown)
-    view = {"id": signer_id, "type": response_type(signer_type), "config": config, "created_at": utc(created_at)}
-    return Item(view, etag_of(row))
-
-
-def notification_item(row: Row, _vault: Vault) -> Item:
+def notification_view(row: Row, _vault: Vault) -> RecordView:
     notification_id, kind, url, sealed, created_at, _ = row
-    view = {
+    body = {
         "id": notification_id,
         "type": kind,
         "url": url,
         "has_signing_key": sealed is not None,
         "created_at": utc(created_at),
     }
-    return Item(view, etag_of(row))
+    return RecordView(body, _etag(row))
 
 
-def relayer_item(row: Row, vault: Vault) -> Item:
-    notes: tuple[str, ...] = ()
-    try:
-        relayer = relayer_rows.from_row(row, vault)
-    except Damaged as damage:
-        relayer, notes = relayer_rows.without_urls(row), (f"{damage}",)
-    view = as_json_values(relayer) | {"created_at": utc(row.created_at)}
-    if notes:
-        del view["custom_rpc_urls"]
-    return Item(view, etag_of(row), notes)
+def token_view(row: Row, _vault: Vault | None = None) -> RecordView:
+    name, kind, created_at, expires_at, revoked_at, state = row
+    token = Token(
+        name=name,
+        kind=kind,
+        state=state,
+        created_at=utc(created_at) or "",
+        expires_at=utc(expires_at),
+        revoked_at=utc(revoked_at),
+    )
+    return RecordView(json_values(token))
 
 
-def _urls(urls: tuple[RpcUrl, ...]) -> list[View]:
-    return [{"url": each.url, "weight": each.weight} for each in urls]
-
-
-def token_item(row: tuple[Any, ...], now: int) -> Item:
-    name, kind, created_at, expires_at, revoked_at = row[:5]
-    state = "live" if expires_at is None or expires_at > now else "expired"
-    view = {
-        "name": name,
-        "kind": kind,
-        "state": state if revoked_at is None else "revoked",
-        "created_at": utc(created_at),
-        "expires_at": utc(expires_at),
-        "revoked_at": utc(revoked_at),
-    }
-    return Item(view)
-
-
-def audit_item(row: Row, _vault: Vault) -> Item:
-    seq, moment, actor, action, record, before, after, link = row
-    view = {
-        "sequence": seq,
-        "at": utc(moment),
-        "actor": actor,
-        "action": action,
-        "record": record,
-        "before": before and msgspec.Raw(before.encode()),
-        "after": after and msgspec.Raw(after.encode()),
-        "hash": link.hex(),
-    }
-    return Item(view)
+def audit_view(row: Row, _vault: Vault) -> RecordView:
+    sequence, moment, actor, action, record, before, after, link = row
+    entry = AuditEntry(
+        sequence=sequence,
+        at=utc(moment) or "",
+        actor=actor,
+        action=action,
+        record=record,
+        before=before and msgspec.json.decode(before),
+        after=after and msgspec.json.decode(after),
+        hash=link.hex(),
+    )
+    return RecordView(json_values(entry))

@@ -2,9 +2,8 @@
 
 import time
 
-from relaydeck.admin.commands import Result
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.responses import answer, named
+from relaydeck.admin.responses import Content, identifier_in_path, reply
 from relaydeck.admin.routes import Methods
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.relayers import why
@@ -21,7 +20,7 @@ class WhyOperation:
         return {"relayers/{id}/why": {"GET": self.explain}}
 
     async def explain(self, call: Call) -> Reply:
-        name = named(call)
+        name = identifier_in_path(call)
         known = await self._read_pool.run(lambda store: why.read(store.database.read, store.vault, name))
         interval, rounds = self._settings.monitor_interval_seconds, self._settings.monitor_rounds
-        return answer(Result(await why.explained(known, self._pool, interval=interval, rounds=rounds, now=time.time())))
+        return reply(Content(await why.explained(known, self._pool, interval=interval, rounds=rounds, now=time.time())))

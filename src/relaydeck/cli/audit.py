@@ -12,8 +12,8 @@ def show(filters: dict[str, str], limit: int, as_json: bool) -> None:
     """The latest entries, newest first."""
     page = Page("1", limit, coerced=False)
     with existing_store() as store:
-        found = queries.listed(store.database.read, store.vault, queries.AUDIT, filters, page, newest=True)
-    views = [item.view for item in found.items]
+        found = queries.list_page(store.database.read, store.vault, queries.AUDIT, filters, page, newest=True)
+    views = [view.body for view in found.records]
     if as_json:
         print_json(views)
     else:

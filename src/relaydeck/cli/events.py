@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from relaydeck.admin.events import delivery_view, replay_dead, replay_one, whole_delivery
+from relaydeck.admin.events import delivery_body, list_deliveries, read_delivery, replay_dead, replay_one
+from relaydeck.admin.views import json_values
 from relaydeck.cli.local_store import existing_store, local_change
 from relaydeck.cli.output import counted, print_fields, print_json, print_note, print_record
-from relaydeck.notifications import deliveries, events
+from relaydeck.notifications import events
 from relaydeck.notifications.notification_changes import send_test
 
 _EVENT_FIELDS = ("sequence", "timestamp", "type", "id")
@@ -14,19 +15,19 @@ _DELIVERY_FIELDS = ("sequence", "id", "type", "notification_id", "state", "tries
 
 def show_all(after: int, limit: int, as_json: bool) -> None:
     with existing_store() as store:
-        views = [event.shown() for event in events.list_events(store.database.read, after, limit)]
+        views = [json_values(event.shown()) for event in events.list_events(store.database.read, after, limit)]
     _print(views, _EVENT_FIELDS, as_json)
 
 
 def show_deliveries(filters: dict[str, str], after: int, limit: int, as_json: bool) -> None:
     with existing_store() as store:
-        rows = deliveries.list_deliveries(store.database.read, after, limit, **filters)
-    _print([delivery_view(row) for row in rows], _DELIVERY_FIELDS, as_json)
+        rows = list_deliveries(store.database.read, after, limit, filters)
+    _print([json_values(delivery_body(row)) for row in rows], _DELIVERY_FIELDS, as_json)
 
 
 def show(event_id: str, as_json: bool) -> None:
     with existing_store() as store:
-        delivery = whole_delivery(store.database.read, event_id)
+        delivery = json_values(read_delivery(store.database.read, event_id))
     if as_json:
         print_json(delivery)
     else:

@@ -4,11 +4,13 @@ import asyncio
 import time
 from typing import Any
 
+from relaydeck.admin.views import json_values
 from relaydeck.app import fee_options
 from relaydeck.cli.local_store import existing_store, local_change
 from relaydeck.cli.output import print_fields, print_json, print_line, print_note, print_record, print_table
 from relaydeck.fees.estimator import Estimator
 from relaydeck.relayers import why
+from relaydeck.relayers.explanation import Explanation
 from relaydeck.relayers.relayer_changes import set_paused
 from relaydeck.settings import Settings, read_settings
 
@@ -39,14 +41,14 @@ def explain(relayer_id: str, as_json: bool) -> None:
     settings = read_settings()
     with existing_store() as store:
         known = why.read(store.database.read, store.vault, relayer_id)
-    explanation = asyncio.run(_explanation(known, settings))
+    explanation = json_values(asyncio.run(_explanation(known, settings)))
     if as_json:
         print_json(explanation)
     else:
         _print(explanation)
 
 
-async def _explanation(known: why.Known, settings: Settings) -> dict[str, Any]:
+async def _explanation(known: why.Known, settings: Settings) -> Explanation:
     estimator = Estimator(fee_options(settings))
     interval, rounds = settings.monitor_interval_seconds, settings.monitor_rounds
     try:

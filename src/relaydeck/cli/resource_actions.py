@@ -52,36 +52,36 @@ COLUMNS: dict[Resource, dict[str, Column]] = {
 def show_all(resource: Resource, filters: dict[str, str], limit: int, as_json: bool) -> None:
     page = Page("1", limit, coerced=False)
     with existing_store() as store:
-        found = queries.listed(store.database.read, store.vault, COLLECTIONS[resource], filters, page)
-    views = [item.view for item in found.items]
+        found = queries.list_page(store.database.read, store.vault, COLLECTIONS[resource], filters, page)
+    views = [view.body for view in found.records]
     if as_json:
         print_json(views)
     else:
         print_table(views, COLUMNS[resource])
-    print_notes(note for item in found.items for note in item.notes)
+    print_notes(note for view in found.records for note in view.notes)
     if found.total > len(views):
         print_notes([f"{found.total - len(views)} more are not shown; see --limit"])
 
 
 def show(resource: Resource, name: str, as_json: bool) -> None:
     with existing_store() as store:
-        item = queries.find(store.database.read, store.vault, COLLECTIONS[resource], name)
+        view = queries.find(store.database.read, store.vault, COLLECTIONS[resource], name)
     if as_json:
-        print_json(item.view)
+        print_json(view.body)
     else:
-        print_record(item.view)
-    print_notes(item.notes)
+        print_record(view.body)
+    print_notes(view.notes)
 
 
 def create(resource: Resource, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
     content = document(source, assignments)
     with local_change() as change:
         if resource == "signers":
-            item = commands.create_signer(change, commands.read_signer_document(content))
+            view = commands.create_signer(change, commands.read_signer_document(content))
         else:
-            item = commands.create(change, resource, content, _resolver())
-    print_notes(item.notes)
-    _print_result(f"created {resource[:-1]} {item.view[COLLECTIONS[resource].identity]}", item.view, as_json)
+            view = commands.create(change, resource, content, _resolver())
+    print_notes(view.notes)
+    _print_result(f"created {resource[:-1]} {view.body[COLLECTIONS[resource].identity]}", view.body, as_json)
 
 
 def update(resource: Resource, name: str, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
@@ -89,9 +89,9 @@ def update(resource: Resource, name: str, source: str, assignments: tuple[str, .
     if not content:
         raise OperatorError("there is nothing to change", "Give FIELD=TEXT or FIELD:=JSON arguments, or --from FILE.")
     with local_change() as change:
-        item = commands.patch(change, resource, name, content, None, _resolver())
-    print_notes(item.notes)
-    _print_result(f"updated {resource[:-1]} {name}", item.view, as_json)
+        view = commands.patch(change, resource, name, content, None, _resolver())
+    print_notes(view.notes)
+    _print_result(f"updated {resource[:-1]} {name}", view.body, as_json)
 
 
 def delete(resource: Resource, name: str) -> None:

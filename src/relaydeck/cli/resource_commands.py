@@ -5,39 +5,32 @@ from typing import Any
 
 import click
 
+from relaydeck.admin.filters import FILTERS
 from relaydeck.cli.options import as_json, at_home
 
 _FIELDS = (
     "FIELD=TEXT sets a string, FIELD:=JSON any other value, FIELD=@FILE the content of a file (@-: standard input)."
 )
-_FILTERS = {
-    "network": {"name": "Only names that contain this text."},
-    "signer": {"id": "Only ids that contain this text.", "type": "Only signers of this type."},
-    "notification": {"id": "Only ids that contain this text."},
-    "relayer": {
-        "name": "Only names that contain this text.",
-        "network": "Only relayers on this network.",
-        "state": "Only relayers in this state: active, paused or disabled.",
-        "signer-id": "Only relayers that use this signer.",
-        "notification-id": "Only relayers that use this notification.",
-    },
-}
 
 
 def _limit(default: int) -> Callable[..., Any]:
     return click.option("--limit", type=click.IntRange(1), default=default, show_default=True, help="Most to show.")
 
 
-def _filters(options: dict[str, str]) -> Callable[..., Any]:
+def _filters(collection: str) -> Callable[..., Any]:
+    """An option for each filter of a collection. `--after` has a type and a default of its own."""
+
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for name, meaning in reversed(options.items()):
-            command = click.option(f"--{name}", default="", help=meaning)(command)
+        for each in reversed([each for each in FILTERS[collection] if not each.whole]):
+            choices = click.Choice(list(each.choices)) if each.choices else str
+            option = each.name.replace("_", "-")
+            command = click.option(f"--{option}", type=choices, help=each.description)(command)
         return command
 
     return add
 
 
-def _given(filters: dict[str, str]) -> dict[str, str]:
+def _given(filters: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in filters.items() if value}
 
 
@@ -55,11 +48,11 @@ def _group(singular: str) -> click.Group:
 
 def _add_reads(group: click.Group, singular: str) -> None:
     @group.command("list", help=f"List {singular}s, oldest first.")
-    @_filters(_FILTERS[singular])
+    @_filters(f"{singular}s")
     @_limit(1000)
     @as_json
     @at_home
-    def list_all(limit: int, as_json: bool, **filters: str) -> None:
+    def list_all(limit: int, as_json: bool, **filters: str | None) -> None:
         _actions().show_all(f"{singular}s", _given(filters), limit, as_json)
 
     @group.command("show", help=f"Show the {singular} called NAME.")
@@ -172,13 +165,12 @@ def event_list(after: int, limit: int, as_json: bool) -> None:
 
 
 @event.command("deliveries")
-@_filters({"notification-id": "Only deliveries to this notification.", "relayer-id": "Only events of this relayer."})
-@click.option("--state", type=click.Choice(["pending", "delivered", "dead"]), help="Only deliveries in this state.")
+@_filters("deliveries")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only deliveries after this sequence number.")
 @_limit(100)
 @as_json
 @at_home
-def event_deliveries(after: int, limit: int, as_json: bool, **filters: str) -> None:
+def event_deliveries(after: int, limit: int, as_json: bool, **filters: str | None) -> None:
     """List deliveries: pending, delivered, or dead after the last attempt failed."""
     _events().show_deliveries(_given(filters), after, limit, as_json)
 
@@ -218,11 +210,11 @@ def _audit() -> Any:
 
 
 @audit.command("list")
-@_filters({"actor": "Only this actor.", "action": "Only this action.", "record": "Only this record."})
+@_filters("audit")
 @_limit(20)
 @as_json
 @at_home
-def audit_list(limit: int, as_json: bool, **filters: str) -> None:
+def audit_list(limit: int, as_json: bool, **filters: str | None) -> None:
     """List the latest changes, newest first."""
     _audit().show(_given(filters), limit, as_json)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from relaydeck.fields import field
+from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
 from relaydeck.web_addresses import WebAddress, shown_address
@@ -40,7 +40,7 @@ class RpcUrl(msgspec.Struct, frozen=True):
 class FixedRate(msgspec.Struct, frozen=True, tag_field="source", tag="fixed"):
     """A rate that the operator sets."""
 
-    fixed: Annotated[Decimal, field("Fee tokens for one native coin.", example="2500", basis="own")]
+    fixed: Annotated[Decimal, own_field("Fee tokens for one native coin.", example="2500")]
 
 
 class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
@@ -48,15 +48,14 @@ class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
 
     feed: Annotated[
         EvmAddress,
-        field(
+        own_field(
             "Aggregator that returns fee tokens for one native coin.",
             example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
-            basis="own",
         ),
     ]
-    max_age: Annotated[int, field("Age in seconds above which its answer is not used.", example=3600, basis="own")]
+    max_age: Annotated[int, own_field("Age in seconds above which its answer is not used.", example=3600)]
     inverse: Annotated[
-        bool, field("Whether the aggregator returns native coins for one fee token.", example=False, basis="own")
+        bool, own_field("Whether the aggregator returns native coins for one fee token.", example=False)
     ] = False
 
 
@@ -65,21 +64,19 @@ class CrossedRate(msgspec.Struct, frozen=True, tag_field="source", tag="crossed"
 
     native_usd: Annotated[
         EvmAddress,
-        field(
+        own_field(
             "Aggregator that returns USD for one native coin.",
             example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
-            basis="own",
         ),
     ]
     token_usd: Annotated[
         EvmAddress,
-        field(
+        own_field(
             "Aggregator that returns USD for one fee token.",
             example="0xA2F78ab2355fe2f984D808B5CeE7FD0A93D5270E",
-            basis="own",
         ),
     ]
-    max_age: Annotated[int, field("Age in seconds above which an answer is not used.", example=3600, basis="own")]
+    max_age: Annotated[int, own_field("Age in seconds above which an answer is not used.", example=3600)]
 
 
 Rate = FixedRate | FeedRate | CrossedRate
@@ -88,31 +85,26 @@ Rate = FixedRate | FeedRate | CrossedRate
 class FeeToken(msgspec.Struct, frozen=True):
     """A token that can pay a fee, and the source of its rate."""
 
-    symbol: Annotated[Identifier, field("Symbol; a fee estimate refers to it.", example="USDC", basis="own")]
+    symbol: Annotated[Identifier, own_field("Symbol; a fee estimate refers to it.", example="USDC")]
     address: Annotated[
         EvmAddress,
-        field("Contract address.", example="0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238", basis="own"),
+        own_field("Contract address.", example="0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"),
     ]
-    decimals: Annotated[
-        Annotated[int, Meta(ge=0, le=255)], field("Decimal places of the token.", example=6, basis="own")
-    ]
-    rate: Annotated[Rate, field("Where its rate comes from.", example={"fixed": "2500"}, basis="own")]
-    margin_percent: Annotated[Decimal, field("Added to the rate, in percent.", example="0", basis="own")] = Decimal(0)
+    decimals: Annotated[Annotated[int, Meta(ge=0, le=255)], own_field("Decimal places of the token.", example=6)]
+    rate: Annotated[Rate, own_field("Where its rate comes from.", example={"fixed": "2500"})]
+    margin_percent: Annotated[Decimal, own_field("Added to the rate, in percent.", example="0")] = Decimal(0)
 
 
 class Network(msgspec.Struct, frozen=True):
-    name: Annotated[Identifier, field("Name; relayers refer to it.", example="sepolia", basis="own")]
-    network_type: Annotated[NetworkType, field("Kind of network.", example="evm", basis="own")]
-    chain_id: Annotated[
-        Annotated[int, Meta(ge=1, le=GREATEST_CHAIN_ID)], field("Chain id.", example=11_155_111, basis="own")
-    ]
-    native_symbol: Annotated[Identifier, field("Symbol of the native coin.", example="ETH", basis="own")]
+    name: Annotated[Identifier, own_field("Name; relayers refer to it.", example="sepolia")]
+    network_type: Annotated[NetworkType, own_field("Kind of network.", example="evm")]
+    chain_id: Annotated[Annotated[int, Meta(ge=1, le=GREATEST_CHAIN_ID)], own_field("Chain id.", example=11_155_111)]
+    native_symbol: Annotated[Identifier, own_field("Symbol of the native coin.", example="ETH")]
     rpc_urls: Annotated[
         tuple[RpcUrl, ...],
-        field(
+        own_field(
             "Nodes of the network. Left out, with a log entry, when its sealed form does not open.",
-            basis="own",
             sealed_as="sealed_rpc_urls",
         ),
     ] = ()
-    fee_tokens: Annotated[tuple[FeeToken, ...], field("Tokens that can pay a fee.", basis="own")] = ()
+    fee_tokens: Annotated[tuple[FeeToken, ...], own_field("Tokens that can pay a fee.")] = ()

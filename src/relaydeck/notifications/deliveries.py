@@ -1,6 +1,8 @@
 """Deliveries as an operator sees them: listed, shown with their attempts, counted, and sent again."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from relaydeck.notifications.outbox import NOW, AttemptRecord, ReadRows
 from relaydeck.store.database import Transaction
@@ -43,18 +45,13 @@ def list_deliveries(
     read: ReadRows,
     after: int = 0,
     limit: int = 100,
-    *,
-    state: str | None = None,
-    notification_id: str | None = None,
-    relayer_id: str | None = None,
+    condition: str = "1 = 1",
+    values: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[DeliveryRow]:
-    """In the order of their events, those after sequence number `after`."""
-    given = {"state": state, "notification_id": notification_id, "relayer_id": relayer_id}
-    filters = {name: value for name, value in given.items() if value is not None}
-    where = "".join(f" AND d.{name} = :{name}" for name in filters)
+    """Deliveries `d` after sequence number `after` that meet an SQL condition, in the order of their events."""
     rows = read(
-        f"SELECT {_COLUMNS} FROM {_TABLES} WHERE d.seq > :after{where} ORDER BY d.seq LIMIT :limit",
-        {"after": after, "limit": limit, **filters},
+        f"SELECT {_COLUMNS} FROM {_TABLES} WHERE d.seq > :after AND {condition} ORDER BY d.seq LIMIT :limit",
+        {"after": after, "limit": limit, **values},
     )
     return [DeliveryRow(*row) for row in rows]
 

@@ -10,6 +10,7 @@ import msgspec
 
 from relaydeck.identifiers import new_identifier
 from relaydeck.notifications import outbox
+from relaydeck.notifications.model import EventBody
 from relaydeck.notifications.outbox import ReadRows
 from relaydeck.store.database import Transaction
 from relaydeck.timestamps import utc
@@ -39,16 +40,16 @@ class Event(NamedTuple):
     data: str
     created_at: int
 
-    def shown(self) -> dict[str, object]:
-        """As a receiver gets it and as the list shows it."""
-        return {
-            "id": self.id,
-            "type": self.kind,
-            "timestamp": utc(self.created_at),
-            "sequence": self.sequence,
-            "version": VERSION,
-            "data": msgspec.Raw(self.data.encode()),
-        }
+    def shown(self) -> EventBody:
+        """As a receiver gets it, and as the log shows it."""
+        return EventBody(
+            id=self.id,
+            type=self.kind,
+            timestamp=utc(self.created_at),
+            sequence=self.sequence,
+            version=VERSION,
+            data=msgspec.Raw(self.data.encode()),
+        )
 
     def body(self) -> bytes:
         return msgspec.json.encode(self.shown())

@@ -1,11 +1,11 @@
-"""A notification: a webhook that receives the events of relayers."""
+"""A notification, which is a webhook that receives events, and the body of an event."""
 
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relaydeck.fields import field
+from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.secret import Secret
 from relaydeck.web_addresses import WebAddress
@@ -41,3 +41,27 @@ class Notification(msgspec.Struct, frozen=True):
             sealed_as="sealed_signing_key",
         ),
     ] = UNSET
+
+
+class EventBody(msgspec.Struct, frozen=True):
+    """An event as a receiver gets it and as the event log shows it."""
+
+    id: Annotated[
+        str,
+        own_field(
+            "Identifier; also of its delivery and the `webhook-id` of every attempt.",
+            example="evt_8a5c1a8e-0f0e-7d27-9d3c-0a3f4f0f8a11",
+        ),
+    ]
+    type: Annotated[str, own_field("What happened.", example="relayer.paused")]
+    timestamp: Annotated[str, own_field("When it happened, in UTC.", example="2026-03-01T12:00:00Z")]
+    sequence: Annotated[int, own_field("Its position among all events.", example=42)]
+    version: Annotated[int, own_field("Version of this format.", example=1)]
+    data: Annotated[
+        msgspec.Raw,
+        own_field(
+            "What it is about: the relayer as the API shows it, without secrets.",
+            example={"notification_id": "pager"},
+            schema={"type": "object"},
+        ),
+    ]

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.errors import RelayerNotFound
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import health
+from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState, StateName
 from relaydeck.relayers.health import Watched
 from relaydeck.relayers.schedule import next_look
 from relaydeck.relayers.troubles import ReadRows
@@ -52,25 +53,25 @@ def _last_deed(read_rows: ReadRows, relayer_id: str, action: str) -> AuditEntry:
     return AuditEntry(*rows[0]) if rows else AuditEntry()
 
 
-async def explained(known: Known, pool: GetPool, *, interval: float, rounds: int, now: float) -> dict[str, Any]:
+async def explained(known: Known, pool: GetPool, *, interval: float, rounds: int, now: float) -> Explanation:
     """Every URL is asked once, now, whatever came of it before."""
     watched = known.watched
     seen: Sequence[Evidence] = ()
     if watched.urls:
         seen = await (await pool(watched.urls, watched.chain_id)).probe_each()
     probed = bool(interval and watched.urls and not watched.relayer.paused)
-    return {
-        "id": watched.relayer.id,
-        "address": watched.relayer.address,
-        "network": watched.relayer.network,
-        "states": _states(known, rounds),
-        "nodes": _nodes(watched, seen),
-        "monitor": _monitor(watched, interval),
-        "next_probe_at": _stamp(next_look(watched.sequence, interval, now)) if probed else None,
-    }
+    return Explanation(
+        id=watched.relayer.id,
+        address=watched.relayer.address,
+        network=watched.relayer.network,
+        states=tuple(_states(known, rounds)),
+        nodes=tuple(_nodes(watched, seen)),
+        monitor=_monitor(watched, interval),
+        next_probe_at=_stamp(next_look(watched.sequence, interval, now)) if probed else None,
+    )
 
 
-def _states(known: Known, rounds: int) -> list[dict[str, Any]]:
+def _states(known: Known, rounds: int) -> list[RelayerState]:
     """Everything that is wrong, most deliberate first; empty when the relayer is well."""
     relayer, trouble = known.watched.relayer, known.watched.trouble
     found = []
@@ -90,28 +91,28 @@ def _states(known: Known, rounds: int) -> list[dict[str, Any]]:
     return found
 
 
-def _state(state: str, deed: AuditEntry, cause: str) -> dict[str, Any]:
-    return {"state": state, "since": _stamp(deed.moment), "by": deed.actor, "cause": cause}
+def _state(state: StateName, deed: AuditEntry, cause: str) -> RelayerState:
+    return RelayerState(state=state, since=_stamp(deed.moment), by=deed.actor, cause=cause)
 
 
-def _nodes(watched: Watched, seen: "Sequence[Evidence]") -> list[dict[str, Any]]:
+def _nodes(watched: Watched, seen: "Sequence[Evidence]") -> list[RelayerNode]:
     """What the monitor saw is told by place: two URLs of one host look alike without their secret parts."""
     remarks = watched.trouble.evidence
     alike = [each.node for each in remarks] == [each.node for each in seen]
     found = []
     for place, (url, each) in enumerate(zip(watched.urls, seen, strict=True)):
         remark = remarks[place] if alike else next((r for r in remarks if r.node == each.node), None)
-        node = {
-            "node": each.node,
-            "weight": url.weight,
-            "ok": each.ok,
-            "problem": each.error or None,
-            "chain_id": each.chain_id,
-            "block": each.block,
-            "milliseconds": round(each.seconds * 1000),
-            "last_problem": remark.problem if remark else None,
-            "last_problem_at": _stamp(watched.trouble.checked_at) if remark else None,
-        }
+        node = RelayerNode(
+            node=each.node,
+            weight=url.weight,
+            ok=each.ok,
+            problem=each.error or None,
+            chain_id=each.chain_id,
+            block=each.block,
+            milliseconds=round(each.seconds * 1000),
+            last_problem=remark.problem if remark else None,
+            last_problem_at=_stamp(watched.trouble.checked_at) if remark else None,
+        )
         found.append(node)
     return found
 

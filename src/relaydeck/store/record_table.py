@@ -33,6 +33,7 @@ class RecordTable(Generic[R]):
         self.columns = ", ".join(self.column_names)
         self._stored_values = attrgetter(*self.column_names)
         self._sealed = [(at, field) for at, field in enumerate(self._fields) if field.traits.sealed_as]
+        self.sealed_fields = tuple(field.name for _, field in self._sealed)
         self._openers = {field.name: msgspec.json.Decoder(field.type).decode for _, field in self._sealed}
         self._converters = [(at, _reader(field)) for at, field in enumerate(self._fields) if not _is_plain(field)]
         self._insert, self._update = self._statements()

@@ -1,0 +1,142 @@
+"""Bodies that only the admin API has: signers without their secrets, tokens, deliveries and the audit log.
+
+The records themselves are declared in their packages, an event in `notifications` and the explanation of a relayer's
+state in `relayers`.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from relaydeck.credentials.kinds import TokenKind, describe_kinds
+from relaydeck.fields import example_of
+from relaydeck.fields import own_field as field
+from relaydeck.identifiers import Identifier
+from relaydeck.signers.shapes import SHAPES, SecretStoreConfig, response_type
+
+Whole = Annotated[int, Meta(ge=0)]
+_KIND = f"What the token grants access to: {describe_kinds('`')}."
+_MOMENT = "2026-01-31T12:00:00Z"
+_PRECISE_MOMENT = "2026-01-31T12:00:00.250Z"
+
+
+CreatedAt = Annotated[str, field("When it was created, in UTC.", example=_MOMENT)]
+
+
+class Created(msgspec.Struct, frozen=True):
+    """What the service adds to a record in every response."""
+
+    created_at: CreatedAt
+
+
+class SignerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A signer to create. The document at `/openapi.json` has the shape of `config` for each `type`."""
+
+    type: Annotated[str, field("Type.", example="provider_c", schema={"enum": list(SHAPES)})]
+    config: Annotated[
+        msgspec.Raw,
+        field("The fields of its type.", example=example_of(SecretStoreConfig), schema={"type": "object"}),
+    ]
+    id: Annotated[Identifier | UnsetType, field("Identifier. Left out, a UUID is generated.", example="ops")] = UNSET
+
+
+class Signer(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[Identifier, field("Identifier.", example="ops")]
+    type: Annotated[
+        str,
+        field("Type.", example="provider_c", schema={"enum": sorted({response_type(each) for each in SHAPES})}),
+    ]
+    config: Annotated[
+        dict[str, Any],
+        field(
+            "The fields of its type that are not secret.",
+            example={"address": "https://secrets.example.com", "key_name": "ops"},
+        ),
+    ]
+    created_at: CreatedAt
+
+
+class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[Identifier, field("Name; the audit log shows it.", example="ci")]
+    kind: Annotated[TokenKind, field(_KIND, example="readonly")] = TokenKind.API
+    expires: Annotated[
+        str | UnsetType,
+        field("How long the token is valid: 45m, 12h, 30d, 8w. Left out: forever.", example="30d"),
+    ] = UNSET
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    name: Annotated[Identifier, field("Name.", example="ci")]
+    kind: Annotated[TokenKind, field(_KIND, example="readonly")]
+    state: Annotated[Literal["live", "expired", "revoked"], field("Whether it is accepted.", example="live")]
+    created_at: CreatedAt
+    expires_at: Annotated[str | None, field("When it expires, in UTC; null: never.", example=None)]
+    revoked_at: Annotated[str | None, field("When it was revoked, in UTC.", example=None)]
+
+
+class NewToken(Token, frozen=True, kw_only=True):
+    token: Annotated[str, field("The token itself. It is not shown again.", example="rdk_example")]
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    at: Annotated[str, field("When it began, in UTC.", example=_PRECISE_MOMENT)]
+    duration_ms: Annotated[Whole, field("How long it took.", example=38)]
+    status: Annotated[Whole | None, field("HTTP status of the response.", example=503)]
+    problem: Annotated[str | None, field("What went wrong.", example=None)]
+    answer: Annotated[str, field("The first bytes of the response.", example="try later")]
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[
+        str,
+        field("The event's identifier.", example="evt_8a5c1a8e-0f0e-7d27-9d3c-0a3f4f0f8a11"),
+    ]
+    sequence: Annotated[Whole, field("The event's sequence number.", example=42)]
+    type: Annotated[str, field("The event's type.", example="relayer.paused")]
+    notification_id: Annotated[str, field("The notification it goes to.", example="pager")]
+    relayer_id: Annotated[str | None, field("The relayer it is about.", example="sepolia-1")]
+    state: Annotated[
+        Literal["pending", "delivered", "dead"],
+        field("Whether it is on its way, has arrived, or was given up.", example="pending"),
+    ]
+    tries: Annotated[Whole, field("How many attempts there were.", example=1)]
+    created_at: Annotated[str, field("When the event happened, in UTC.", example=_PRECISE_MOMENT)]
+    next_try_at: Annotated[
+        str | None,
+        field(
+            "When the next attempt is due, in UTC; null while an earlier delivery is pending, and when finished.",
+            example=_PRECISE_MOMENT,
+        ),
+    ]
+    finished_at: Annotated[str | None, field("When it arrived or was given up, in UTC.", example=None)]
+    last_status: Annotated[Whole | None, field("HTTP status of the last response.", example=503)]
+    last_problem: Annotated[str | None, field("What went wrong last.", example=None)]
+
+
+class DeliveryWithAttempts(Delivery, frozen=True, kw_only=True):
+    attempts: Annotated[tuple[Attempt, ...], field("Every attempt, oldest first.")]
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    replayed: Annotated[Whole, field("How many deliveries are sent again.", example=3)]
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    sequence: Annotated[Whole, field("Its position in the chain.", example=7)]
+    at: Annotated[str, field("When, in UTC.", example=_MOMENT)]
+    actor: Annotated[str, field("Who: `token:NAME`, `cli:USER` or `monitor`.", example="token:root")]
+    action: Annotated[str, field("What was done.", example="relayer.paused")]
+    record: Annotated[str, field("The record it was done to.", example="sepolia-1")]
+    before: Annotated[
+        dict[str, Any] | None,
+        field("The changed fields before the change; a secret only as `set`.", example={"paused": False}),
+    ]
+    after: Annotated[
+        dict[str, Any] | None,
+        field(
+            "The changed fields after the change; a secret only as `set` or `changed`.",
+            example={"paused": True},
+        ),
+    ]
+    hash: Annotated[str, field("Keyed hash of this entry and of the hash before it.", example="c0ffee" * 10)]
