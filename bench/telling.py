@@ -38,7 +38,7 @@ def add_receivers(home: Home, urls: Sequence[str]) -> None:
 
     def work(transaction: Transaction, vault: Vault) -> None:
         for number, url in enumerate(urls):
-            notification = Notification(_name(number), "webhook", url, True)
+            notification = Notification(_name(number), "webhook", url, has_signing_key=True)
             notification_rows.create(transaction, vault, notification, _KEY, origin="apply", now=1)
             for each in range(_RELAYERS_EACH):
                 relayer_rows.create(transaction, vault, _relayer(number, each), origin="apply", now=1)

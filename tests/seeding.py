@@ -69,7 +69,7 @@ def fill(
             notification_rows.create(
                 transaction,
                 store.vault,
-                Notification(name, "webhook", WEBHOOK, key is not None),
+                Notification(name, "webhook", WEBHOOK, has_signing_key=key is not None),
                 None if key is None else Secret(key),
                 origin="api",
                 now=0,

@@ -85,7 +85,7 @@ def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -
     (delivery,) = told(provisioned, "event", "deliveries", "--state", "pending")
     assert (delivery["notification_id"], delivery["tries"]) == ("chat", 0)
     assert told(provisioned, "event", "show", delivery["id"]) == delivery | {"attempts": []}
-    assert "still on its way" in refused(provisioned, "event", "replay", delivery["id"])
+    assert "still pending" in refused(provisioned, "event", "replay", delivery["id"])
     assert run(provisioned, "event", "replay", "--all-dead").stderr == "scheduled 0 dead deliveries again\n"
     network = ("name=dev", "network_type=evm", "chain_id:=5", "native_symbol=ETH")
     assert run(provisioned, "network", "create", *network).stderr == "created network dev\n"

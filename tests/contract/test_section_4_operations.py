@@ -215,7 +215,7 @@ def webhook(contract: Running, request: pytest.FixtureRequest) -> str:
     """The path of a notification of this test's own, with a signing key."""
     name = f"of {request.function.__name__} {new_identifier()}"
     with opened(contract.home) as store, store.database.transaction() as transaction:
-        notification = Notification(name, "webhook", WEBHOOK, True)
+        notification = Notification(name, "webhook", WEBHOOK, has_signing_key=True)
         create(transaction, store.vault, notification, Secret("the first key"), origin="api", now=0)
     return f"/api/v1/notifications/{in_path(name)}"
 

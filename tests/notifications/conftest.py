@@ -65,7 +65,7 @@ class Scene:
         return receiver
 
     def notify(self, name: str, url: str, key: str | None = KEY) -> None:
-        notification = Notification(name, "webhook", url, key is not None)
+        notification = Notification(name, "webhook", url, has_signing_key=key is not None)
         secret = None if key is None else Secret(key)
         with self.store.database.transaction() as transaction:
             notification_rows.create(transaction, self.store.vault, notification, secret, origin="api", now=0)

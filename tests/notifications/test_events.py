@@ -107,10 +107,15 @@ async def test_deliveries_are_listed_by_what_people_look_for(scene: Scene) -> No
     scene.paused("r1", "pager"), scene.paused("r2", "desk"), scene.paused("r1", "desk")
     await scene.deliver(scene.process())
     read = scene.store.database.read
-    assert [row.sequence for row in deliveries.list_deliveries(read, state="dead")] == [1]
-    assert [row.sequence for row in deliveries.list_deliveries(read, notification_id="desk")] == [2, 3]
-    assert [row.sequence for row in deliveries.list_deliveries(read, relayer_id="r1", after=1)] == [3]
-    (dead,) = deliveries.list_deliveries(read, state="dead")
+    assert [row.sequence for row in deliveries.list_deliveries(read, condition="d.state = 'dead'")] == [1]
+    assert [
+        row.sequence
+        for row in deliveries.list_deliveries(read, condition="d.notification_id = :id", values={"id": "desk"})
+    ] == [2, 3]
+    assert [
+        row.sequence for row in deliveries.list_deliveries(read, 1, condition="d.relayer_id = :id", values={"id": "r1"})
+    ] == [3]
+    (dead,) = deliveries.list_deliveries(read, condition="d.state = 'dead'")
     assert (dead.last_status, dead.last_problem) == (410, "")
 
 

@@ -11,6 +11,7 @@ from relaydeck.admin.views import RecordView, ShowRow
 from relaydeck.errors import BadRequest, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
 from relaydeck.http.paging import Page
 from relaydeck.networks import network_rows
+from relaydeck.notifications import notification_rows
 from relaydeck.relayers import relayer_rows
 from relaydeck.store import audit
 from relaydeck.store.database import Row
@@ -55,7 +56,7 @@ SIGNERS = Collection(
 NOTIFICATIONS = Collection(
     "notifications",
     "id",
-    "id, type, url, sealed_signing_key, created_at, revision",
+    f"{notification_rows.COLUMNS}, created_at, revision",
     views.notification_view,
     lambda _: NotificationNotFound("no notification has this id"),
 )
@@ -70,7 +71,7 @@ TOKENS = Collection(
     "tokens",
     "name",
     "name, kind, created_at, expires_at, revoked_at,"
-    " CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= :now THEN 'expired' ELSE 'live' END",
+    " CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= :now THEN 'expired' ELSE 'live' END AS state",
     views.token_view,
     lambda _: RecordNotFound("token"),
 )

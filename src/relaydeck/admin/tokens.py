@@ -2,12 +2,11 @@
 
 import msgspec
 
-from relaydeck.admin.bodies import TokenRequest
+from relaydeck.admin.bodies import NewToken, TokenRequest
 from relaydeck.admin.queries import TOKENS
 from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import ChangeRunner, Content, identifier_in_path, refuse_content
 from relaydeck.admin.routes import Methods
-from relaydeck.admin.views import token_view
 from relaydeck.credentials.token_changes import issue, revoke
 from relaydeck.credentials.token_rows import is_taken
 from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds, new_token
@@ -16,6 +15,7 @@ from relaydeck.http.decoding import body_decoder
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.identifiers import identifier_problem
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.timestamps import utc
 
 _decode = body_decoder(TokenRequest)
 
@@ -60,5 +60,13 @@ def _create(context: ChangeContext, new: TokenRequest, seconds: int | None) -> C
         raise RecordExists("token")
     token, expires_at = new_token(), None if seconds is None else context.now + seconds
     issue(context, new.name, new.kind, token, expires_at=expires_at)
-    body = token_view((new.name, new.kind.value, context.now, expires_at, None, "live")).body
-    return Content(body | {"token": token.reveal()}, 201)
+    issued = NewToken(
+        name=new.name,
+        kind=new.kind,
+        state="live",
+        created_at=utc(context.now),
+        expires_at=utc(expires_at),
+        revoked_at=None,
+        token=token.reveal(),
+    )
+    return Content(issued, 201)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from relaydeck.admin.bodies import AuditEntry, Token
+from relaydeck.admin.bodies import AuditEntry, Signer, Token
 from relaydeck.networks.model import FeeToken
+from relaydeck.notifications import notification_rows
 from relaydeck.provisioning.export import fee_token_content
 from relaydeck.signers.shapes import response_type
 from relaydeck.store.database import Row
@@ -45,7 +46,6 @@ def record_view(table: RecordTable[Any]) -> ShowRow:
     """Shows a row of the table's columns, `created_at` and `revision`. Fields that do not open are left out."""
 
     def show(row: Row, vault: Vault) -> RecordView:
-        created_at = row[-2]
         notes: tuple[str, ...] = ()
         try:
             body = json_values(table.from_row(row, vault))
@@ -53,7 +53,7 @@ def record_view(table: RecordTable[Any]) -> ShowRow:
             body, notes = json_values(table.without_sealed(row)), (f"{damage}",)
             for name in table.sealed_fields:
                 body.pop(name, None)
-        return RecordView(body | {"created_at": utc(created_at)}, _etag(row), notes)
+        return RecordView(body | {"created_at": utc(row.created_at)}, _etag(row), notes)
 
     return show
 
@@ -72,51 +72,41 @@ def network_view(table: RecordTable[Any]) -> ShowRow:
 
 
 def signer_view(row: Row, _vault: Vault) -> RecordView:
-    signer_id, signer_type, config, created_at, _ = row
-    body = {
-        "id": signer_id,
-        "type": response_type(signer_type),
-        "config": msgspec.json.decode(config),
-        "created_at": utc(created_at),
-    }
-    return RecordView(body, _etag(row))
+    signer = Signer(
+        id=row.id,
+        type=response_type(row.type),
+        config=msgspec.json.decode(row.open_config),
+        created_at=utc(row.created_at),
+    )
+    return RecordView(json_values(signer), _etag(row))
 
 
 def notification_view(row: Row, _vault: Vault) -> RecordView:
-    notification_id, kind, url, sealed, created_at, _ = row
-    body = {
-        "id": notification_id,
-        "type": kind,
-        "url": url,
-        "has_signing_key": sealed is not None,
-        "created_at": utc(created_at),
-    }
+    body = json_values(notification_rows.from_row(row)) | {"created_at": utc(row.created_at)}
     return RecordView(body, _etag(row))
 
 
-def token_view(row: Row, _vault: Vault | None = None) -> RecordView:
-    name, kind, created_at, expires_at, revoked_at, state = row
+def token_view(row: Row, _vault: Vault) -> RecordView:
     token = Token(
-        name=name,
-        kind=kind,
-        state=state,
-        created_at=utc(created_at) or "",
-        expires_at=utc(expires_at),
-        revoked_at=utc(revoked_at),
+        name=row.name,
+        kind=row.kind,
+        state=row.state,
+        created_at=utc(row.created_at),
+        expires_at=utc(row.expires_at),
+        revoked_at=utc(row.revoked_at),
     )
     return RecordView(json_values(token))
 
 
 def audit_view(row: Row, _vault: Vault) -> RecordView:
-    sequence, moment, actor, action, record, before, after, link = row
     entry = AuditEntry(
-        sequence=sequence,
-        at=utc(moment) or "",
-        actor=actor,
-        action=action,
-        record=record,
-        before=before and msgspec.json.decode(before),
-        after=after and msgspec.json.decode(after),
-        hash=link.hex(),
+        sequence=row.seq,
+        at=utc(row.moment),
+        actor=row.actor,
+        action=row.action,
+        record=row.record,
+        before=row.before_change and msgspec.json.decode(row.before_change),
+        after=row.after_change and msgspec.json.decode(row.after_change),
+        hash=row.hash.hex(),
     )
     return RecordView(json_values(entry))

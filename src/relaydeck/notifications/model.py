@@ -23,15 +23,6 @@ class Notification(msgspec.Struct, frozen=True):
             example="https://hooks.example.com/relaydeck",
         ),
     ]
-    has_signing_key: Annotated[
-        bool,
-        field(
-            "Whether a signing key is set. The key itself is never returned.",
-            example=True,
-            read_only=True,
-            stored=False,
-        ),
-    ] = False
     signing_key: Annotated[
         Secret | UnsetType,
         field(
@@ -41,6 +32,15 @@ class Notification(msgspec.Struct, frozen=True):
             sealed_as="sealed_signing_key",
         ),
     ] = UNSET
+    has_signing_key: Annotated[
+        bool,
+        field(
+            "Whether a signing key is set. The key itself is never returned.",
+            example=True,
+            read_only=True,
+            stored=False,
+        ),
+    ] = False
 
 
 class EventBody(msgspec.Struct, frozen=True):

@@ -4,26 +4,39 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+from msgspec import UNSET
+
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications.model import Notification, NotificationType
 from relaydeck.secret import Secret
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import Row, Transaction
+from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import Damaged, Place
 from relaydeck.store.vault import Vault
 
-PREVIOUS_KEY_SECONDS = 86_400  # for which a replaced key signs beside the new one
+PREVIOUS_KEY_SECONDS = 86_400  # how long a replaced key signs beside the new one
 
 
 class NotificationChange(NamedTuple):
-    """What to change; None leaves a part as it is. An empty signing key removes the key."""
+    """What to change; None leaves a field as it is. An empty signing key removes the key."""
 
     type: NotificationType | None = None
     url: str | None = None
     signing_key: Secret | None = None
 
 
+TABLE = RecordTable("notifications", Notification)
+COLUMNS = TABLE.columns
+
+
 def place(notification_id: str) -> Place:
-    return Place("notifications", notification_id, "signing_key")
+    return TABLE.place(notification_id, "signing_key")
+
+
+def from_row(row: Row) -> Notification:
+    """A notification without its signing key, which stays sealed."""
+    return msgspec.structs.replace(TABLE.without_sealed(row), has_signing_key=row.sealed_signing_key is not None)
 
 
 def create(
@@ -35,19 +48,8 @@ def create(
     origin: str,
     now: int,
 ) -> None:
-    transaction.execute(
-        "INSERT INTO notifications (id, type, url, sealed_signing_key, origin, created_at, revision)"
-        " VALUES (:id, :type, :url, :sealed, :origin, :now, :revision)",
-        {
-            "id": notification.id,
-            "type": notification.type,
-            "url": notification.url,
-            "sealed": _sealed(transaction, vault, notification.id, signing_key),
-            "origin": origin,
-            "now": now,
-            "revision": transaction.revision,
-        },
-    )
+    keyed = msgspec.structs.replace(notification, signing_key=UNSET if signing_key is None else signing_key)
+    TABLE.create(transaction, vault, keyed, origin=origin, now=now)
 
 
 class _Keys(NamedTuple):
@@ -64,7 +66,7 @@ def update(
     *,
     now: Callable[[], float] = time.time,
 ) -> Notification:
-    """Make the change and give the result. Raises NotificationNotFound."""
+    """Make the change and return the result. Raises NotificationNotFound."""
     found = transaction.one(
         "SELECT type, url, sealed_signing_key, sealed_previous_key, previous_key_until"
         " FROM notifications WHERE id = :id",
@@ -72,10 +74,15 @@ def update(
     )
     if found is None:
         raise NotificationNotFound("no notification has this id")
-    keys = _Keys(*found[2:])
+    keys = _Keys(found.sealed_signing_key, found.sealed_previous_key, found.previous_key_until)
     if change.signing_key is not None:
         keys = _changed_keys(transaction, vault, notification_id, keys, change.signing_key, int(now()))
-    changed = Notification(notification_id, change.type or found[0], change.url or found[1], keys.sealed is not None)
+    changed = Notification(
+        id=notification_id,
+        type=change.type or found.type,
+        url=change.url or found.url,
+        has_signing_key=keys.sealed is not None,
+    )
     if change != NotificationChange():
         _store(transaction, changed, keys)
     return changed
@@ -84,7 +91,7 @@ def update(
 def _changed_keys(
     transaction: Transaction, vault: Vault, notification_id: str, keys: _Keys, new: Secret, now: int
 ) -> _Keys:
-    """A replaced key stays for a day, a removed one not at all; nor does one that cannot be opened any more."""
+    """A replaced key is kept for a day. A removed key is not kept, nor one that does not open."""
     if not new.reveal():
         return _Keys(None)
     old = _opened(vault, notification_id, keys.sealed)

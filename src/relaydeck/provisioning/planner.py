@@ -150,7 +150,7 @@ class _Planner:
             self._note_kept([key])
             key = None
         after = KeyedNotification(
-            Notification(declared.id, declared.type, declared.url, bool(key and key.reveal())), key
+            Notification(declared.id, declared.type, declared.url, has_signing_key=bool(key and key.reveal())), key
         )
         if before is None:
             self.plan.steps.append(Create("notifications", declared.id, after))

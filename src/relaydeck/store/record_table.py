@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.fields import Field, fields_of
+from relaydeck.secret import Secret
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
@@ -29,12 +30,13 @@ class RecordTable(Generic[R]):
         self.identity = identity
         self._record = record
         self._fields = tuple(field for field in fields_of(record) if field.traits.stored)
+        assert self._fields == fields_of(record)[: len(self._fields)], "fields without a column come last"
         self.column_names = tuple(_column(field) for field in self._fields)
         self.columns = ", ".join(self.column_names)
         self._stored_values = attrgetter(*self.column_names)
         self._sealed = [(at, field) for at, field in enumerate(self._fields) if field.traits.sealed_as]
         self.sealed_fields = tuple(field.name for _, field in self._sealed)
-        self._openers = {field.name: msgspec.json.Decoder(field.type).decode for _, field in self._sealed}
+        self._openers = {field.name: _opener(field) for _, field in self._sealed}
         self._converters = [(at, _reader(field)) for at, field in enumerate(self._fields) if not _is_plain(field)]
         self._insert, self._update = self._statements()
 
@@ -96,16 +98,29 @@ class RecordTable(Generic[R]):
         values: dict[str, Any] = {"revision": transaction.revision}
         for field in self._fields:
             value = getattr(record, field.name)
-            if field.traits.sealed_as and value:
-                value = vault.seal(msgspec.json.encode(value), self.place(identity, field.name), transaction)
-            values[_column(field)] = stored_value(field, value)
+            if field.traits.sealed_as:
+                plain, place = _to_seal(value), self.place(identity, field.name)
+                values[_column(field)] = vault.seal(plain, place, transaction) if plain else None
+            else:
+                values[_column(field)] = stored_value(field, value)
         return values
 
 
+def _to_seal(value: Any) -> bytes:
+    """What to seal of a value: the text of a secret, the JSON of any other. Empty: nothing is stored."""
+    if isinstance(value, Secret):
+        return value.reveal().encode()
+    return msgspec.json.encode(value) if value else b""
+
+
+def _opener(field: Field) -> Convert:
+    if field.type is Secret:
+        return lambda plain: Secret(plain.decode())
+    return msgspec.json.Decoder(field.type).decode
+
+
 def stored_value(field: Field, value: Any) -> Any:
-    """A field's value as its column holds it; a sealed one is sealed already."""
-    if field.traits.sealed_as:
-        return value or None
+    """The value of a field as its column holds it."""
     if value is UNSET:
         return None
     return value if _is_column_type(field) else msgspec.json.encode(value).decode()
