@@ -1,0 +1,64 @@
+"""Sends requests over kept-alive connections with aiohttp."""
+
+import asyncio
+import ssl
+
+import aiohttp
+from yarl import URL
+
+from relaydeck.client.address import Address
+from relaydeck.client.errors import ConnectFailed, ConnectionLost, TimedOut
+from relaydeck.client.messages import Outcome, Request, Response
+
+
+class Session:
+    """Made before the event loop runs, opened at the first request."""
+
+    def __init__(self, address: Address, timeout: float, ssl_context: ssl.SSLContext | None) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._ssl_context = ssl_context
+        self._opened: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request) -> Outcome:
+        """One attempt. What goes wrong on the way is returned, not raised."""
+        url = URL(self._address.origin + request.target, encoded=True)
+        try:
+            async with self._session().request(
+                request.method, url, data=request.body, headers=request.headers, allow_redirects=False
+            ) as answer:
+                return Response(answer.status, answer.headers, await answer.read())
+        except aiohttp.ClientConnectorError as error:
+            return ConnectFailed(f"cannot connect to {self._address.origin}: {_name(error.os_error)}")
+        except aiohttp.ConnectionTimeoutError:
+            return ConnectFailed(f"cannot connect to {self._address.origin}: no connection in {self._timeout:g} s")
+        except TimeoutError:
+            return TimedOut(f"no complete response within {self._timeout:g} s")
+        except (aiohttp.ClientError, OSError) as error:
+            return ConnectionLost(f"the connection broke before the response was complete ({type(error).__name__})")
+
+    async def wait(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+            self._opened = None
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._opened is None:
+            ssl_context = True if self._ssl_context is None else self._ssl_context
+            self._opened = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=ssl_context, limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=self._timeout),
+            )
+            # aiohttp repeats a DELETE by itself when a reused connection breaks. Only the exchange may repeat: it has
+            # to know that the first attempt may have succeeded.
+            self._opened._retry_connection = False
+        return self._opened
+
+
+def _name(error: OSError) -> str:
+    return error.strerror or type(error).__name__

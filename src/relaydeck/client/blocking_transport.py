@@ -1,0 +1,140 @@
+"""Sends requests over kept-alive connections with the standard library's `http.client`."""
+
+import http.client
+import io
+import select
+import socket
+import ssl
+import time
+from collections import deque
+from typing import Any
+
+from relaydeck.client.address import Address
+from relaydeck.client.errors import ConnectFailed, ConnectionLost, TimedOut, TransportError
+from relaydeck.client.messages import Outcome, Request, Response
+
+_MOST_IDLE = 16
+
+
+class ConnectionPool:
+    """As many connections as threads use at once; idle ones are kept for the next request."""
+
+    def __init__(self, address: Address, timeout: float, ssl_context: ssl.SSLContext | None) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._ssl_context = ssl_context or (ssl.create_default_context() if address.secure else None)
+        self._idle: deque[http.client.HTTPConnection] = deque(maxlen=_MOST_IDLE)
+
+    def send(self, request: Request) -> Outcome:
+        """One attempt. What goes wrong on the way is returned, not raised."""
+        deadline = time.monotonic() + self._timeout
+        connection = self._idle_connection()
+        if connection is None:
+            connection = self._new_connection()
+            problem = _attempt(connection.connect)
+            if problem is not None:
+                connection.close()
+                return ConnectFailed(f"cannot connect to {self._address.origin}: {problem}")
+        return self._sent(connection, request, deadline)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _sent(self, connection: http.client.HTTPConnection, request: Request, deadline: float) -> Outcome:
+        failure: TransportError
+        try:
+            connection.sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            connection.request(request.method, request.target, request.body, request.headers)
+            connection.response_class = lambda sock, **given: _response(sock, deadline, given)  # type: ignore[assignment]
+            with connection.getresponse() as answer:
+                response = Response(answer.status, answer.headers, answer.read())
+                reusable = not answer.will_close
+            if reusable:
+                self._keep(connection)
+            else:
+                connection.close()
+            return response
+        except TimeoutError:
+            failure = TimedOut(f"no complete response within {self._timeout:g} s")
+        except (OSError, http.client.HTTPException) as error:
+            failure = ConnectionLost(f"the connection broke before the response was complete ({_name(error)})")
+        except BaseException:
+            connection.close()  # half of a response must not be read as the next one's
+            raise
+        connection.close()
+        return failure
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        if len(self._idle) < _MOST_IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _idle_connection(self) -> http.client.HTTPConnection | None:
+        """The one used last, unless the service has closed it meanwhile."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return None
+            if not _is_readable(connection.sock):
+                return connection
+            connection.close()
+
+    def _new_connection(self) -> http.client.HTTPConnection:
+        host, port = self._address.host, self._address.port
+        if self._ssl_context is None:
+            return http.client.HTTPConnection(host, port, timeout=self._timeout)
+        return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._ssl_context)
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads from a socket until a deadline: a response that arrives byte by byte does not renew its time."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._socket = sock
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError
+        self._socket.settimeout(remaining)
+        return self._socket.recv_into(buffer)
+
+
+class _Stream:
+    """The part of a socket that `http.client.HTTPResponse` uses."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._reader = _TimedReader(sock, deadline)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self._reader)
+
+
+def _response(sock: socket.socket, deadline: float, given: dict[str, Any]) -> http.client.HTTPResponse:
+    return http.client.HTTPResponse(_Stream(sock, deadline), **given)  # type: ignore[arg-type]
+
+
+def _attempt(connect: Any) -> str | None:
+    try:
+        connect()
+    except OSError as error:
+        return _name(error)
+    return None
+
+
+def _name(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    """Nothing is expected on an idle connection: if there is something, it is its end."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,282 @@
+"""What the service returns, typed. Unknown fields are ignored, so a newer service does not break an older client.
+
+Fields that only `/admin/v1` returns (`created_at`) are None on `/api/v1`.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Headers(Protocol):
+    """Case-insensitive look-up."""
+
+    def get(self, name: str, /) -> str | None: ...
+
+
+class Meta:
+    """What arrived beside a record: `logs` are the service's hints, `etag` goes into `if_match`."""
+
+    __slots__ = ("_headers", "logs", "recognised")
+
+    def __init__(self, headers: Headers, logs: tuple[str, ...] = (), *, recognised: bool = False) -> None:
+        self._headers = headers
+        self.logs = logs
+        self.recognised = recognised
+
+    @property
+    def etag(self) -> str:
+        return self._headers.get("ETag") or ""
+
+    @property
+    def request_id(self) -> str:
+        return self._headers.get("X-Request-Id") or ""
+
+    @property
+    def stale_seconds(self) -> int | None:
+        """How old the list is while the service cannot reach its database; None when it is current."""
+        given = self._headers.get("Relaydeck-Stale")
+        return int(given) if given and given.isdigit() else None
+
+
+class Record(msgspec.Struct, frozen=True, dict=True):
+    """`meta` describes the response that a record arrived in alone; it takes no part in comparisons."""
+
+    @property
+    def meta(self) -> Meta:
+        return self.__dict__.get("meta") or Meta({})
+
+
+def with_meta(record: T, meta: Meta) -> T:
+    if isinstance(record, Record):
+        record.__dict__["meta"] = meta
+    return record
+
+
+class Pagination(msgspec.Struct, frozen=True):
+    current_page: int
+    per_page: int
+    total_items: int
+
+
+class Page(Generic[T]):
+    """One page of a list. `pagination` is None where a list is read on by sequence number (events, deliveries)."""
+
+    __slots__ = ("items", "meta", "pagination")
+
+    def __init__(self, items: tuple[T, ...], pagination: Pagination | None, meta: Meta) -> None:
+        self.items = items
+        self.pagination = pagination
+        self.meta = meta
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"Page(items={self.items!r}, pagination={self.pagination!r})"
+
+    @property
+    def total_items(self) -> int:
+        return len(self.items) if self.pagination is None else self.pagination.total_items
+
+
+class Signer(Record, frozen=True):
+    """`config` holds no secret. A signer of type `plain` is returned as `local`."""
+
+    id: str
+    type: str
+    config: dict[str, Any]
+    created_at: datetime | None = None
+
+
+class Notification(Record, frozen=True):
+    id: str
+    type: str
+    url: str
+    has_signing_key: bool
+    created_at: datetime | None = None
+
+
+class RpcUrl(msgspec.Struct, frozen=True):
+    """`url` may hold a key, so the repr shows neither path nor query."""
+
+    url: str
+    weight: int = 1
+
+    def __repr__(self) -> str:
+        scheme, _, rest = self.url.partition("://")
+        host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
+        return f"RpcUrl(url='{scheme}://{host}/…', weight={self.weight})"
+
+
+class DisabledReason(msgspec.Struct, frozen=True):
+    type: str
+    details: str
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    """Amounts are whole Wei of any size."""
+
+    eip1559_pricing: bool = True
+    gas_limit_estimation: bool = True
+    gas_price_cap: int | None = None
+    min_balance: int = 0
+    private_transactions: bool = False
+    whitelist_receivers: tuple[str, ...] = ()
+
+
+class Relayer(Record, frozen=True, kw_only=True):
+    """`custom_rpc_urls` is None when the service could not open the stored value; `meta.logs` says so."""
+
+    id: str
+    name: str
+    network: str
+    network_type: str
+    address: str
+    signer_id: str
+    paused: bool
+    system_disabled: bool
+    policies: Policies
+    notification_id: str | None = None
+    disabled_reason: DisabledReason | None = None
+    custom_rpc_urls: tuple[RpcUrl, ...] | None = None
+    created_at: datetime | None = None
+
+
+class FeeEstimate(Record, frozen=True):
+    """`estimated_fee` in whole units of the fee token; `conversion_rate`: units of it for one native coin."""
+
+    conversion_rate: Decimal
+    estimated_fee: Decimal
+    method: str
+
+
+class FeeToken(msgspec.Struct, frozen=True, kw_only=True):
+    address: str
+    decimals: int
+    rate: dict[str, Any]
+    margin_percent: Decimal = Decimal(0)
+
+
+class Network(Record, frozen=True, kw_only=True):
+    """`rpc_urls` is None when the service could not open the stored value."""
+
+    name: str
+    network_type: str
+    chain_id: int
+    native_symbol: str
+    rpc_urls: tuple[RpcUrl, ...] | None = None
+    fee_tokens: dict[str, FeeToken] = {}
+    created_at: datetime | None = None
+
+
+class RelayerState(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a relayer, and what to do about it."""
+
+    state: str
+    since: datetime | None
+    by: str | None
+    cause: str
+
+
+class RelayerNode(msgspec.Struct, frozen=True, kw_only=True):
+    node: str
+    weight: int
+    ok: bool
+    problem: str | None
+    chain_id: int | None
+    block: int | None
+    milliseconds: int
+    last_problem: str | None = None
+    last_problem_at: datetime | None = None
+
+
+class Explanation(Record, frozen=True, kw_only=True):
+    """The answer to why a relayer is in its state; its nodes are queried for it."""
+
+    id: str
+    address: str
+    network: str
+    states: tuple[RelayerState, ...]
+    nodes: tuple[RelayerNode, ...]
+    monitor: str
+    next_probe_at: datetime | None = None
+
+
+class Token(Record, frozen=True, kw_only=True):
+    name: str
+    kind: str
+    state: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class NewToken(Token, frozen=True, kw_only=True):
+    """`token` is the credential itself; the service does not show it again."""
+
+    token: str
+
+    def __repr__(self) -> str:
+        return f"NewToken(name={self.name!r}, kind={self.kind!r}, token='***')"
+
+
+class Event(Record, frozen=True, kw_only=True):
+    id: str
+    type: str
+    timestamp: datetime
+    sequence: int
+    version: int
+    data: dict[str, Any]
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    at: datetime
+    duration_ms: int
+    status: int | None
+    problem: str | None
+    answer: str | None
+
+
+class Delivery(Record, frozen=True, kw_only=True):
+    """`attempts` is filled when one delivery is read alone."""
+
+    id: str
+    sequence: int
+    type: str
+    notification_id: str
+    relayer_id: str | None
+    state: str
+    tries: int
+    created_at: datetime
+    next_try_at: datetime | None = None
+    finished_at: datetime | None = None
+    last_status: int | None = None
+    last_problem: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+class Replayed(Record, frozen=True):
+    replayed: int
+
+
+class AuditEntry(Record, frozen=True, kw_only=True):
+    sequence: int
+    at: datetime
+    actor: str
+    action: str
+    record: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    hash: str
+
+
+JsonObject = Mapping[str, Any]
