@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from tests.running import Answer, ask
 
-# Each is the fate of one request. Those of the first line never reach the service; those of the second do.
-BEFORE = ("refuse", "reset", "500", "429")
-AFTER = ("lose", "cut", "cut chunk", "500 after", "slow", "drip")
+# Fates that a request can meet without reaching the service: reset, 429, 500, html 502, html 200, redirect, problem.
+# After reaching it: lose, cut, cut chunk, 500 after, slow, drip, close after.
 PROBLEM = b'{"type":"about:blank","title":"Forbidden","status":403,"detail":"this kind may not use this operation"}'
 
 
@@ -34,6 +33,7 @@ class FaultProxy:
         self.seen: list[Seen] = []
         self.port = 0
         self.ended = threading.Event()
+        self.closed = threading.Event()
 
     @property
     def url(self) -> str:
@@ -58,7 +58,7 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
             else:
                 self._forward(body, fate)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _take
+        do_GET = do_POST = do_PATCH = do_DELETE = _take  # noqa: N815
 
         def _answer_itself(self, fate: str) -> None:
             messages = {"429": "Too Many Requests", "500": "Internal Server Error"}
@@ -99,6 +99,10 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
                 self._dawdle(answer, kept, drip=fate == "drip")
             else:
                 self._send(answer.status, kept, answer.body)
+            if fate == "close after":
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                proxy.closed.set()
 
         def _dawdle(self, answer: Answer, headers: dict[str, str], *, drip: bool) -> None:
             """A response that never ends: silent, or one byte at a time so that each read succeeds."""
