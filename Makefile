@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test coverage check format prove bench docs lock clean
+.PHONY: help setup serve test coverage check format prove bench docs types lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -16,10 +16,10 @@ setup: $(VENV)/.dev ## Create .venv from the lock files and install the project 
 serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to change)
 	@$(BIN)/relaydeck serve $(ARGS)
 
-test: $(VENV)/.dev tests/node/node_modules/.installed ## Run the tests
+test: $(VENV)/.dev tests/node/node_modules/.installed clients/typescript/node_modules/.installed ## Run the tests
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
-coverage: $(VENV)/.dev tests/node/node_modules/.installed ## Run the tests and measure which branches they reach, in every process
+coverage: $(VENV)/.dev tests/node/node_modules/.installed clients/typescript/node_modules/.installed ## Run the tests and measure which branches they reach, in every process
 	@rm -rf .coverage && mkdir .coverage
 	@$(BIN)/python -m coverage run -m pytest -n 2 $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
@@ -42,6 +42,9 @@ docs: $(VENV)/.dev ## Write the generated pages
 	@$(BIN)/python -c 'from relaydeck.cli.reference import cli_page; print(cli_page(), end="")' > docs/reference/cli.md
 	@$(BIN)/python -c 'from relaydeck.http.metrics import metrics_page; print(metrics_page(), end="")' > docs/reference/metrics.md
 
+types: $(VENV)/.dev clients/typescript/node_modules/.installed ## Write TypeScript types of the API to clients/typescript, and check them
+	@$(BIN)/python clients/typescript/make_types.py
+
 lock: ## Pin every dependency anew (the only target that looks for newer versions)
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/python -m pip --quiet install uv
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url \
@@ -50,7 +53,7 @@ lock: ## Pin every dependency anew (the only target that looks for newer version
 		--extra build --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 clean: ## Remove what set-up made; the home with its data stays
-	@rm -rf $(VENV) tests/node/node_modules
+	@rm -rf $(VENV) tests/node/node_modules clients/typescript/node_modules
 
 $(VENV)/.runtime: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -69,4 +72,9 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 tests/node/node_modules/.installed: tests/node/package-lock.json
 	@echo "setting up the test node …" >&2
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/node/install
+	@touch $@
+
+clients/typescript/node_modules/.installed: clients/typescript/package-lock.json
+	@echo "setting up the TypeScript tools …" >&2
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/node/install clients/typescript
 	@touch $@
