@@ -20,7 +20,7 @@ T = TypeVar("T")
 Step = Request | float
 Steps = Generator[Step, Outcome | None, T]
 
-_log = logging.getLogger("relaydeck.client")
+_log = logging.getLogger(__name__)
 
 
 class Exchange:
