@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from relaydeck import __version__
+from relaydeck.cli.conform import conform
 from relaydeck.cli.database_commands import DATABASE_COMMANDS
 from relaydeck.cli.options import PATH, as_json, at_home
 from relaydeck.cli.resource_commands import GROUPS
@@ -93,5 +94,5 @@ def doctor() -> None:
     examine()
 
 
-for command in (token, *GROUPS, *DATABASE_COMMANDS):
+for command in (token, *GROUPS, *DATABASE_COMMANDS, conform):
     cli.add_command(command)
