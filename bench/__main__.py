@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from bench import creates, deliveries, fees, lists, memory, pages, postgresql, replicas, starts, tools
+from bench import clients, creates, deliveries, fees, lists, memory, pages, postgresql, replicas, starts, tools
 from bench.load import choose
 from bench.processes import ROOT
 from bench.report import print_table, write_page
@@ -39,6 +39,7 @@ STEPS = (
     Step("estimates", fees.measure, lambda pace: pace.estimates / 20),
     Step("deliveries", deliveries.measure, deliveries.expected_seconds),
     Step("starts", starts.measure, lambda pace: 2 * pace.starts),
+    Step("clients", clients.measure, clients.expected_seconds),
     Step("memory", memory.measure, lambda pace: 4),
     Step("pages", pages.measure, pages.expected_seconds),
     Step("postgresql", postgresql.measure, postgresql.expected_seconds),

@@ -120,12 +120,37 @@ def test_threads_share_a_client(served: Running) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "127.0.0.1:8080", "ftp://host/", "http://", "http://user:secret@host/", "http://host/?q", "http://host/#f"],
+    [
+        "",
+        "127.0.0.1:8080",
+        "ftp://host/",
+        "http://",
+        "http://user:secret@host/",
+        "http://host/?q",
+        "http://host/#f",
+        "http://host/é",
+        "http://host/a b",
+    ],
 )
 def test_an_address_that_cannot_be_one_is_refused_without_quoting_it(url: str) -> None:
     with pytest.raises(ValueError, match="the service's URL must") as caught:
         Client(url, "token")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["", "to ken", "token\n", "tokén"])
+def test_a_token_that_cannot_be_one_is_refused_without_quoting_it(token: str) -> None:
+    with pytest.raises(ValueError, match="the token is empty or holds") as caught:
+        Client("http://127.0.0.1:9", token)
+    assert "tok" not in str(caught.value).replace("the token", "").replace("no token", "")
+
+
+@pytest.mark.parametrize("value", ["", "a\r\nX: y", "é", "a\n"])
+def test_a_header_cannot_be_smuggled_in(value: str) -> None:
+    with pytest.raises(ValueError, match="printable ASCII"):
+        admin.pause_relayer("r", idempotency_key=value)
+    with pytest.raises(ValueError, match="printable ASCII"):
+        admin.delete_relayer("r", if_match=value)
 
 
 def test_both_clients_have_every_operation() -> None:

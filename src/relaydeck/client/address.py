@@ -23,5 +23,7 @@ def read_address(url: str) -> Address:
         raise ValueError("the service's URL must start with http:// or https:// and name a host")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("the service's URL must hold no user name, query or fragment; the token is an argument")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError("the service's URL must be percent-encoded and in ASCII, without blanks")
     secure = parts.scheme == "https"
     return Address(secure, parts.hostname, parts.port or (443 if secure else 80), parts.path.rstrip("/"))

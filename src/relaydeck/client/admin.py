@@ -16,6 +16,7 @@ from relaydeck.client.calls import (
     Repeat,
     Walk,
     encode,
+    header,
     path,
     read_nothing,
     read_one,
@@ -565,7 +566,7 @@ def _found(resource: str, name: str, kind: type[T]) -> Call[T]:
 
 
 def _posted(target: str, kind: type[T], document: object, key: str | None) -> Call[T]:
-    headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+    headers = header("Idempotency-Key", str(uuid.uuid4()) if key is None else key)
     if document is None:
         return Call("POST", target, read_one(kind), b"", headers, Repeat.SAME)
     return Call("POST", target, read_one(kind), encode(document), headers | JSON, Repeat.SAME)
@@ -573,12 +574,12 @@ def _posted(target: str, kind: type[T], document: object, key: str | None) -> Ca
 
 def _patched(resource: str, name: str, kind: type[T], change: object, if_match: str | None) -> Call[T]:
     repeat = Repeat.SAME if if_match is None else Repeat.NEVER
-    headers = MERGE_PATCH if if_match is None else MERGE_PATCH | {"If-Match": if_match}
+    headers = MERGE_PATCH if if_match is None else MERGE_PATCH | header("If-Match", if_match)
     return Call("PATCH", path("admin", "v1", resource, name), read_one(kind), encode(change), headers, repeat)
 
 
 def _deleted(resource: str, name: str, if_match: str | None) -> Call[None]:
-    headers = {} if if_match is None else {"If-Match": if_match}
+    headers = {} if if_match is None else header("If-Match", if_match)
     return Call("DELETE", path("admin", "v1", resource, name), read_nothing, None, headers, Repeat.SAME, _gone)
 
 

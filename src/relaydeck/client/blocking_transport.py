@@ -14,6 +14,7 @@ from relaydeck.client.errors import ConnectFailed, ConnectionLost, TimedOut, Tra
 from relaydeck.client.messages import Outcome, Request, Response
 
 _MOST_IDLE = 16
+_NEARLY = 0.95  # of the time that a socket waits by itself: close enough to the time that remains
 
 
 class ConnectionPool:
@@ -23,6 +24,7 @@ class ConnectionPool:
         self._address = address
         self._timeout = timeout
         self._ssl_context = ssl_context or (ssl.create_default_context() if address.secure else None)
+        self._host_line = f"Host: {address.origin.partition('://')[2]}"
         self._idle: deque[http.client.HTTPConnection] = deque(maxlen=_MOST_IDLE)
 
     def send(self, request: Request) -> Outcome:
@@ -44,16 +46,16 @@ class ConnectionPool:
     def _sent(self, connection: http.client.HTTPConnection, request: Request, deadline: float) -> Outcome:
         failure: TransportError
         try:
-            connection.sock.settimeout(max(deadline - time.monotonic(), 0.001))
-            connection.request(request.method, request.target, request.body, request.headers)
-            connection.response_class = lambda sock, **given: _response(sock, deadline, given)  # type: ignore[assignment]
-            with connection.getresponse() as answer:
-                response = Response(answer.status, answer.headers, answer.read())
-                reusable = not answer.will_close
-            if reusable:
-                self._keep(connection)
-            else:
+            if connection.sock.gettimeout() != self._timeout:
+                connection.sock.settimeout(self._timeout)  # a slow response before this one shortened it
+            connection.sock.sendall(self._encoded(request))
+            answer = http.client.HTTPResponse(_Stream(connection.sock, deadline), method=request.method)  # type: ignore[arg-type]
+            answer.begin()
+            response = Response(answer.status, answer.headers, answer.read())
+            if answer.will_close:
                 connection.close()
+            else:
+                self._keep(connection)
             return response
         except TimeoutError:
             failure = TimedOut(f"no complete response within {self._timeout:g} s")
@@ -64,6 +66,14 @@ class ConnectionPool:
             raise
         connection.close()
         return failure
+
+    def _encoded(self, request: Request) -> bytes:
+        """`http.client` would check each header again, for a sixth of the time that a request takes."""
+        lines = [f"{request.method} {request.target} HTTP/1.1", self._host_line]
+        lines += [f"{name}: {value}" for name, value in request.headers.items()]
+        if request.body is None:
+            return "\r\n".join([*lines, "\r\n"]).encode("ascii")
+        return "\r\n".join([*lines, f"Content-Length: {len(request.body)}", "\r\n"]).encode("ascii") + request.body
 
     def _keep(self, connection: http.client.HTTPConnection) -> None:
         if len(self._idle) < _MOST_IDLE:
@@ -103,7 +113,8 @@ class _TimedReader(io.RawIOBase):
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError
-        self._socket.settimeout(remaining)
+        if remaining < _NEARLY * (self._socket.gettimeout() or 0.0):  # each change is a system call
+            self._socket.settimeout(remaining)
         return self._socket.recv_into(buffer)
 
 
@@ -115,10 +126,6 @@ class _Stream:
 
     def makefile(self, _mode: str) -> io.BufferedReader:
         return io.BufferedReader(self._reader)
-
-
-def _response(sock: socket.socket, deadline: float, given: dict[str, Any]) -> http.client.HTTPResponse:
-    return http.client.HTTPResponse(_Stream(sock, deadline), **given)  # type: ignore[arg-type]
 
 
 def _attempt(connect: Any) -> str | None:

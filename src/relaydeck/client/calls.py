@@ -58,18 +58,25 @@ def with_query(target: str, **query: object) -> str:
     return f"{target}?{urlencode(given)}" if given else target
 
 
+def header(name: str, value: str) -> dict[str, str]:
+    """Raises ValueError for a value that could end its header and begin another."""
+    if not value or not value.isascii() or not value.isprintable():
+        raise ValueError(f"{name} must hold printable ASCII characters, at least one")
+    return {name: value}
+
+
 def encode(document: object) -> bytes:
     return msgspec.json.encode(document)
 
 
 def read_one(kind: type[T]) -> Callable[[Response], T]:
     """Reads the envelope of one record."""
-    return cast(Callable[[Response], T], _one_reader(kind))  # type: ignore[arg-type]
+    return cast("Callable[[Response], T]", _one_reader(kind))  # type: ignore[arg-type]
 
 
 def read_page(kind: type[T]) -> Callable[[Response], Page[T]]:
     """Reads the envelope of a list."""
-    return cast(Callable[[Response], Page[T]], _page_reader(kind))  # type: ignore[arg-type]
+    return cast("Callable[[Response], Page[T]]", _page_reader(kind))  # type: ignore[arg-type]
 
 
 def read_nothing(response: Response) -> None:

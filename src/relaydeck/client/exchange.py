@@ -27,6 +27,8 @@ class Exchange:
     """`prefix` is the path of the service's address; `share` gives random numbers below 1."""
 
     def __init__(self, prefix: str, token: str, retry: Retry, share: Callable[[], float] = random.random) -> None:
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise ValueError("the token is empty or holds a character that no token has, such as a line break")
         self._prefix = prefix
         self._retry = retry
         self._share = share
