@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from bench.homes import Home, change, open_store
 from relaydeck.notifications import events, notification_rows
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
@@ -84,12 +85,12 @@ class Teller:
         if next(self._numbers) % 2:
             name = _name(receiver)
             return events.record(
-                transaction, "notification.test", {"notification_id": name}, notification_id=name, now=now
+                transaction, EventKind.NOTIFICATION_TEST, {"notification_id": name}, notification_id=name, now=now
             )
         relayer = _relayer(receiver, self._dice.randrange(_RELAYERS_EACH))
         return events.record(
             transaction,
-            "relayer.paused",
+            EventKind.RELAYER_PAUSED,
             event_data(relayer),
             notification_id=_name(receiver),
             relayer_id=relayer.id,

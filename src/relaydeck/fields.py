@@ -176,23 +176,23 @@ def _example(field: Field) -> Any:
     return [nested] if field.is_list else nested
 
 
-Record = msgspec.Struct
-
-
-def contract_view(record: Record) -> Record:
-    """The record without the fields that the described interface does not have: UNSET is not encoded."""
-    changes: dict[str, Any] = dict.fromkeys(_own_fields(type(record)), UNSET)
-    for name in _nested_with_own_fields(type(record)):
-        changes[name] = contract_view(getattr(record, name))
-    return msgspec.structs.replace(record, **changes) if changes else record
+def contract_view(value: Any) -> Any:
+    """A record without the fields that the described interface does not have: msgspec does not encode UNSET."""
+    if isinstance(value, tuple):
+        return tuple(contract_view(each) for each in value)
+    if not isinstance(value, msgspec.Struct) or not _has_own_fields(type(value)):
+        return value
+    changes: dict[str, Any] = {}
+    for field in fields_of(type(value)):
+        if field.traits.basis == "own":
+            changes[field.name] = UNSET
+        elif field.record is not None and _has_own_fields(field.record):
+            changes[field.name] = contract_view(getattr(value, field.name))
+    return msgspec.structs.replace(value, **changes)
 
 
 @cache
-def _own_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields_of(record) if field.traits.basis == "own")
-
-
-@cache
-def _nested_with_own_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
-    nested = [(field.name, field.record) for field in fields_of(record) if field.record and not field.is_list]
-    return tuple(name for name, kind in nested if _own_fields(kind) or _nested_with_own_fields(kind))
+def _has_own_fields(record: type[msgspec.Struct]) -> bool:
+    fields = fields_of(record)
+    own = any(field.traits.basis == "own" for field in fields)
+    return own or any(field.record is not None and _has_own_fields(field.record) for field in fields)

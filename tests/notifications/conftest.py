@@ -12,7 +12,7 @@ from relaydeck.log import Log
 from relaydeck.notifications import deliveries, events, notification_rows
 from relaydeck.notifications.deliveries import DeliveryRow
 from relaydeck.notifications.delivery import Delivery, DeliveryOptions
-from relaydeck.notifications.events import Kind
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.outbox import AttemptRecord
 from relaydeck.relayers.relayer_changes import event_data
@@ -70,7 +70,7 @@ class Scene:
         with self.store.database.transaction() as transaction:
             notification_rows.create(transaction, self.store.vault, notification, secret, origin="api", now=0)
 
-    def happens(self, kind: Kind, name: str | None, to: str | None) -> int:
+    def happens(self, kind: EventKind, name: str | None, to: str | None) -> int:
         with self.store.database.transaction() as transaction:
             return events.record(
                 transaction,
@@ -82,7 +82,7 @@ class Scene:
             )
 
     def paused(self, name: str, to: str) -> int:
-        return self.happens("relayer.paused", name, to)
+        return self.happens(EventKind.RELAYER_PAUSED, name, to)
 
     async def deliver(self, delivery: Delivery) -> None:
         """Everything that is due now, and what comes forward by it."""

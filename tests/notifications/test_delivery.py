@@ -5,6 +5,7 @@ import asyncio
 from aiohttp import web
 
 from relaydeck.notifications import deliveries, events, retries
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.outbox import AttemptRecord
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import Received, accept, answer, hang
@@ -22,7 +23,7 @@ async def test_an_event_is_delivered_once(scene: Scene) -> None:
 
 
 async def test_an_event_without_a_receiver_is_only_in_the_log(scene: Scene) -> None:
-    sequence = scene.happens("relayer.resumed", "r1", None)
+    sequence = scene.happens(EventKind.RELAYER_RESUMED, "r1", None)
     assert deliveries.list_deliveries(scene.store.database.read) == []
     assert [each.sequence for each in events.list_events(scene.store.database.read)] == [sequence]
 

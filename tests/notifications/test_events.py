@@ -8,6 +8,7 @@ import pytest
 
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import deliveries, events, outbox, retries
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.retries import ReceiverResponse, decide, requested_delay
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.relayers.relayer_changes import event_data
@@ -31,7 +32,7 @@ def record(store: Store, subject: Relayer, details: dict[str, str] | None = None
     with store.database.transaction() as transaction:
         sequence = events.record(
             transaction,
-            "relayer.paused",
+            EventKind.RELAYER_PAUSED,
             event_data(subject, details),
             notification_id=None,
             relayer_id=subject.id,
@@ -66,7 +67,7 @@ def test_no_part_of_a_url_that_may_be_secret_is_stored(store: Store) -> None:
 
 async def test_the_test_event_tells_its_notification(scene: Scene) -> None:
     receiver = await scene.receiver("pager")
-    sequence = scene.happens("notification.test", None, "pager")
+    sequence = scene.happens(EventKind.NOTIFICATION_TEST, None, "pager")
     await scene.deliver(scene.process())
     assert receiver.got[0].json["data"] == {"notification_id": "pager"}
     assert (receiver.got[0].json["type"], receiver.got[0].sequence) == ("notification.test", sequence)
@@ -85,11 +86,11 @@ async def test_what_arrives_is_what_the_log_shows(scene: Scene) -> None:
 
 def test_an_undone_change_leaves_no_event_and_no_gap(store: Store) -> None:
     with store.database.transaction() as transaction:
-        events.record(transaction, "relayer.paused", {}, notification_id="n", relayer_id="r1", now=0)
+        events.record(transaction, EventKind.RELAYER_PAUSED, {}, notification_id="n", relayer_id="r1", now=0)
         with pytest.raises(ZeroDivisionError), transaction.step():
-            events.record(transaction, "relayer.resumed", {}, notification_id="n", relayer_id="r1", now=0)
+            events.record(transaction, EventKind.RELAYER_RESUMED, {}, notification_id="n", relayer_id="r1", now=0)
             raise ZeroDivisionError
-        events.record(transaction, "relayer.resumed", {}, notification_id="n", relayer_id="r1", now=0)
+        events.record(transaction, EventKind.RELAYER_RESUMED, {}, notification_id="n", relayer_id="r1", now=0)
     assert [each.sequence for each in events.list_events(store.database.read)] == [1, 2]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from relaydeck.errors import ServerFailure
 from relaydeck.notifications import events, retention
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.store.leases import Lease, LeaseLost
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import accept, answer, hang
@@ -176,7 +177,7 @@ def old_events(scene: Scene, amount: int, to: str | None = None) -> None:
     with scene.store.database.transaction() as transaction:
         for _ in range(amount):
             events.record(
-                transaction, "relayer.paused", {}, notification_id=to, relayer_id="r1", now=int(scene.clock.now)
+                transaction, EventKind.RELAYER_PAUSED, {}, notification_id=to, relayer_id="r1", now=int(scene.clock.now)
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from relaydeck.notifications import events, retries, signing
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.secret import Secret
 from tests.node.process import node_command
 from tests.notifications.conftest import KEY
@@ -60,8 +61,10 @@ class TestVerification:
         assert not verify(signing.headers([Secret(KEY)], "evt_1", int(time.time()) - 301, BODY), BODY, KEY)
 
 
-def test_every_kind_is_described() -> None:
-    assert set(re.findall(r"^\| `((?:relayer|notification)\.\w+)`", PAGE, re.MULTILINE)) == set(events.KINDS)
+def test_every_kind_is_described_as_it_is_declared() -> None:
+    rows = re.findall(r"^\| `((?:relayer|notification)\.\w+)` \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
+    declared = [(kind.value, kind.description, ", ".join(f"`{name}`" for name in kind.details)) for kind in EventKind]
+    assert [tuple(cell.strip() for cell in row) for row in rows] == declared
 
 
 def test_the_schedule_is_the_one_in_force() -> None:

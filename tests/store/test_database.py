@@ -9,6 +9,7 @@ import pytest
 
 from relaydeck.errors import StoreError, StoreRefusal, StoreTrouble
 from relaydeck.notifications import events
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.store.database import Database, Transaction
 from tests.seeding import opened
 from tests.store.conftest import Connect
@@ -245,7 +246,7 @@ def test_a_closed_database_opens_again_by_itself(database: Database) -> None:
 
 
 def record(transaction: Transaction) -> int:
-    return events.record(transaction, "notification.test", {}, notification_id=None, now=0)
+    return events.record(transaction, EventKind.NOTIFICATION_TEST, {}, notification_id=None, now=0)
 
 
 def test_event_numbers_have_no_gap_where_something_was_undone(home: Path) -> None:

@@ -4,26 +4,18 @@ An event is its row. The body sent to a receiver is built from the row for every
 the list of events shows the same object.
 """
 
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import msgspec
 
 from relaydeck.identifiers import new_identifier
 from relaydeck.notifications import outbox
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import EventBody
 from relaydeck.notifications.outbox import ReadRows
 from relaydeck.store.database import Transaction
 from relaydeck.timestamps import utc
 
-Kind = Literal[
-    "relayer.paused",
-    "relayer.resumed",
-    "relayer.disabled",
-    "relayer.enabled",
-    "relayer.low_balance",
-    "notification.test",
-]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 VERSION = 1  # of the payload: within a version fields may be added, never changed or removed
 
 COLUMNS = "e.seq, e.id, e.kind, e.relayer_id, e.notification_id, e.data, e.created_at"
@@ -57,7 +49,7 @@ class Event(NamedTuple):
 
 def record(
     transaction: Transaction,
-    kind: Kind,
+    kind: EventKind,
     data: dict[str, Any],
     *,
     notification_id: str | None,
@@ -77,7 +69,7 @@ def record(
         " RETURNING seq",
         {
             "id": f"evt_{new_identifier()}",
-            "kind": kind,
+            "kind": kind.value,
             "relayer": relayer_id,
             "notification": notification_id,
             "data": msgspec.json.encode(data).decode(),

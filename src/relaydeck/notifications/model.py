@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.secret import Secret
 from relaydeck.web_addresses import WebAddress
 
@@ -53,7 +54,10 @@ class EventBody(msgspec.Struct, frozen=True):
             example="evt_8a5c1a8e-0f0e-7d27-9d3c-0a3f4f0f8a11",
         ),
     ]
-    type: Annotated[str, own_field("What happened.", example="relayer.paused")]
+    type: Annotated[
+        str,
+        own_field("What happened.", example="relayer.paused", schema={"enum": [kind.value for kind in EventKind]}),
+    ]
     timestamp: Annotated[str, own_field("When it happened, in UTC.", example="2026-03-01T12:00:00Z")]
     sequence: Annotated[int, own_field("Its position among all events.", example=42)]
     version: Annotated[int, own_field("Version of this format.", example=1)]

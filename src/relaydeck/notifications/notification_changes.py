@@ -3,6 +3,7 @@
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import events, notification_rows
 from relaydeck.notifications.events import Event
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.secret import Secret
@@ -43,7 +44,7 @@ def send_test(context: ChangeContext, notification_id: str) -> Event:
     _facts(context.transaction, notification_id)
     sequence = events.record(
         context.transaction,
-        "notification.test",
+        EventKind.NOTIFICATION_TEST,
         {"notification_id": notification_id},
         notification_id=notification_id,
         now=context.now,

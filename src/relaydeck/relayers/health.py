@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import relayer_changes, relayer_rows, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.relayers.troubles import CheckResult, ReadRows, Trouble
@@ -114,16 +115,16 @@ def settle(context: ChangeContext, watched: Watched, outcome: CheckResult, round
     told: list[str] = []
     if watched.disabled and outcome.nonce is not None:
         relayer_changes.enable(context, relayer.id)
-        told.append("relayer.enabled")
+        told.append(EventKind.RELAYER_ENABLED)
     if trouble.failed_rounds >= rounds and not relayer.system_disabled:
         reason = DisabledReason(details=_details(relayer, trouble), type=NONCE_SYNC_FAILED)
         relayer_changes.disable(context, relayer.id, reason)
-        told.append("relayer.disabled")
+        told.append(EventKind.RELAYER_DISABLED)
     if trouble.low_since is not None and watched.trouble.low_since is None:
         assert trouble.balance is not None
         least = relayer.policies.min_balance
-        relayer_changes.tell_low_balance(context, relayer.id, balance=trouble.balance, min_balance=least)
-        told.append("relayer.low_balance")
+        relayer_changes.report_low_balance(context, relayer.id, balance=trouble.balance, min_balance=least)
+        told.append(EventKind.RELAYER_LOW_BALANCE)
     troubles.keep(context.transaction, relayer.id, trouble)
     return told
 

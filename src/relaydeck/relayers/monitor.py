@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from relaydeck.errors import ServerFailure
 from relaydeck.log import Log
 from relaydeck.networks.model import RpcUrl
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import health
 from relaydeck.relayers.arrivals import Arrivals
 from relaydeck.relayers.health import Watched
@@ -234,5 +235,5 @@ class Monitor:
 
     def _tell(self, kind: str, watched: Watched, outcome: CheckResult) -> None:
         nodes = "; ".join(f"{each.node} {each.problem}" for each in outcome.evidence)
-        level = "info" if kind == "relayer.enabled" else "warning"
+        level = "info" if kind == EventKind.RELAYER_ENABLED else "warning"
         self._log.event(level, kind, relayer=watched.relayer.id, nodes=nodes)

@@ -1,12 +1,12 @@
-"""Changes of relayers, each with its row in the audit log and, where there is one, its event."""
+"""Changes of relayers, each with its entry in the audit log and the event that reports it, if any."""
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from relaydeck.errors import RelayerNotFound
 from relaydeck.notifications import events
-from relaydeck.notifications.events import Kind
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import relayer_rows, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.store.change_context import ChangeContext, remove_row
@@ -22,14 +22,14 @@ def create(context: ChangeContext, relayer: Relayer) -> None:
 
 
 def update(context: ChangeContext, relayer: Relayer) -> None:
-    """Everything but the identity and the state indicators, which stay as they are."""
+    """Write every field except the identity and the state, which stay as they are."""
     before = _stored_facts(_row(context.transaction, relayer.id), context.vault, settable_only=True)
     relayer_rows.update(context.transaction, context.vault, relayer)
     context.changed("relayer.updated", relayer.id, before, _facts(relayer, settable_only=True))
 
 
 def set_paused(context: ChangeContext, relayer_id: str, *, paused: bool) -> bool:
-    """Whether that changed anything: only a change is recorded and told."""
+    """Return whether the relayer changed. Only a change has an audit entry and an event."""
     before = relayer_rows.without_urls(_row(context.transaction, relayer_id))
     if before.paused == paused:
         return False
@@ -38,14 +38,14 @@ def set_paused(context: ChangeContext, relayer_id: str, *, paused: bool) -> bool
         {"paused": paused, "revision": context.transaction.revision, "id": relayer_id},
     )
     troubles.forget_rounds(context.transaction, relayer_id)
-    action: Literal["relayer.paused", "relayer.resumed"] = "relayer.paused" if paused else "relayer.resumed"
-    context.changed(action, relayer_id, {"paused": before.paused}, {"paused": paused})
-    _tell(context, action, relayer_id)
+    kind = EventKind.RELAYER_PAUSED if paused else EventKind.RELAYER_RESUMED
+    context.changed(kind.value, relayer_id, {"paused": before.paused}, {"paused": paused})
+    _record_event(context, kind, relayer_id)
     return True
 
 
 def disable(context: ChangeContext, relayer_id: str, reason: DisabledReason) -> None:
-    """By the service itself; `enable` undoes it."""
+    """Only the monitor disables a relayer, and only it enables one again."""
     _set_disabled(context, relayer_id, reason)
 
 
@@ -66,19 +66,19 @@ def _set_disabled(context: ChangeContext, relayer_id: str, reason: DisabledReaso
         " WHERE id = :id",
         values,
     )
-    action: Literal["relayer.disabled", "relayer.enabled"] = "relayer.disabled" if reason else "relayer.enabled"
-    context.changed(action, relayer_id, _disabled_facts(before.disabled_reason or None), _disabled_facts(reason))
-    _tell(context, action, relayer_id)
+    kind = EventKind.RELAYER_DISABLED if reason else EventKind.RELAYER_ENABLED
+    context.changed(kind.value, relayer_id, _disabled_facts(before.disabled_reason or None), _disabled_facts(reason))
+    _record_event(context, kind, relayer_id)
 
 
 def _disabled_facts(reason: DisabledReason | None) -> Facts:
     return {"system_disabled": reason is not None, "disabled_reason": msgspec.to_builtins(reason)}
 
 
-def tell_low_balance(context: ChangeContext, relayer_id: str, *, balance: int, min_balance: int) -> None:
+def report_low_balance(context: ChangeContext, relayer_id: str, *, balance: int, min_balance: int) -> None:
     amounts = {"balance": str(balance), "min_balance": str(min_balance)}
-    context.did("relayer.low_balance", relayer_id, amounts)
-    _tell(context, "relayer.low_balance", relayer_id, amounts)
+    context.did(EventKind.RELAYER_LOW_BALANCE.value, relayer_id, amounts)
+    _record_event(context, EventKind.RELAYER_LOW_BALANCE, relayer_id, amounts)
 
 
 def delete(context: ChangeContext, relayer_id: str) -> None:
@@ -87,7 +87,10 @@ def delete(context: ChangeContext, relayer_id: str) -> None:
     context.removed("relayer", relayer_id, before)
 
 
-def _tell(context: ChangeContext, kind: Kind, relayer_id: str, details: dict[str, str] | None = None) -> None:
+def _record_event(
+    context: ChangeContext, kind: EventKind, relayer_id: str, details: dict[str, str] | None = None
+) -> None:
+    assert tuple(details or ()) == kind.details
     row = _row(context.transaction, relayer_id)
     try:
         relayer = relayer_rows.from_row(row, context.vault)

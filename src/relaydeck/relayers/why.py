@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.errors import RelayerNotFound
 from relaydeck.networks.model import RpcUrl
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import health
 from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState, StateName
 from relaydeck.relayers.health import Watched
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from relaydeck.networks.evm.probing import Evidence
 
 GetPool = Callable[[tuple[RpcUrl, ...], int], Awaitable["NodePool"]]
-_DEEDS = {"paused": "relayer.paused", "disabled": "relayer.disabled"}
+_DEEDS = {"paused": EventKind.RELAYER_PAUSED.value, "disabled": EventKind.RELAYER_DISABLED.value}
 
 
 class AuditEntry(NamedTuple):

@@ -1,0 +1,36 @@
+"""The kinds of events, each declared once.
+
+Recording an event, the OpenAPI document of the admin API and the table in `docs/events.md` follow this declaration.
+"""
+
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    """`NAME = type, when it happens, names of its details…`"""
+
+    RELAYER_PAUSED = "relayer.paused", "an operator paused the relayer"
+    RELAYER_RESUMED = "relayer.resumed", "an operator resumed the relayer"
+    RELAYER_DISABLED = (
+        "relayer.disabled",
+        "the monitor disabled the relayer because none of its nodes returned the nonce of its address",
+    )
+    RELAYER_ENABLED = "relayer.enabled", "the monitor enabled the relayer again"
+    RELAYER_LOW_BALANCE = (
+        "relayer.low_balance",
+        "the balance of the relayer fell below `min_balance`; sent once until the balance recovers",
+        "balance",
+        "min_balance",
+    )
+    NOTIFICATION_TEST = "notification.test", "an operator sent a test event"
+
+    _value_: str
+    description: str
+    details: tuple[str, ...]  # the members of `data.details`, amounts in Wei as text
+
+    def __new__(cls, name: str, description: str = "", *details: str) -> "EventKind":
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.description = description
+        kind.details = details
+        return kind

@@ -1,0 +1,236 @@
+"""Nothing that follows from a declaration is forgotten: every declared field appears everywhere, described."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import msgspec
+import pytest
+from msgspec import UNSET, UnsetType
+
+from relaydeck.admin import bodies, queries, schemas
+from relaydeck.admin.filters import FILTERS
+from relaydeck.admin.openapi import document as admin_document
+from relaydeck.cli.commands import cli
+from relaydeck.contract.schemas import schemas as contract_schemas
+from relaydeck.fees.model import FeeEstimateParams
+from relaydeck.fields import (
+    contract_view,
+    example_of,
+    field,
+    fields_of,
+    item_check,
+    own_field,
+)
+from relaydeck.http import envelope
+from relaydeck.http.paging import Page
+from relaydeck.networks import network_rows
+from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Network, RpcUrl
+from relaydeck.notifications import notification_rows
+from relaydeck.notifications.model import EventBody, Notification
+from relaydeck.relayers import relayer_rows
+from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState
+from relaydeck.relayers.model import DisabledReason, Policies, Relayer
+from relaydeck.signers.shapes import SHAPES
+from relaydeck.store.record_table import RecordTable, json_reader
+from relaydeck.store.rotation import SEALED_COLUMNS
+from tests.seeding import fill, opened, relayer
+
+RECORDS: list[type[msgspec.Struct]] = [
+    *(Relayer, Policies, DisabledReason, Network, RpcUrl, FeeToken, FixedRate, FeedRate, CrossedRate, Notification),
+    *(EventBody, Explanation, RelayerState, RelayerNode, FeeEstimateParams),
+    *SHAPES.values(),
+    *(each for each in vars(bodies).values() if isinstance(each, type) and issubclass(each, msgspec.Struct)),
+    *(envelope.LogEntry, envelope.Metadata, envelope.Pagination),
+]
+TABLES: list[tuple[RecordTable[Any], type[msgspec.Struct]]] = [
+    (relayer_rows.TABLE, Relayer),
+    (network_rows.TABLE, Network),
+    (notification_rows.TABLE, Notification),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_every_field_has_a_description_and_an_example(record: type[msgspec.Struct]) -> None:
+    for each in fields_of(record):
+        assert each.description.endswith("."), each.name
+        assert each.example is not UNSET or each.record is not None, each.name
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_every_example_is_of_its_type(record: type[msgspec.Struct]) -> None:
+    kinds = {info.name: info.type for info in msgspec.structs.fields(record)}
+    for each in fields_of(record):
+        if each.example is not UNSET and each.type is not msgspec.Raw:
+            example = {"source": "fixed", **each.example} if each.name == "rate" else each.example
+            msgspec.convert(example, kinds[each.name], dec_hook=lambda kind, value: kind(value))
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_every_example_passes_its_check(record: type[msgspec.Struct]) -> None:
+    for each in fields_of(record):
+        assert each.check is None or each.check(each.example) == "", each.name
+
+
+@pytest.mark.parametrize(("table", "record"), TABLES, ids=lambda each: getattr(each, "__name__", ""))
+def test_every_stored_field_has_a_column(table: RecordTable[Any], record: type[msgspec.Struct], home: Path) -> None:
+    with opened(home) as store:
+        rows = store.database.read(f"SELECT name FROM pragma_table_info('{table.name}')")
+    expected = {each.traits.sealed_as or each.name for each in fields_of(record) if each.traits.stored}
+    assert expected == set(table.column_names) <= {row.name for row in rows}
+
+
+@pytest.mark.parametrize(("table", "record"), TABLES, ids=lambda each: getattr(each, "__name__", ""))
+def test_every_sealed_field_is_resealed_when_the_key_is_rotated(
+    table: RecordTable[Any], record: type[msgspec.Struct]
+) -> None:
+    known = {(each.table, each.column, each.field) for each in SEALED_COLUMNS}
+    sealed = {(table.name, each.traits.sealed_as, each.name) for each in fields_of(record) if each.traits.sealed_as}
+    assert sealed <= known
+
+
+@pytest.mark.parametrize("record", [Relayer, Policies, DisabledReason, RpcUrl, Notification])
+def test_every_described_field_is_in_the_contract_document(record: type[msgspec.Struct]) -> None:
+    shown = {
+        each.name: each.description
+        for each in fields_of(record)
+        if each.traits.basis != "own" and not each.traits.write_only
+    }
+    properties = contract_schemas()[record.__name__]["properties"]
+    assert {name: described["description"] for name, described in properties.items()} == shown
+
+
+@pytest.mark.parametrize("record", schemas.RECORDS)
+def test_every_field_is_in_the_admin_document(record: type[msgspec.Struct]) -> None:
+    found = schemas.schemas()
+    shown = {each.name for each in fields_of(record) if not each.traits.write_only}
+    settable = {each.name for each in fields_of(record) if not each.traits.read_only}
+    assert found[record.__name__]["properties"].keys() == shown | {"created_at"}
+    assert found[f"{record.__name__}Request"]["properties"].keys() == settable
+    assert found[f"{record.__name__}Patch"]["properties"].keys() == settable
+
+
+def test_every_field_is_in_the_admin_view(home: Path) -> None:
+    full = relayer(
+        "r1",
+        notification_id="pager",
+        disabled_reason=DisabledReason("why", "NonceSyncFailed"),
+        policies=Policies(gas_price_cap=1),
+    )
+    fill(home, notifications={"pager": "key"}, relayers=[full])
+    with opened(home) as store:
+        for collection, name, record in (
+            (queries.RELAYERS, "r1", Relayer),
+            (queries.NETWORKS, "dev", Network),
+            (queries.NOTIFICATIONS, "pager", Notification),
+        ):
+            view = queries.find(store.database.read, store.vault, collection, name)
+            shown = {each.name for each in fields_of(record) if not each.traits.write_only}
+            assert view.body.keys() == shown | {"created_at"}
+
+
+# Filters.
+
+
+def list_commands() -> Iterator[tuple[str, click.Command]]:
+    singular = {"networks": "network", "signers": "signer", "notifications": "notification", "relayers": "relayer"}
+    for collection, name in singular.items():
+        group = cli.commands[name]
+        assert isinstance(group, click.Group)
+        yield collection, group.commands["list"]
+    events, audit = cli.commands["event"], cli.commands["audit"]
+    assert isinstance(events, click.Group) and isinstance(audit, click.Group)
+    yield "events", events.commands["list"]
+    yield "deliveries", events.commands["deliveries"]
+    yield "audit", audit.commands["list"]
+
+
+@pytest.mark.parametrize("collection", sorted(FILTERS))
+def test_every_filter_is_a_documented_parameter(collection: str) -> None:
+    parameters = admin_document()["paths"][f"/admin/v1/{collection}"]["get"]["parameters"]
+    documented = {each["name"]: each for each in parameters}
+    for declared in FILTERS[collection]:
+        assert documented[declared.name]["description"] == declared.description
+        assert documented[declared.name]["schema"].get("enum", []) == list(declared.choices)
+
+
+@pytest.mark.parametrize(("collection", "command"), list(list_commands()))
+def test_every_filter_is_an_option_of_its_command(collection: str, command: click.Command) -> None:
+    options = {parameter.name for parameter in command.params}
+    # `audit list` shows the newest entries, so there is nothing to page through with `--after`.
+    declared = {each.name for each in FILTERS[collection]} - ({"after"} if collection == "audit" else set())
+    assert declared <= options
+
+
+@pytest.mark.parametrize("collection", [queries.NETWORKS, queries.SIGNERS, queries.NOTIFICATIONS, queries.RELAYERS])
+def test_every_filter_can_be_used(home: Path, collection: queries.Collection) -> None:
+    fill(home, notifications={"pager": None}, relayers=[relayer("r1")])
+    page = Page("1", 10, coerced=False)
+    with opened(home) as store:
+        for each in collection.filters:
+            for value in each.choices or ["e"]:
+                found = queries.list_page(store.database.read, store.vault, collection, {each.name: value}, page)
+                assert found.total == len(found.records)
+
+
+# The mechanism itself.
+
+
+class Nested(msgspec.Struct, frozen=True):
+    shown: Annotated[int, field("Shown.", example=1)] = 1
+    ours: Annotated[int, own_field("Ours.", example=2)] = 2
+
+
+class Sample(msgspec.Struct, frozen=True):
+    id: Annotated[str, field("Identifier.", example="a")]
+    nested: Annotated[Nested, field("Nested.")] = Nested()
+    ours: Annotated[str | UnsetType, own_field("Ours.", example="b")] = UNSET
+    many: Annotated[tuple[Nested, ...], field("Many.")] = ()
+    left_out: Annotated[Nested | UnsetType, field("Left out of the example.")] = UNSET
+
+
+def test_fields_of_a_record() -> None:
+    identity, nested, ours, many, left_out = fields_of(Sample)
+    assert (identity.type, identity.required, identity.description, identity.example) == (str, True, "Identifier.", "a")
+    assert (nested.record, nested.is_list, nested.required) == (Nested, False, False)
+    assert (ours.type, ours.may_be_unset, ours.traits.basis) == (str, True, "own")
+    assert (many.record, many.is_list) == (Nested, True)
+    assert (left_out.record, left_out.default) == (Nested, UNSET)
+
+
+def test_the_example_of_a_record() -> None:
+    nested = {"shown": 1, "ours": 2}
+    assert example_of(Sample) == {"id": "a", "nested": nested, "ours": "b", "many": [nested]}
+
+
+def test_a_field_of_our_own_is_not_part_of_the_contract() -> None:
+    record = Sample("a", ours="b", nested=Nested(3, 4), many=(Nested(5, 6),))
+    assert msgspec.json.decode(msgspec.json.encode(contract_view(record))) == {
+        "id": "a",
+        "nested": {"shown": 3},
+        "many": [{"shown": 5}],
+    }
+
+
+def test_the_check_of_a_list_is_that_of_its_items() -> None:
+    receivers = next(each for each in fields_of(Policies) if each.name == "whitelist_receivers")
+    check = item_check(receivers)
+    assert receivers.check is None and check is not None
+    assert check("0x12") == "expected an address: 0x and 40 hexadecimal digits"
+
+
+def test_null_that_an_earlier_version_stored_is_unset() -> None:
+    stored = '{"eip1559_pricing":false,"gas_price_cap":null,"whitelist_receivers":["0xabc"]}'
+    assert json_reader(Policies)(stored) == Policies(eip1559_pricing=False, whitelist_receivers=("0xabc",))
+
+
+def test_a_decimal_is_stored_and_read_exactly(home: Path) -> None:
+    token = FeeToken("USD", "0x" + "1" * 40, 6, FixedRate(Decimal("0.10")), Decimal("1.50"))
+    network = Network("exact", "evm", 1, "ETH", (), (token,))
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            network_rows.create(transaction, store.vault, network, origin="api", now=0)
+        (row,) = store.database.read(f"SELECT {network_rows.COLUMNS} FROM networks")
+        assert network_rows.from_row(row, store.vault) == network
