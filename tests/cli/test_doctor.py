@@ -225,7 +225,7 @@ def test_a_missing_master_key(provisioned: Path) -> None:
 
 def test_a_database_of_a_newer_program(provisioned: Path) -> None:
     with closing(sqlite3.connect(provisioned / "relaydeck.db")) as connection:
-        connection.execute("INSERT INTO schema_versions VALUES (999, '')")
+        connection.execute("INSERT INTO schema_versions (version, applied_at) VALUES (999, '')")
         connection.commit()
     assert examined(provisioned)["schema"].result == "FAIL"
 

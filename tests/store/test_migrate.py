@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.errors import OperatorError, StoreTrouble
-from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
+from relaydeck.store.migrate import Step, migrate, newest_version, schema_version, steps
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealing import Place
 from relaydeck.store.sqlite import SqliteDatabase
@@ -30,7 +30,7 @@ def dumped(path: Path) -> list[str]:
 
 
 def test_steps_are_numbered_from_one_without_gaps() -> None:
-    assert [version for version, _ in steps()] == list(range(1, newest_version() + 1))
+    assert [step.version for step in steps()] == list(range(1, newest_version() + 1))
 
 
 def test_an_empty_database_is_brought_to_the_newest_version(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_migrating_again_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = opened(tmp_path)
-    broken = [*steps(), (newest_version() + 1, "CREATE TABLE half (id INT); CREATE TABLE half (id INT);")]
+    broken = [*steps(), Step(newest_version() + 1, "CREATE TABLE half (id INT); CREATE TABLE half (id INT);")]
     monkeypatch.setattr("relaydeck.store.migrate.steps", lambda: broken)
     with pytest.raises(StoreTrouble):
         migrate(database)
@@ -62,7 +62,7 @@ def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
 def test_a_newer_database_is_refused_with_a_message(tmp_path: Path) -> None:
     database = opened(tmp_path)
     migrate(database)
-    run_statement(database, "INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
+    run_statement(database, "INSERT INTO schema_versions (version, applied_at) VALUES (9999, 'tomorrow')")
     with pytest.raises(OperatorError) as error:
         migrate(database)
     database.close()
@@ -81,7 +81,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def newer_home(home: Path) -> Path:
     store = open_store_at(home, home / "relaydeck.db", home / "master.key")
-    run_statement(store.database, "INSERT INTO schema_versions VALUES (9999, 'tomorrow')")
+    run_statement(store.database, "INSERT INTO schema_versions (version, applied_at) VALUES (9999, 'tomorrow')")
     store.close()
     return home
 

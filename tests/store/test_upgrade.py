@@ -8,7 +8,7 @@ import pytest
 
 from relaydeck.store import migrate as migrating
 from relaydeck.store.database import Database
-from relaydeck.store.migrate import migrate, newest_version, schema_version, steps
+from relaydeck.store.migrate import Step, migrate, newest_version, schema_version, steps
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
@@ -232,7 +232,7 @@ def test_every_table_of_a_version_has_a_row_above(empty: Database) -> None:
 
 
 def test_a_step_that_fails_leaves_nothing_behind(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = [*steps(), (newest_version() + 1, "CREATE TABLE half (id INT); CREATE TABLE half (id INT);")]
+    broken = [*steps(), Step(newest_version() + 1, "CREATE TABLE half (id INT); CREATE TABLE half (id INT);")]
     monkeypatch.setattr(migrating, "steps", lambda: broken)
     with pytest.raises(Exception, match="half"):
         migrate(empty)

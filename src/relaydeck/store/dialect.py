@@ -1,21 +1,22 @@
-"""SQL as it is written here, to_postgres for PostgreSQL's driver. Done once for each statement."""
+"""Translates our SQL, which SQLite runs as it is written, for PostgreSQL and its driver."""
 
 import re
 from functools import cache
 
-# What is left alone (strings, quoted names, casts), what the driver wants doubled, and what it calls otherwise.
+from relaydeck.store.sql_script import QUOTED
+
 _PARTS = re.compile(
-    r"""(?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*") | (?P<cast>::) | (?P<percent>%)
+    rf"""(?P<quoted>{QUOTED}) | (?P<cast>::) | (?P<percent>%)
       | :(?P<name>[A-Za-z_]\w*) | \b(?P<word>instr)\b""",
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 _WORDS = {"instr": "strpos"}
-_TEXT = re.compile(r"\bTEXT\b")
+_TEXT = re.compile(rf"(?P<quoted>{QUOTED}) | \b(?P<text>TEXT)\b", re.VERBOSE | re.DOTALL)
 
 
 @cache
 def to_postgres(sql: str) -> bytes:
-    """`:name` as `%(name)s`, and the few functions that PostgreSQL knows by another name."""
+    """Writes `:name` as `%(name)s`, doubles `%`, and renames the few functions that have another name there."""
     return _PARTS.sub(_part, sql).encode()
 
 
@@ -28,5 +29,8 @@ def _part(match: "re.Match[str]") -> str:
 
 
 def to_postgres_schema(sql: str) -> str:
-    """Text compared byte by byte, as SQLite does it, whatever the server's language; its indexes outlive upgrades."""
-    return _TEXT.sub('TEXT COLLATE "C"', sql)
+    """Gives text columns the collation "C": compared byte by byte, as in SQLite.
+
+    The order then does not depend on the server's locale, and an index stays valid when the locale's rules change.
+    """
+    return _TEXT.sub(lambda match: 'TEXT COLLATE "C"' if match["text"] else match[0], sql)

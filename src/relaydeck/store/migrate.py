@@ -1,23 +1,49 @@
-"""Brings the schema up to date at the start, under a lock; refuses a database newer than the program."""
+"""Brings the schema up to date at the start, under a lock.
 
+Refuses a database that is newer than the program, and one that was built by other steps than the program has: each
+applied step is stored with a checksum of its statements.
+"""
+
+import hashlib
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
-from string import Template
+from typing import NamedTuple
 
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database, Execute, Reader
+from relaydeck.store.sql_script import statements
+
+_CHECKSUMS_SINCE = 6  # the step that adds the column
+_PLACEHOLDER = re.compile(r"\$(serial|bytes)\b")
 
 
-def steps() -> list[tuple[int, str]]:
-    """Every migration as (version, SQL), oldest first. A released step is never edited."""
+class Step(NamedTuple):
+    """One migration. Its statements must never change once it is released; its comments may."""
+
+    version: int
+    script: str
+
+    @property
+    def checksum(self) -> str:
+        # Of the script as it is written, so that a step has the same checksum on every engine.
+        return hashlib.sha256("\n".join(statements(self.script)).encode()).hexdigest()
+
+    def statements(self, words: Mapping[str, str]) -> list[str]:
+        """Its statements, with the engine's own words in place of the placeholders."""
+        return list(statements(_PLACEHOLDER.sub(lambda match: words[match[1]], self.script)))
+
+
+def steps() -> list[Step]:
+    """Every migration, oldest first."""
     folder = files("relaydeck.store").joinpath("migrations")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(name[:4]), folder.joinpath(name).read_text("utf-8")) for name in names]
+    return [Step(int(name[:4]), folder.joinpath(name).read_text("utf-8")) for name in names]
 
 
 def newest_version() -> int:
-    return steps()[-1][0]
+    return steps()[-1].version
 
 
 def schema_version(database: Reader) -> int:
@@ -29,18 +55,21 @@ def schema_version(database: Reader) -> int:
 
 
 def migrate(database: Database, now: Callable[[], float] = time.time, *, to: int | None = None) -> int:
-    """Apply what is missing, in one transaction; gives the version the database was at before.
+    """Apply the missing steps in one transaction, and return the version the database was at before.
 
-    With `to` no further than that version: for who fills it with what was written then.
+    With `to`, no further than that version: for a copy of a database of that version. Raises OperatorError.
     """
-    if (found := schema_version(database)) == newest_version():
+    if (found := schema_version(database)) == newest_version() and not _check(database, found):
         return found
     with database.migration() as execute:
-        found = schema_version(database)  # again, now that nobody else can migrate
+        found = schema_version(database)  # again, now that no other process can migrate
         refuse_newer(found)
-        for version, sql in steps():
-            if found < version <= (to or version):
-                _apply(execute, version, Template(sql).substitute(database.words), now())
+        _check(database, found)
+        for step in steps():
+            if found < step.version <= (to or step.version):
+                _apply(execute, step, database.words, now())
+        if max(found, to or newest_version()) >= _CHECKSUMS_SINCE:
+            _record_checksums(execute)
     return found
 
 
@@ -52,17 +81,36 @@ def refuse_newer(found: int) -> None:
         )
 
 
-def _apply(execute: Execute, version: int, sql: str, now: float) -> None:
+def _check(database: Reader, found: int) -> list[int]:
+    """The applied steps without a checksum yet. Raises OperatorError when another step was applied than ours."""
+    if found < _CHECKSUMS_SINCE:
+        return []
+    ours = {step.version: step.checksum for step in steps()}
+    applied = database.read("SELECT version, checksum FROM schema_versions ORDER BY version")
+    for row in applied:
+        if row.checksum is not None and row.checksum != ours[row.version]:
+            raise OperatorError(
+                f"migration step {row.version} of this program differs from the one that built the database",
+                "Install an unmodified Relaydeck of the version that the database was last used with."
+                " Nothing was changed.",
+            )
+    return [row.version for row in applied if row.checksum is None]
+
+
+def _apply(execute: Execute, step: Step, words: Mapping[str, str], now: float) -> None:
     execute("CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)")
-    for statement in _statements(sql):
+    for statement in step.statements(words):
         execute(statement)
     execute(
         "INSERT INTO schema_versions (version, applied_at) VALUES (:version, :moment)",
-        {"version": version, "moment": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))},
+        {"version": step.version, "moment": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))},
     )
 
 
-def _statements(sql: str) -> list[str]:
-    # executescript would commit on its own; a step must stay inside its transaction.
-    lines = [line for line in sql.splitlines() if not line.lstrip().startswith("--")]
-    return [statement for part in "\n".join(lines).split(";") if (statement := part.strip())]
+def _record_checksums(execute: Execute) -> None:
+    """Of the steps just applied, and of those applied before checksums were stored."""
+    for step in steps():
+        execute(
+            "UPDATE schema_versions SET checksum = :checksum WHERE version = :version AND checksum IS NULL",
+            {"version": step.version, "checksum": step.checksum},
+        )
