@@ -16,6 +16,7 @@ from relaydeck.store.database import Database, Row
 from relaydeck.store.follower import Follower
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
+from relaydeck.store.removals import remove_row
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
 from tests.store.conftest import Connect
@@ -37,7 +38,8 @@ class Books:
         self.database = database
         self.listing = Listing("signers", "id, open_config", encode, self.database, whole=self.whole_in_memory)
         self.follower = Follower(self.database, [self.listing], lambda: None)
-        self.follower.load()
+        with self.database.snapshot():
+            self.follower.load()
 
     def create(self, name: str, config: str = "{}") -> None:
         with self.database.transaction() as transaction:
@@ -56,12 +58,7 @@ class Books:
 
     def remove(self, name: str) -> None:
         with self.database.transaction() as transaction:
-            transaction.execute(
-                "INSERT INTO removals (revision, resource, seq)"
-                " SELECT :revision, 'signers', seq FROM signers WHERE id = :id",
-                {"id": name, "revision": transaction.revision},
-            )
-            transaction.execute("DELETE FROM signers WHERE id = :id", {"id": name})
+            remove_row(transaction, "signers", "id", name)
 
     def page(self, page: Page) -> dict[str, Any]:
         self.follower.catch_up()

@@ -15,6 +15,7 @@ from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.remote_follower import RemoteFollower
+from relaydeck.store.removals import remove_row
 from relaydeck.store.write_signal import WriteSignal
 from tests.postgres import PostgresServer
 
@@ -53,12 +54,7 @@ class Machine(NamedTuple):
 
     def remove(self, name: str) -> None:
         with self.database.transaction() as transaction:
-            transaction.execute(
-                "INSERT INTO removals (revision, resource, seq)"
-                " SELECT :revision, 'signers', seq FROM signers WHERE id = :id",
-                {"id": name, "revision": transaction.revision},
-            )
-            transaction.execute("DELETE FROM signers WHERE id = :id", {"id": name})
+            remove_row(transaction, "signers", "id", name)
 
     def names(self) -> list[str]:
         return [json.loads(item)["id"] for item in self.listing.items(0, self.listing.total)]

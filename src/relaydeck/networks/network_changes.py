@@ -3,10 +3,11 @@
 from relaydeck.errors import RecordNotFound
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
-from relaydeck.store.change_context import ChangeContext, remove_row
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.facts import Facts, Hidden, record_facts
 from relaydeck.store.references import refuse_while_used
+from relaydeck.store.removals import remove_row
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 

@@ -7,10 +7,11 @@ from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.secret import Secret
-from relaydeck.store.change_context import ChangeContext, remove_row
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, Hidden, secret_fact
 from relaydeck.store.references import refuse_while_used
+from relaydeck.store.removals import remove_row
 from relaydeck.web_addresses import shown_address
 
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from relaydeck.store.follower import ReadRows
+from relaydeck.store.removals import removed_since
 
 
 class Arrivals(NamedTuple):
@@ -12,9 +13,8 @@ class Arrivals(NamedTuple):
 
 def read_arrivals(read: ReadRows, seen: int, *, removed: bool) -> Arrivals:
     """After revision `seen`; `removed`: records of some table were removed too."""
-    went = []
-    if removed:
-        went = read("SELECT seq FROM removals WHERE revision > :seen AND resource = 'relayers'", {"seen": seen})
+    # When removals were pruned, the schedule keeps numbers of relayers that are gone: none is found in their turn.
+    went = removed_since(read, "relayers", seen) if removed else None
     # The plus keeps the database on the revision's index.
     came = read("SELECT seq FROM relayers WHERE revision > :seen ORDER BY +seq", {"seen": seen})
-    return Arrivals([row[0] for row in came], [row[0] for row in went])
+    return Arrivals([row.seq for row in came], went or [])

@@ -9,9 +9,10 @@ from relaydeck.notifications import events
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import relayer_rows, troubles
 from relaydeck.relayers.model import DisabledReason, Relayer
-from relaydeck.store.change_context import ChangeContext, remove_row
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.facts import Facts, Hidden, record_facts
+from relaydeck.store.removals import remove_row
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 

@@ -10,10 +10,11 @@ from relaydeck.signers import signer_rows
 from relaydeck.signers.shapes import SHAPES, secret_fields
 from relaydeck.signers.signer_rows import NewSigner, PreparedSigner
 from relaydeck.store.audit import AuditEntry, AuditLog
-from relaydeck.store.change_context import ChangeContext, remove_row
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, to_json
 from relaydeck.store.references import refuse_while_used
+from relaydeck.store.removals import remove_row
 from relaydeck.store.vault import Vault
 
 

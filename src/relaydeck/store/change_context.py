@@ -37,13 +37,3 @@ class ChangeContext(NamedTuple):
 
     def _note(self, action: str, record: str, before: str | None, after: str | None) -> None:
         self.audit.append(self.transaction, [AuditEntry(self.now, self.actor, action, record, before, after)])
-
-
-def remove_row(transaction: Transaction, table: str, identity: str, name: str) -> None:
-    """Delete a row; running servers follow the row in `removals`."""
-    removed = transaction.one(f"DELETE FROM {table} WHERE {identity} = :name RETURNING seq", {"name": name})
-    if removed is not None:
-        transaction.execute(
-            "INSERT INTO removals (revision, resource, seq) VALUES (:revision, :resource, :seq)",
-            {"revision": transaction.revision, "resource": table, "seq": removed.seq},
-        )

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from relaydeck.store.database import Reader, Row, Values
+from relaydeck.store.removals import removed_since
 
 ReadRows = Callable[[str, Values], list[Row]]
+_REMOVED_SINGLY = 100
 
 
 class Encoded(NamedTuple):
@@ -63,12 +65,7 @@ class Listing:
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> ListingChanges:
         """What was created, changed or removed after revision `seen`."""
-        gone: list[Row] = []
-        if removed:
-            gone = read(
-                "SELECT seq FROM removals WHERE revision > :seen AND resource = :table",
-                {"seen": seen, "table": self.table},
-            )
+        gone = self._removed_since(read, seen) if removed else []
         columns = f"{self._columns}, seq" if self._whole else "seq"
         changed = read(
             # The plus: or the database would walk the whole table in seq order instead of using the revision's index.
@@ -76,11 +73,18 @@ class Listing:
             {"seen": seen},
         )
         encode = self._encode if self._whole else _nothing_yet
-        return ListingChanges([row.seq for row in gone], [(row.seq, encode(row)) for row in changed])
+        return ListingChanges(gone, [(row.seq, encode(row)) for row in changed])
+
+    def _removed_since(self, read: ReadRows, seen: int) -> list[int]:
+        removed = removed_since(read, self.table, seen)
+        if removed is not None:
+            return removed
+        # This process was away for so long that removals were pruned: all the rows tell which items are gone.
+        present = {row.seq for row in read(f"SELECT seq FROM {self.table}", {})}
+        return [seq for seq in self._seqs if seq not in present]
 
     def apply_changes(self, changes: ListingChanges) -> None:
-        for seq in changes.removed:
-            self._remove(seq)
+        self._remove(changes.removed)
         if not self._whole and changes.changed and changes.changed[0][0] > (self._seqs[-1] if self._seqs else 0):
             self._append([seq for seq, _ in changes.changed])
             return
@@ -94,11 +98,22 @@ class Listing:
         self._seqs.extend(seqs)
         self._items.extend([None] * len(seqs))
 
-    def _remove(self, seq: int) -> None:
-        position = bisect_left(self._seqs, seq)
-        if position < len(self._seqs) and self._seqs[position] == seq:
-            del self._seqs[position], self._items[position]
-            self._notes.pop(seq, None)
+    def _remove(self, removed: list[int]) -> None:
+        if len(removed) > _REMOVED_SINGLY:
+            self._remove_many(set(removed))
+            return
+        for seq in removed:
+            position = bisect_left(self._seqs, seq)
+            if position < len(self._seqs) and self._seqs[position] == seq:
+                del self._seqs[position], self._items[position]
+                self._notes.pop(seq, None)
+
+    def _remove_many(self, removed: set[int]) -> None:
+        """In one pass: each single removal moves everything behind it."""
+        kept = [at for at, seq in enumerate(self._seqs) if seq not in removed]
+        self._seqs = array("q", [self._seqs[at] for at in kept])
+        self._items = [self._items[at] for at in kept]
+        self._notes = {seq: note for seq, note in self._notes.items() if seq not in removed}
 
     def _forget(self, seq: int) -> int:
         """The place of an item that came or changed, empty now."""
