@@ -92,6 +92,34 @@ def test_a_commit_rings_the_bell_and_an_undone_transaction_does_not(database: Da
     assert database.write_signal.last() != before
 
 
+def test_a_read_cannot_write(database: Database) -> None:
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+    with pytest.raises(StoreTrouble):
+        database.read("UPDATE networks SET chain_id = 2")
+    assert database.column("SELECT chain_id FROM networks") == [1]
+
+
+def test_an_unversioned_write_returns_its_rows_and_changes_neither_revision_nor_signal(connect: Connect) -> None:
+    database, other = connect(), connect()
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+    signal = database.write_signal.last()
+    (row,) = database.write_unversioned("UPDATE networks SET chain_id = :id RETURNING name, chain_id", {"id": 2})
+    assert (row.name, row.chain_id) == ("a", 2)
+    assert (other.column("SELECT chain_id FROM networks"), revision(other)) == ([2], 1)
+    assert database.write_signal.last() == signal
+
+
+def test_an_unversioned_write_that_fails_changes_nothing_and_the_next_one_works(database: Database) -> None:
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+    with pytest.raises(StoreRefusal):
+        database.write_unversioned("UPDATE networks SET chain_id = NULL")
+    assert database.column("SELECT chain_id FROM networks") == [1]
+    assert len(database.write_unversioned("UPDATE networks SET chain_id = 3 RETURNING name")) == 1
+
+
 def test_a_failed_step_is_undone_alone(database: Database) -> None:
     with database.transaction() as transaction:
         add_network(transaction, "before")

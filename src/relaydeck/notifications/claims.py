@@ -186,7 +186,7 @@ class RowClaims:
             "slots": [each.slots for each in capacities],
             "busy": _busy(capacities),
         }
-        deliveries = [PendingDelivery(*row) for row in self._read(_CLAIM, values)]
+        deliveries = [PendingDelivery(*row) for row in self._database.write_unversioned(_CLAIM, values)]
         return sorted(deliveries, key=lambda delivery: (delivery.due_at, delivery.sequence))
 
     def still_held(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:

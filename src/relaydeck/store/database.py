@@ -144,6 +144,12 @@ class Database(Reader, Protocol):
         Only its end takes long, and may be left to a thread. None where every statement is a round trip.
         """
 
+    def write_unversioned(self, sql: str, values: Values = ..., /) -> list[Row]:
+        """Run one statement that writes, in a transaction of its own, and return its rows. In any thread.
+
+        It takes no revision and sends no signal, so it must not change anything that a process keeps in memory.
+        """
+
     def migration(self) -> AbstractContextManager[Execute]:
         """The same, for changes of the schema: no revision, one process at a time."""
 

@@ -232,6 +232,11 @@ class PostgresDatabase(PostgresReader):
     def listen(self) -> PostgresChangeFeed:
         return PostgresChangeFeed(self._url)
 
+    def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
+        connection = self._ask("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").connection
+        with _undone_unless_committed(connection):
+            return _rows(sql, _asked(connection, sql, values))
+
     @contextmanager
     def migration(self) -> Iterator[Execute]:
         connection = self.writer

@@ -25,7 +25,9 @@ _USUAL = {
     "application_name": "relaydeck",
 }
 _LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
-# A writer that stands still holds up all the others: the server ends it. (A reader may: an export into a pager.)
+# A reader only writes where it says so. It may be idle in a transaction (an export into a pager); a writer that is
+# keeps all the others waiting, so the server ends it.
+_READER_LIMITS = " -c default_transaction_read_only=on"
 _WRITER_LIMITS = " -c idle_in_transaction_session_timeout=60s"
 # An answered write is on disk. `off` would break that; every other value keeps it.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
@@ -34,7 +36,7 @@ _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_s
 def connect(url: DatabaseUrl, *, writes: bool = False) -> PostgresConnection:
     """Raises StoreUnreachable, or OperatorError for what no waiting mends."""
     given = _given(url)
-    limits = _LIMITS + (_WRITER_LIMITS if writes else "")
+    limits = _LIMITS + (_WRITER_LIMITS if writes else _READER_LIMITS)
     options = _USUAL | given | {"options": f"{limits} {given.get('options', '')}".strip(), "client_encoding": "utf8"}
     try:
         connection = psycopg.connect(make_conninfo("", **options), autocommit=True)
@@ -79,7 +81,7 @@ def _checked(connection: PostgresConnection, url: DatabaseUrl) -> PostgresConnec
 
 def create_database(url: DatabaseUrl, name: str) -> bool:
     """Another database on the same server; False when this user may not, or the server will not."""
-    with connect(url) as connection:
+    with connect(url, writes=True) as connection:
         try:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
         except psycopg.Error:
@@ -89,7 +91,7 @@ def create_database(url: DatabaseUrl, name: str) -> bool:
 
 def drop_database(url: DatabaseUrl, name: str) -> None:
     try:
-        with connect(url) as connection:
+        with connect(url, writes=True) as connection:
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
     except psycopg.Error:
         raise StoreTrouble(f"the database {name} could not be removed again: drop it by hand") from None

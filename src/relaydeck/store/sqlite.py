@@ -166,9 +166,15 @@ class SqliteDatabase(SqliteReader):
         self.write_signal = write_signal
         self.words: Mapping[str, str] = _WORDS
         self._writer: sqlite3.Connection | None = None
+        self._unversioned: sqlite3.Connection | None = None
         self._patience = _PATIENCE_MS  # of the connection that writes
 
     def _connect(self) -> sqlite3.Connection:
+        connection = self._connect_for_writes()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _connect_for_writes(self) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
                 self._path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
@@ -186,7 +192,7 @@ class SqliteDatabase(SqliteReader):
     def writer(self) -> sqlite3.Connection:
         """The connection that writes; used by one thread at a time."""
         if self._writer is None:
-            self._writer = self._connect()
+            self._writer = self._connect_for_writes()
         return self._writer
 
     async def run_in_reader(self, work: Callable[[], Result]) -> Result:
@@ -215,6 +221,15 @@ class SqliteDatabase(SqliteReader):
                 raise _told(error) from error
             raise
         self.write_signal.send(of_tokens=transaction.changes_tokens)
+
+    def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
+        # A connection of its own: a thread may have a transaction open on the writer's.
+        if self._unversioned is None:
+            self._unversioned = self._connect_for_writes()
+        try:
+            return _rows(sql, self._unversioned.execute(sql, values))
+        except sqlite3.Error as error:
+            raise _told(error) from error
 
     @contextmanager
     def migration(self) -> Iterator[Execute]:
@@ -247,7 +262,8 @@ class SqliteDatabase(SqliteReader):
         return nullcontext()  # one machine's processes wait for each other in the home already
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._writer = None
+        for connection in (self._writer, self._unversioned):
+            if connection is not None:
+                connection.close()
+        self._writer = self._unversioned = None
         super().close()
