@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from bench import clients, creates, deliveries, fees, lists, memory, pages, postgresql, replicas, starts, tools
+from bench import clients, creates, deliveries, fees, lists, memory, pages, postgresql, replicas, starts, tools, updates
 from bench.load import choose
 from bench.processes import ROOT
 from bench.report import print_table, write_page
@@ -36,6 +36,7 @@ class Step(NamedTuple):
 STEPS = (
     Step("lists", lists.measure, lambda pace: 6 * pace.fresh_seconds),
     Step("creates", creates.measure, lambda pace: 2 * pace.fresh_seconds),
+    Step("updates", updates.measure, lambda pace: 2 * pace.fresh_seconds),
     Step("estimates", fees.measure, lambda pace: pace.estimates / 20),
     Step("deliveries", deliveries.measure, deliveries.expected_seconds),
     Step("starts", starts.measure, lambda pace: 2 * pace.starts),

@@ -45,8 +45,7 @@ def shown_address(value: str) -> str:
     """Scheme, host and port: the part of a URL that may appear in logs, errors, events and audit."""
     try:
         parts = urlsplit(value)
-        port = f":{parts.port}" if parts.port else ""
+        host, port = parts.hostname or "", parts.port  # each read parses again
     except ValueError:
         return "an unreadable URL"
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{parts.scheme}://{host}{port}"
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"

@@ -7,10 +7,12 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from relaydeck.errors import NotificationNotFound
-from relaydeck.notifications import notification_rows, retention, signing
+from relaydeck.notifications import notification_changes, retention, signing
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.secret import Secret
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.rotation import Rotation
 from tests.notifications.conftest import KEY, Scene
 from tests.notifications.receiver import Received
@@ -61,15 +63,14 @@ def today(scene: Scene) -> None:
     scene.clock.now = float(int(datetime.now(UTC).timestamp()))
 
 
-def change(scene: Scene, key: str) -> Notification:
+def update(scene: Scene, name: str, change: NotificationChange) -> Notification:
     with scene.store.database.transaction() as transaction:
-        return notification_rows.update(
-            transaction,
-            scene.store.vault,
-            "pager",
-            NotificationChange(signing_key=Secret(key)),
-            now=lambda: scene.clock.now,
-        )
+        context = ChangeContext(transaction, AuditLog(scene.store.vault), "cli:tests", int(scene.clock.now))
+        return notification_changes.update(context, name, change)
+
+
+def change(scene: Scene, key: str) -> Notification:
+    return update(scene, "pager", NotificationChange(signing_key=Secret(key)))
 
 
 def kept_keys(scene: Scene) -> tuple[bool, bool, int | None]:
@@ -142,10 +143,7 @@ async def test_setting_the_same_key_again_changes_nothing(scene: Scene) -> None:
 async def test_other_changes_leave_both_keys(scene: Scene) -> None:
     await scene.receiver("pager")
     change(scene, OTHER_KEY)
-    with scene.store.database.transaction() as transaction:
-        notification_rows.update(
-            transaction, scene.store.vault, "pager", NotificationChange(url="https://new.example.com/")
-        )
+    update(scene, "pager", NotificationChange(url="https://new.example.com/"))
     assert kept_keys(scene) == (True, True, int(scene.clock.now) + DAY)
 
 
@@ -181,5 +179,5 @@ async def test_a_key_that_does_not_open_is_not_left_out(scene: Scene) -> None:
 
 
 def test_an_unknown_notification_is_not_found(scene: Scene) -> None:
-    with pytest.raises(NotificationNotFound), scene.store.database.transaction() as transaction:
-        notification_rows.update(transaction, scene.store.vault, "nobody", NotificationChange())
+    with pytest.raises(NotificationNotFound):
+        update(scene, "nobody", NotificationChange())

@@ -21,6 +21,7 @@ from relaydeck.http.pipeline import Call, Reply, Route, Written, actor_of, writt
 from relaydeck.identifiers import identifier_problem, new_identifier
 from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification
+from relaydeck.notifications.notification_changes import AskedUpdate
 from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
@@ -28,7 +29,6 @@ from relaydeck.signers.shapes import nested_object_problem
 from relaydeck.signers.signer_changes import AskedSigner
 from relaydeck.signers.signer_rows import NewSigner
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.listing import Listing
 from relaydeck.store.writer import Writer
@@ -130,14 +130,16 @@ class Operations:
     async def update_notification(self, call: Call) -> Reply:
         notification_id = path_identifier(call.argument)
         change = _notification_change(_decode_update(call.headers, call.body))
-        now = int(self._now())
+        asked = AskedUpdate(notification_id, change, actor_of(call))
+        changed, written = await self._writer.write_jointly(self._store_updates, asked)
+        return Reply(200, _success(changed, []), headers=written)
 
-        def store(transaction: Transaction) -> tuple[Notification, int]:
-            context = ChangeContext(transaction, self._audit, actor_of(call), now)
-            return notification_changes.update(context, notification_id, change), transaction.revision
-
-        changed, revision = await self._writer.write(store)
-        return Reply(200, _success(changed, []), headers=written_at(revision))
+    def _store_updates(
+        self, transaction: Transaction, many: Sequence[AskedUpdate]
+    ) -> Sequence[tuple[Notification, Written] | Exception]:
+        outcomes = notification_changes.update_all(transaction, self._audit, many, now=int(self._now()))
+        written = written_at(transaction.revision)
+        return [outcome if isinstance(outcome, Exception) else (outcome, written) for outcome in outcomes]
 
     async def relayer_rpc(self, call: Call) -> Reply:
         relayer_id = path_identifier(call.argument)

@@ -1,13 +1,17 @@
 """Changes of notifications, each with its entry in the audit log."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import events, notification_rows
 from relaydeck.notifications.events import Event
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import Notification
-from relaydeck.notifications.notification_rows import NotificationChange
+from relaydeck.notifications.notification_rows import NotificationChange, StoredNotification
 from relaydeck.secret import Secret
-from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.audit import AuditEntry, AuditLog
+from relaydeck.store.change_context import ChangeContext, change_entries
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, Hidden, secret_fact
 from relaydeck.store.references import refuse_while_used
@@ -19,22 +23,52 @@ def create(context: ChangeContext, notification: Notification, signing_key: Secr
     notification_rows.create(
         context.transaction, context.vault, notification, signing_key, origin=context.origin, now=context.now
     )
-    context.created("notification", notification.id, _facts(context.transaction, notification.id))
+    context.created("notification", notification.id, _stored_facts(context.transaction, notification.id))
+
+
+class AskedUpdate(NamedTuple):
+    """An update to make, and who asks for it."""
+
+    notification_id: str
+    change: NotificationChange
+    actor: str
 
 
 def update(context: ChangeContext, notification_id: str, change: NotificationChange) -> Notification:
     """Make the change and return the result. Raises NotificationNotFound."""
-    before = _facts(context.transaction, notification_id)
-    changed = notification_rows.update(
-        context.transaction, context.vault, notification_id, change, now=lambda: context.now
-    )
-    context.changed("notification.updated", notification_id, before, _facts(context.transaction, notification_id))
-    return changed
+    asked = AskedUpdate(notification_id, change, context.actor)
+    (outcome,) = update_all(context.transaction, context.audit, [asked], now=context.now)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def update_all(
+    transaction: Transaction, audit: AuditLog, many: Sequence[AskedUpdate], *, now: int
+) -> list[Notification | NotificationNotFound]:
+    """Make the changes in their order; for each, what `update` would return or raise."""
+    stored = notification_rows.find(transaction, [asked.notification_id for asked in many])
+    facts = {record: _facts(each) for record, each in stored.items()}
+    vault = audit.vault.caught_up(transaction)
+    outcomes: list[Notification | NotificationNotFound] = []
+    entries: list[AuditEntry] = []
+    for record, change, actor in many:
+        before = stored.get(record)
+        if before is None:
+            outcomes.append(NotificationNotFound("no notification has this id"))
+            continue
+        # Another update of the same record in this group starts from the result of this one.
+        after = stored[record] = notification_rows.change(transaction, vault, before, change, now=now)
+        old, facts[record] = facts[record], _facts(after)
+        entries += change_entries(now, actor, "notification.updated", record, before=old, after=facts[record])
+        outcomes.append(after.notification)
+    audit.append(transaction, entries)
+    return outcomes
 
 
 def delete(context: ChangeContext, notification_id: str) -> None:
     """Raises StillInUse while a relayer refers to it."""
-    before = _facts(context.transaction, notification_id)
+    before = _stored_facts(context.transaction, notification_id)
     refuse_while_used(context.transaction, "notification", notification_id)
     remove_row(context.transaction, "notifications", "id", notification_id)
     context.removed("notification", notification_id, before)
@@ -42,7 +76,7 @@ def delete(context: ChangeContext, notification_id: str) -> None:
 
 def send_test(context: ChangeContext, notification_id: str) -> Event:
     """Record a test event for the receiver. Raises NotificationNotFound."""
-    _facts(context.transaction, notification_id)
+    _stored_facts(context.transaction, notification_id)
     sequence = events.record(
         context.transaction,
         EventKind.NOTIFICATION_TEST,
@@ -54,11 +88,17 @@ def send_test(context: ChangeContext, notification_id: str) -> Event:
     return events.list_events(context.transaction.all, sequence - 1, 1)[0]
 
 
-def _facts(transaction: Transaction, notification_id: str) -> Facts:
-    row = transaction.one(
-        "SELECT type, url, sealed_signing_key FROM notifications WHERE id = :id", {"id": notification_id}
-    )
-    if row is None:
+def _stored_facts(transaction: Transaction, notification_id: str) -> Facts:
+    found = notification_rows.find(transaction, [notification_id])
+    if not found:
         raise NotificationNotFound("no notification has this id")
+    return _facts(found[notification_id])
+
+
+def _facts(stored: StoredNotification) -> Facts:
     # The path of a webhook's URL may contain a key.
-    return {"type": row[0], "url": Hidden(row[1], shown_address(row[1])), "signing_key": secret_fact(row[2])}
+    return {
+        "type": stored.type,
+        "url": Hidden(stored.url, shown_address(stored.url)),
+        "signing_key": secret_fact(stored.sealed_signing_key),
+    }

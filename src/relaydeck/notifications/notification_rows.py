@@ -1,13 +1,11 @@
 """Notifications in the database."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications.model import Notification, NotificationType
 from relaydeck.secret import Secret
 from relaydeck.store.database import Row, Transaction
@@ -16,6 +14,11 @@ from relaydeck.store.sealing import Damaged, Place
 from relaydeck.store.vault import Vault
 
 PREVIOUS_KEY_SECONDS = 86_400  # how long a replaced key signs beside the new one
+_UPDATE = (
+    "UPDATE notifications SET type = :type, url = :url, sealed_signing_key = :sealed_signing_key,"
+    " sealed_previous_key = :sealed_previous_key, previous_key_until = :previous_key_until, revision = :revision"
+    " WHERE id = :id"
+)
 
 
 class NotificationChange(NamedTuple):
@@ -52,55 +55,56 @@ def create(
     TABLE.create(transaction, vault, keyed, origin=origin, now=now)
 
 
-class _Keys(NamedTuple):
-    sealed: bytes | None
-    previous: bytes | None = None
-    previous_until: int | None = None
+class StoredNotification(NamedTuple):
+    """A row of the table. The previous key signs beside the new one until `previous_key_until` (seconds)."""
+
+    id: str
+    type: NotificationType
+    url: str
+    sealed_signing_key: bytes | None
+    sealed_previous_key: bytes | None
+    previous_key_until: int | None
+
+    @property
+    def notification(self) -> Notification:
+        has_key = self.sealed_signing_key is not None
+        return Notification(id=self.id, type=self.type, url=self.url, has_signing_key=has_key)
 
 
-def update(
-    transaction: Transaction,
-    vault: Vault,
-    notification_id: str,
-    change: NotificationChange,
-    *,
-    now: Callable[[], float] = time.time,
-) -> Notification:
-    """Make the change and return the result. Raises NotificationNotFound."""
-    found = transaction.one(
-        "SELECT type, url, sealed_signing_key, sealed_previous_key, previous_key_until"
-        " FROM notifications WHERE id = :id",
-        {"id": notification_id},
-    )
-    if found is None:
-        raise NotificationNotFound("no notification has this id")
-    keys = _Keys(found.sealed_signing_key, found.sealed_previous_key, found.previous_key_until)
-    if change.signing_key is not None:
-        keys = _changed_keys(transaction, vault, notification_id, keys, change.signing_key, int(now()))
-    changed = Notification(
-        id=notification_id,
-        type=change.type or found.type,
-        url=change.url or found.url,
-        has_signing_key=keys.sealed is not None,
-    )
-    if change != NotificationChange():
-        _store(transaction, changed, keys)
+def find(transaction: Transaction, ids: Sequence[str]) -> dict[str, StoredNotification]:
+    """The stored ones of these notifications, by id."""
+    rows = transaction.matching("notifications", StoredNotification._fields, "id", ids)
+    return {row.id: StoredNotification(*row) for row in rows}
+
+
+def change(
+    transaction: Transaction, vault: Vault, stored: StoredNotification, wanted: NotificationChange, *, now: int
+) -> StoredNotification:
+    """Write the change, and return what is stored then."""
+    if wanted == NotificationChange():
+        return stored
+    changed = stored._replace(type=wanted.type or stored.type, url=wanted.url or stored.url)
+    if wanted.signing_key is not None:
+        changed = _with_key(transaction, vault, changed, wanted.signing_key, now)
+    transaction.execute(_UPDATE, {**changed._asdict(), "revision": transaction.revision})
     return changed
 
 
-def _changed_keys(
-    transaction: Transaction, vault: Vault, notification_id: str, keys: _Keys, new: Secret, now: int
-) -> _Keys:
-    """A replaced key is kept for a day. A removed key is not kept, nor one that does not open."""
-    if not new.reveal():
-        return _Keys(None)
-    old = _opened(vault, notification_id, keys.sealed)
-    if old == new:
-        return keys
-    sealed = _sealed(transaction, vault, notification_id, new)
-    if old is None:
-        return _Keys(sealed)
-    return _Keys(sealed, keys.sealed, now + PREVIOUS_KEY_SECONDS)
+def _with_key(
+    transaction: Transaction, vault: Vault, stored: StoredNotification, new: Secret, now: int
+) -> StoredNotification:
+    """A replaced key is kept for a day. A removed key is not kept, nor is one that cannot be opened any more."""
+    sealed, previous, until = stored.sealed_signing_key, None, None
+    old = _opened(vault, stored.id, sealed)
+    if new.reveal() and old == new:
+        return stored
+    if new.reveal() and old is not None:
+        previous, until = sealed, now + PREVIOUS_KEY_SECONDS
+    return stored._replace(
+        sealed_signing_key=_sealed(transaction, vault, stored.id, new),
+        sealed_previous_key=previous,
+        previous_key_until=until,
+    )
 
 
 def _opened(vault: Vault, notification_id: str, sealed: bytes | None) -> Secret | None:
@@ -108,21 +112,6 @@ def _opened(vault: Vault, notification_id: str, sealed: bytes | None) -> Secret 
         return None if sealed is None else Secret(vault.open(sealed, place(notification_id)).decode())
     except Damaged:
         return None
-
-
-def _store(transaction: Transaction, changed: Notification, keys: _Keys) -> None:
-    transaction.execute(
-        "UPDATE notifications SET type = :type, url = :url, sealed_signing_key = :sealed,"
-        " sealed_previous_key = :previous, previous_key_until = :previous_until, revision = :revision"
-        " WHERE id = :id",
-        {
-            "id": changed.id,
-            "type": changed.type,
-            "url": changed.url,
-            **keys._asdict(),
-            "revision": transaction.revision,
-        },
-    )
 
 
 def _sealed(transaction: Transaction, vault: Vault, notification_id: str, signing_key: Secret | None) -> bytes | None:

@@ -26,10 +26,10 @@ class ChangeContext(NamedTuple):
         self._note(f"{resource}.deleted", record, to_json(facts), None)
 
     def changed(self, action: str, record: str, before: Facts, after: Facts) -> None:
-        """Notes the fields that differ; no difference, no row."""
-        old, new = difference(before, after)
-        if old or new:
-            self._note(action, record, to_json(old), to_json(new))
+        """Records the fields that differ; no difference, no entry."""
+        self.audit.append(
+            self.transaction, change_entries(self.now, self.actor, action, record, before=before, after=after)
+        )
 
     def did(self, action: str, record: str, facts: Facts | None = None) -> None:
         """Something that was done and changed no field."""
@@ -37,3 +37,11 @@ class ChangeContext(NamedTuple):
 
     def _note(self, action: str, record: str, before: str | None, after: str | None) -> None:
         self.audit.append(self.transaction, [AuditEntry(self.now, self.actor, action, record, before, after)])
+
+
+def change_entries(now: int, actor: str, action: str, record: str, *, before: Facts, after: Facts) -> list[AuditEntry]:
+    """The audit entry of a change, with the fields that differ; none when no field does."""
+    old, new = difference(before, after)
+    if not old and not new:
+        return []
+    return [AuditEntry(now, actor, action, record, to_json(old), to_json(new))]

@@ -73,6 +73,10 @@ class Transaction:
 
     def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
         """Which of the values stand in a column."""
+        return {row[0] for row in self.matching(table, (column,), column, values)}
+
+    def matching(self, table: str, columns: Sequence[str], column: str, values: Sequence[str]) -> list[Row]:
+        """The rows in which a column has one of the values."""
         raise NotImplementedError
 
     @contextmanager

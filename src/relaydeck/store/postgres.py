@@ -74,9 +74,9 @@ class PostgresTransaction(Transaction):
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
         self._run(_insertion(table, columns, count), values)
 
-    def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
-        rows = self.execute(f"SELECT {column} FROM {table} WHERE {column} = ANY(:listed)", {"listed": list(values)})
-        return {row[0] for row in rows}
+    def matching(self, table: str, columns: Sequence[str], column: str, values: Sequence[str]) -> list[Row]:
+        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE {column} = ANY(:listed)"
+        return self.all(sql, {"listed": list(values)})
 
 
 @cache

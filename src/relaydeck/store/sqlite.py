@@ -69,12 +69,11 @@ class SqliteTransaction(Transaction):
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
         self.execute(_insertion(table, columns, count), values)
 
-    def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
-        rows = self.execute(
-            f"SELECT {column} FROM {table} WHERE {column} IN (SELECT value FROM json_each(:listed))",
+    def matching(self, table: str, columns: Sequence[str], column: str, values: Sequence[str]) -> list[Row]:
+        return self.all(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE {column} IN (SELECT value FROM json_each(:listed))",
             {"listed": msgspec.json.encode(values).decode()},
         )
-        return {row[0] for row in rows}
 
 
 @cache
