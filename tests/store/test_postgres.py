@@ -22,7 +22,7 @@ from relaydeck.store.postgres_change_feed import CHANNEL
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import place_of
 from tests.postgres import PostgresServer
-from tests.running import Running, clean_environment, free_port, run_command
+from tests.running import COMMAND, Running, clean_environment, free_port, run_command
 from tests.seeding import fill, issue
 
 PASSWORD = "planted-password-4711"
@@ -169,9 +169,11 @@ def test_five_first_starts_at_once_migrate_once_and_agree_on_one_data_key(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url, home = postgres.url(postgres.fresh()), tmp_path / "home"
-    command = [sys.executable, "-m", "relaydeck", "token", "list"]
     environment = clean_environment(home, database_url=url.reveal())
-    starts = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for _ in range(5)]
+    starts = [
+        subprocess.Popen([*COMMAND, "token", "create", f"t{n}"], env=environment, stdout=subprocess.DEVNULL)
+        for n in range(5)
+    ]
     assert [start.wait(60) for start in starts] == [0] * 5
     name = str(url).rpartition("/")[2]
     assert postgres.ask("SELECT count(*), max(version) FROM schema_versions", name) == [(newest_version(),) * 2]
@@ -189,7 +191,8 @@ def test_a_second_home_does_not_make_a_master_key_of_its_own(home: Path, url: Da
         "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
         "Nothing was changed.\n",
     )
-    assert [path.name for path in other.iterdir()] == ["run"]
+    assert not other.exists()
+    other.mkdir()
     (other / "master.key").write_text((home / "master.key").read_text())
     assert run_command(other, "token", "list", database_url=url.reveal()).returncode == 0
 
