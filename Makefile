@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test coverage check format prove bench docs types lock clean
+.PHONY: help setup serve test coverage check format prove mutate bench docs types sbom lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -33,6 +33,9 @@ format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 prove: $(VENV)/.dev tests/node/node_modules/.installed ## Run the slow proofs: kills, faults, full disks
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
+mutate: $(VENV)/.dev ## Change the code in small ways and see which changes no test notices (ARGS="relaydeck.fees.exact*")
+	@nice $(BIN)/mutmut run $(ARGS); $(BIN)/mutmut results
+
 bench: $(VENV)/.dev tests/node/node_modules/.installed ## Measure ratios side by side; writes docs/benchmarks.*
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -45,12 +48,18 @@ docs: $(VENV)/.dev ## Write the generated pages
 types: $(VENV)/.dev clients/typescript/node_modules/.installed ## Write TypeScript types of the API to clients/typescript, and check them
 	@$(BIN)/python clients/typescript/make_types.py
 
-lock: ## Pin every dependency anew (the only target that looks for newer versions)
-	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/python -m pip --quiet install uv
-	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url \
-		--extra build pyproject.toml -o requirements.lock
-	@$(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url \
-		--extra build --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+sbom: $(VENV)/.tools $(VENV)/.runtime ## Write sbom.cdx.json: what a deployment contains, with versions and licences (CycloneDX)
+	@rm -rf $(VENV)/sbom && $(PYTHON) -m venv --without-pip $(VENV)/sbom
+	@$(PIP) --python $(VENV)/sbom/bin/python install --require-hashes -r requirements.lock
+	@$(PIP) --python $(VENV)/sbom/bin/python install --no-deps --no-index --no-build-isolation .
+	@$(VENV)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --PEP-639 \
+		--output-reproducible -o sbom.cdx.json $(VENV)/sbom/bin/python
+
+LOCK := $(VENV)/tools/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url pyproject.toml
+lock: $(VENV)/.tools ## Pin every dependency anew (the only target that looks for newer versions)
+	@$(LOCK) --extra build -o requirements.lock
+	@$(LOCK) --extra build --extra dev -c requirements.lock -o requirements-dev.lock
+	@$(LOCK) --extra tools -c requirements.lock -o requirements-tools.lock
 
 clean: ## Remove what set-up made; the home with its data stays
 	@rm -rf $(VENV) tests/node/node_modules clients/typescript/node_modules
@@ -62,6 +71,11 @@ $(VENV)/.runtime: requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-index --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.tools: requirements-tools.lock
+	@$(PYTHON) -m venv $(VENV)/tools
+	@$(VENV)/tools/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements-tools.lock
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
