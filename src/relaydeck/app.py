@@ -22,7 +22,6 @@ from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive
-from relaydeck.http.envelope import Failure
 from relaydeck.http.limit_server import LimitServer
 from relaydeck.http.metrics import (
     DAMAGED_VALUES,
@@ -33,7 +32,7 @@ from relaydeck.http.metrics import (
     Metrics,
 )
 from relaydeck.http.operations import Readiness
-from relaydeck.http.pipeline import Pipeline, Route, Send, failure_encoder, innermost
+from relaydeck.http.pipeline import Pipeline, Route, Send, innermost
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log
@@ -181,7 +180,6 @@ class Worker:
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
             access_log=self._access_log,
             log=self._log,
-            encode_failure=failure_encoder(Failure),
         )
 
     def _operations(self) -> Operations:

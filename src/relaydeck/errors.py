@@ -3,6 +3,7 @@
     RelaydeckError
     ├── RequestError                      answered with a status and a message
     │   ├── BadRequest            400     Bad Request
+    │   │   ├── BadFraming        400     Bad Request
     │   │   └── BodyTooLarge      413     Bad Request
     │   ├── Unauthorized          401     Unauthorized
     │   ├── Forbidden             403     Forbidden
@@ -77,6 +78,14 @@ class BadRequest(RequestError):
     message = "Bad Request"
     description = "The request does not match this document. It has no effect."
     traits = frozenset({"any"})
+
+
+class BadFraming(BadRequest):
+    """Where the body ends is in doubt, so nothing that follows on the connection can be trusted."""
+
+    description = "The framing of the body is ambiguous. The connection is closed."
+    traits = frozenset()
+    headers = ((b"connection", b"close"),)
 
 
 class BodyTooLarge(BadRequest):

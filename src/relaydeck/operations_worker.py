@@ -13,7 +13,6 @@ from relaydeck.errors import StoreError
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader
 from relaydeck.http.clients import ClientAddress
-from relaydeck.http.envelope import Failure
 from relaydeck.http.metrics import (
     DELIVERIES_DEAD,
     DELIVERIES_PENDING,
@@ -23,7 +22,7 @@ from relaydeck.http.metrics import (
     Metrics,
 )
 from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
-from relaydeck.http.pipeline import Pipeline, Route, failure_encoder
+from relaydeck.http.pipeline import Pipeline, Route
 from relaydeck.log import Log
 from relaydeck.notifications.deliveries import count_deliveries
 from relaydeck.settings import Settings
@@ -55,7 +54,6 @@ class OperationsWorker:
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
             access_log=self._access_log,
             log=log,
-            encode_failure=failure_encoder(Failure),
         )
 
         self._monitor_service = asyncio.create_task(self._end_with_the_service())

@@ -53,8 +53,19 @@ def success(data: Any, logs: tuple[str, ...] = (), **more: Any) -> dict[str, Any
     return {"data": data, "error": "", "metadata": {"logs": told, "traces": []}, **more, "success": True}
 
 
-def failure(message: str) -> dict[str, Any]:
-    return {"data": None, "message": message, "success": False}
+def problem(answer: Answer) -> tuple[int, str]:
+    """The status and the title of problem details, whose other members are checked."""
+    body = answer.json
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert list(body) == ["type", "title", "status", "detail", "instance"]
+    assert body["type"].startswith("urn:relaydeck:problem:") and body["detail"]
+    assert (body["status"], body["instance"]) == (answer.status, answer.headers["x-request-id"])
+    return answer.status, body["title"]
+
+
+def refusal(answer: Answer) -> tuple[int, str]:
+    """The status and the detail of problem details."""
+    return problem(answer)[0], answer.json["detail"]
 
 
 def paged(data: list[Any], total: int | None = None, page: int = 1, per_page: int = 10) -> dict[str, Any]:
@@ -134,5 +145,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admin]:
     home = tmp_path_factory.mktemp("admin") / "home"
     done = run_command(home, "apply", "-", stdin=DEMO)
     assert done.returncode == 0, done.stderr
-    with Running(home, token=issue(home, "root", "admin")) as running:
+    # The nodes do not exist: on a slow machine the monitor would disable the relayer before the last test.
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="3600") as running:
         yield Admin(running)

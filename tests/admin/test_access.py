@@ -5,7 +5,7 @@ import time
 import pytest
 
 from relaydeck.admin.openapi import OPERATIONS
-from tests.admin.conftest import Admin, failure
+from tests.admin.conftest import Admin, problem
 from tests.seeding import issue
 
 PATHS = sorted({(each.method.upper(), each.path.replace("{id}", "x")) for each in OPERATIONS})
@@ -14,7 +14,7 @@ PATHS = sorted({(each.method.upper(), each.path.replace("{id}", "x")) for each i
 @pytest.mark.parametrize(("method", "path"), PATHS)
 def test_without_a_credential_it_is_unauthorized(shared: Admin, method: str, path: str) -> None:
     answer = shared.ask(method, path, token="")
-    assert (answer.status, answer.json, answer.headers["www-authenticate"]) == (401, failure("Unauthorized"), "Bearer")
+    assert (problem(answer), answer.headers["www-authenticate"]) == ((401, "Unauthorized"), "Bearer")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def others(shared: Admin) -> list[str]:
 def test_other_kinds_are_forbidden(shared: Admin, others: list[str], method: str, path: str) -> None:
     for token in others:
         answer = shared.ask(method, path, token=token)
-        assert (answer.status, answer.json) == (403, failure("Forbidden"))
+        assert problem(answer) == (403, "Forbidden")
         assert answer.headers["relaydeck-reason"] == "this kind of credential may not use this operation"
 
 
@@ -36,16 +36,16 @@ def test_other_kinds_are_forbidden(shared: Admin, others: list[str], method: str
 )
 def test_unknown_paths(shared: Admin, path: str) -> None:
     answer = shared.ask("GET", path) if path != "relayers/{id}" else shared.ask("GET", "relayers/{id}/y")
-    assert (answer.status, answer.json) == (404, failure("Not Found"))
+    assert problem(answer) == (404, "Not Found")
 
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", "relayers", "GET, POST"),
-        ("PATCH", "signers/ops", "GET, DELETE"),
+        ("PUT", "relayers", "GET, HEAD, POST"),
+        ("PATCH", "signers/ops", "DELETE, GET, HEAD"),
         ("GET", "relayers/sepolia-1/pause", "POST"),
-        ("POST", "audit", "GET"),
+        ("POST", "audit", "GET, HEAD"),
         ("DELETE", "audit/1", None),
     ],
 )
@@ -54,8 +54,7 @@ def test_wrong_methods(shared: Admin, method: str, path: str, allowed: str | Non
     if allowed is None:
         assert answer.status == 404
     else:
-        assert (answer.status, answer.headers["allow"]) == (405, allowed)
-        assert answer.json == failure("Method Not Allowed")
+        assert (problem(answer), answer.headers["allow"]) == ((405, "Method Not Allowed"), allowed)
 
 
 def test_admin_requests_are_counted_and_logged_by_token_name(shared: Admin) -> None:
@@ -75,3 +74,11 @@ def test_identifiers_in_paths_are_percent_decoded(shared: Admin) -> None:
     assert shared.get("notifications/a%2Fb%20c") == body | {"has_signing_key": False}
     assert shared.ask("DELETE", "notifications/a%2Fb%20c").status == 200
     assert shared.ask("GET", "notifications/%FF").status == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["relayers", "relayers/sepolia-1", "tokens", "audit", "events", "deliveries", "openapi.json", "docs"]
+)
+def test_head_is_get_without_a_body(shared: Admin, path: str) -> None:
+    got, head = (shared.ask(method, path, X_Request_Id="asked") for method in ("GET", "HEAD"))
+    assert (head.status, head.headers | {"date": ""}, head.body) == (200, got.headers | {"date": ""}, b"")

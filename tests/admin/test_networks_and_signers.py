@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.admin.conftest import SEPOLIA, Admin, failure, paged, success, timeless
+from tests.admin.conftest import SEPOLIA, Admin, paged, problem, refusal, success, timeless
 
 USDC = {
     "address": "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238",
@@ -33,7 +33,7 @@ def test_a_network_is_created_read_listed_changed_and_deleted(admin: Admin) -> N
     assert (answer.status, timeless(answer.json)) == (200, success(changed))
     assert admin.ask("DELETE", "networks/dev").json == success(None)
     answer = admin.ask("GET", "networks/dev")
-    assert (answer.status, answer.json) == (404, failure("Network not found"))
+    assert refusal(answer) == (404, "Network not found")
     shown = [{"url": "https://node.example.com", "weight": 2}]
     assert [(each["action"], each["before"], each["after"]) for each in admin.audited()[-2:]] == [
         (
@@ -74,7 +74,7 @@ def test_a_network_is_created_read_listed_changed_and_deleted(admin: Admin) -> N
 def test_what_is_in_use_is_not_deleted(shared: Admin) -> None:
     for path, word in (("networks/sepolia", "Network"), ("signers/ops", "Signer")):
         answer = shared.ask("DELETE", path)
-        assert (answer.status, answer.json) == (409, failure(f"{word} is still used by relayer sepolia-1"))
+        assert refusal(answer) == (409, f"{word} is still used by relayer sepolia-1")
         assert answer.headers["relaydeck-reason"] == "other records still refer to it"
 
 
@@ -83,7 +83,7 @@ def test_many_users_are_counted(admin: Admin) -> None:
     for number in range(6):
         assert admin.ask("POST", "relayers", base | {"id": f"r{number}", "name": "x"}).status == 201
     told = "relayer sepolia-1, relayer r0, relayer r1, relayer r2, relayer r3 and 2 more"
-    assert admin.ask("DELETE", "signers/ops").json == failure(f"Signer is still used by {told}")
+    assert refusal(admin.ask("DELETE", "signers/ops")) == (409, f"Signer is still used by {told}")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_a_signer_is_created_read_listed_and_deleted(admin: Admin) -> None:
     assert admin.get("signers?type=local") == [ops]
     assert admin.get("signers?type=provider_c_transit&id=AUL") == [shown]
     assert admin.get("signers/vault") == shown
-    assert admin.ask("POST", "signers", body).json == failure("Signer with this ID already exists")
+    assert problem(admin.ask("POST", "signers", body)) == (409, "Signer with this ID already exists")
     assert admin.ask("DELETE", "signers/vault").json == success(None)
-    assert admin.ask("GET", "signers/vault").json == failure("Signer not found")
+    assert refusal(admin.ask("GET", "signers/vault")) == (404, "Signer not found")
     listed = admin.running.ask("GET", "/api/v1/signers").json
     assert [each["id"] for each in listed["data"]] == ["ops"]
     facts = {"type": "provider_c_transit", "config": config | {"role_id": "set", "secret_id": "set"}}
@@ -149,6 +149,6 @@ def test_hints_about_a_signer(admin: Admin) -> None:
 )
 def test_signers_that_are_refused(shared: Admin, body: dict[str, Any], reason: str) -> None:
     answer = shared.ask("POST", "signers", body)
-    assert (answer.status, answer.json) == (400, failure("Bad Request"))
+    assert problem(answer) == (400, "Bad Request")
     assert answer.headers["relaydeck-reason"].startswith(reason)
     assert "secret" not in answer.headers["relaydeck-reason"]

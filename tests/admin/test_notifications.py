@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.admin.conftest import PAGER, Admin, failure, paged, success, timeless
+from tests.admin.conftest import PAGER, Admin, paged, problem, refusal, success, timeless
 
 NEW = {"id": "chat", "type": "webhook", "url": "https://hooks.example.com/secret-path"}
 SHOWN = NEW | {"has_signing_key": False}
@@ -28,7 +28,7 @@ def test_it_is_created_read_listed_changed_and_deleted(admin: Admin) -> None:
     assert admin.get("notifications/chat") == SHOWN | {"url": "https://hooks.example.com/other"}
     assert admin.ask("DELETE", "notifications/chat").json == success(None)
     answer = admin.ask("GET", "notifications/chat")
-    assert (answer.status, answer.json) == (404, failure("Notification not found"))
+    assert problem(answer) == (404, "Notification not found")
     host = "https://hooks.example.com"
     assert [(each["action"], each["before"], each["after"]) for each in admin.audited()[-5:]] == [
         ("notification.created", None, {"type": "webhook", "url": host, "signing_key": None}),
@@ -45,7 +45,7 @@ def test_it_is_created_read_listed_changed_and_deleted(admin: Admin) -> None:
 
 def test_one_in_use_is_not_deleted(shared: Admin) -> None:
     answer = shared.ask("DELETE", "notifications/pager")
-    assert (answer.status, answer.json) == (409, failure("Notification is still used by relayer sepolia-1"))
+    assert refusal(answer) == (409, "Notification is still used by relayer sepolia-1")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_one_in_use_is_not_deleted(shared: Admin) -> None:
 )
 def test_what_is_refused(shared: Admin, change: dict[str, Any], reason: str) -> None:
     answer = shared.ask("PATCH", "notifications/pager", change)
-    assert (answer.status, answer.json) == (400, failure("Bad Request"))
+    assert problem(answer) == (400, "Bad Request")
     assert answer.headers["relaydeck-reason"].startswith(reason)
 
 
@@ -93,13 +93,13 @@ def test_a_test_event_is_written_and_on_its_way(admin: Admin) -> None:
 
 def test_what_is_not_there(shared: Admin) -> None:
     for method, path, message in (
-        ("POST", "notifications/nobody/test", "Notification not found"),
+        ("POST", "notifications/nobody/test", "no notification has this id"),
         ("GET", "events/none", "Event not found"),
         ("GET", "deliveries/none", "Delivery not found"),
         ("POST", "deliveries/none/replay", "Delivery not found"),
     ):
         answer = shared.ask(method, path)
-        assert (answer.status, answer.json) == (404, failure(message))
+        assert refusal(answer) == (404, message)
     assert shared.ask("GET", "deliveries?state=lost").status == 400
     assert shared.ask("GET", "events?after=-1").status == 400
     assert shared.ask("POST", "deliveries/replay").json == success({"replayed": 0})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.admin.conftest import ADDRESS, POLICIES, RELAYER, Admin, failure, paged, success, timeless
+from tests.admin.conftest import ADDRESS, POLICIES, RELAYER, Admin, paged, problem, refusal, success, timeless
 
 NEW = {"id": "r2", "name": "Second", "network": "sepolia", "network_type": "evm", "signer_id": "ops"}
 CREATED = NEW | {
@@ -47,7 +47,7 @@ def test_it_is_created_changed_paused_resumed_and_deleted(admin: Admin) -> None:
     answer = admin.ask("DELETE", "relayers/r2")
     assert (answer.status, answer.json) == (200, success(None))
     answer = admin.ask("GET", "relayers/r2")
-    assert (answer.status, answer.json) == (404, failure("Relayer with ID r2 not found"))
+    assert refusal(answer) == (404, "Relayer with ID r2 not found")
     assert [each["id"] for each in admin.running.ask("GET", "/api/v1/relayers").json["data"]] == ["sepolia-1"]
     assert admin.audited()[-5:] == [
         {
@@ -128,7 +128,7 @@ def test_another_signer_brings_its_address(admin: Admin) -> None:
 def test_what_is_refused(shared: Admin, given: dict[str, Any], reason: str) -> None:
     base = {name: value for name, value in NEW.items() if name != "name"} | {"id": "refused"}
     answer = shared.ask("POST", "relayers", base | given)
-    assert (answer.status, answer.json) == (400, failure("Bad Request"))
+    assert problem(answer) == (400, "Bad Request")
     assert reason in answer.headers["relaydeck-reason"]
     assert shared.ask("GET", "relayers/refused").status == 404
 
@@ -137,12 +137,12 @@ def test_what_is_refused(shared: Admin, given: dict[str, Any], reason: str) -> N
 def test_what_is_no_document(shared: Admin, body: bytes) -> None:
     for method, path in (("POST", "relayers"), ("PATCH", "relayers/sepolia-1")):
         answer = shared.ask(method, path, body)
-        assert (answer.status, answer.json) == (400, failure("Bad Request"))
+        assert problem(answer) == (400, "Bad Request")
 
 
 def test_an_id_that_is_taken(shared: Admin) -> None:
     answer = shared.ask("POST", "relayers", NEW | {"id": "sepolia-1"})
-    assert (answer.status, answer.json) == (409, failure("Relayer already exists"))
+    assert refusal(answer) == (409, "Relayer already exists")
 
 
 def test_what_a_patch_may_not_change(shared: Admin) -> None:
@@ -160,7 +160,7 @@ def test_what_a_patch_may_not_change(shared: Admin) -> None:
 
 def test_nobody_is_paused_who_is_not_there(shared: Admin) -> None:
     answer = shared.ask("POST", "relayers/nobody/pause")
-    assert (answer.status, answer.json) == (404, failure("Relayer with ID nobody not found"))
+    assert refusal(answer) == (404, "Relayer with ID nobody not found")
     assert shared.ask("POST", "relayers/sepolia-1/pause", {"why": "x"}).status == 400
 
 

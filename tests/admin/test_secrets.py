@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from tests.admin.conftest import Admin, failure
+from tests.admin.conftest import Admin, refusal
 from tests.running import run_command
 from tests.seeding import opened
 
@@ -76,7 +76,7 @@ def test_a_damaged_record_is_shown_without_what_does_not_open(admin: Admin) -> N
         assert answer.json["metadata"]["logs"] == [{"level": "log", "message": note}]
         refused = admin.ask("PATCH", path, {"network_type": "evm"})
         told = f"the stored {field} cannot be opened: set it again"
-        assert (refused.status, refused.json) == (409, failure(told))
+        assert refusal(refused) == (409, told)
         mended = admin.ask("PATCH", path, {field: []})
         assert (mended.status, mended.json["data"][field]) == (200, [])
     entries = admin.audited()[-2:]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from relaydeck.store.rotation import Rotation
-from tests.admin.conftest import Admin, failure, success, timeless
+from tests.admin.conftest import Admin, problem, refusal, success, timeless
 from tests.conftest import DEMO
 from tests.running import Running, run_command
 from tests.seeding import issue, opened
@@ -26,11 +26,11 @@ def test_a_token_is_issued_shown_once_listed_and_revoked(admin: Admin) -> None:
     assert admin.running.ask("GET", "/api/v1/signers", token=token).status == 200
     assert token not in admin.ask("GET", "tokens").body.decode()
     taken = admin.ask("POST", "tokens", {"name": "ci"})
-    assert (taken.status, taken.json) == (409, failure("Token already exists"))
+    assert refusal(taken) == (409, "Token already exists")
     assert admin.ask("DELETE", "tokens/ci").json == success(None)
     assert admin.running.ask("GET", "/api/v1/signers", token=token).status == 401
     gone = admin.ask("DELETE", "tokens/ci")
-    assert (gone.status, gone.json) == (404, failure("Token not found"))
+    assert refusal(gone) == (404, "Token not found")
     states = {each["name"]: each["state"] for each in admin.get("tokens")}
     assert states == {"root": "live", "ci": "revoked"}
     for query, names in {
@@ -82,7 +82,7 @@ def test_another_body_or_path_is_refused_and_another_token_has_keys_of_its_own(a
         ("POST", "relayers/sepolia-1/pause", {}),
     ):
         answer = admin.ask(method, path, body, Idempotency_Key="k")
-        assert (answer.status, answer.json) == (422, failure("Idempotency-Key was used for another request"))
+        assert problem(answer) == (422, "Idempotency-Key was used for another request")
     token = issue(admin.running.home, "second", "admin")
     answer = admin.ask("POST", "relayers/sepolia-1/resume", token=token, Idempotency_Key="k")
     assert (answer.status, answer.json["data"]["paused"]) == (200, False)
@@ -103,7 +103,7 @@ def test_what_was_refused_leaves_its_key_free(admin: Admin) -> None:
 @pytest.mark.parametrize("key", ["a b", "x" * 256, "\u00e9"])
 def test_what_is_no_key(shared: Admin, key: str) -> None:
     answer = shared.ask("POST", "tokens", {"name": "never"}, Idempotency_Key=key)
-    assert (answer.status, answer.json) == (400, failure("Bad Request"))
+    assert problem(answer) == (400, "Bad Request")
 
 
 def test_of_many_at_once_one_acts_and_all_get_its_answer(home: Path) -> None:
@@ -142,7 +142,7 @@ def test_lost_updates_are_refused(admin: Admin) -> None:
         assert (changed.status, changed.headers["etag"] != etag) == (200, True)
         assert changed.headers["etag"] == admin.ask("GET", path).headers["etag"]
         late = admin.ask("PATCH", path, second, If_Match=etag)
-        assert (late.status, late.json) == (412, failure("Precondition Failed"))
+        assert problem(late) == (412, "Precondition Failed")
         assert late.headers["relaydeck-reason"] == "the record has changed: read it again"
         assert admin.ask("PATCH", path, second, If_Match=changed.headers["etag"]).status == 200
         assert admin.ask("PATCH", path, first, If_Match="*").status == 200

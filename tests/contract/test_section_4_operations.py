@@ -532,9 +532,9 @@ def test_4_5_error_a_bad_body_is_refused_before_the_relayer_is_looked_up(contrac
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", SIGNERS, "GET, POST"),
-        ("DELETE", SIGNERS, "GET, POST"),
-        ("POST", RELAYERS, "GET"),
+        ("PUT", SIGNERS, "GET, HEAD, POST"),
+        ("DELETE", SIGNERS, "GET, HEAD, POST"),
+        ("POST", RELAYERS, "GET, HEAD"),
         ("GET", "/api/v1/notifications/pager", "PATCH"),
         ("GET", RPC, "POST"),
     ],

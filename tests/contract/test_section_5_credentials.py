@@ -69,6 +69,15 @@ def test_5_credentials_are_looked_at_before_the_query(contract: Running) -> None
     assert contract.ask("GET", "/api/v1/signers?page=x", token="wrong").json == shapes.UNAUTHORIZED
 
 
+@every_operation
+@pytest.mark.parametrize("revision", ["x", "9" * 18])
+def test_5_credentials_are_looked_at_before_the_revision(
+    contract: Running, method: str, path: str, body: Any, revision: str
+) -> None:
+    answer = contract.ask(method, path, body, token="unknown", headers={"Relaydeck-Min-Revision": revision})
+    assert (answer.status, answer.json) == (401, shapes.UNAUTHORIZED)
+
+
 def test_5_credentials_are_looked_at_before_the_size_of_the_body(contract: Running) -> None:
     answer = contract.ask("POST", "/api/v1/signers", b" " * 3_000_000, token="wrong")
     assert (answer.status, answer.json) == (401, shapes.UNAUTHORIZED)

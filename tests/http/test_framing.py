@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from tests.http.raw import Wire
 from tests.running import Running
 
 BODY = b'{"type":"plain","config":{"key":"k"}}'
@@ -56,3 +57,24 @@ def test_two_content_types_are_no_json(service: Running) -> None:
 @pytest.mark.parametrize("path", ["/%61pi/v1/signers", "/api%2Fv1%2Fsigners", "/met%72ics", "/api/v1/signers/"])
 def test_a_path_counts_as_it_was_sent(service: Running, path: str) -> None:
     assert service.ask("GET", path).status == 404
+
+
+def test_the_connection_is_closed_after_a_transfer_encoding_other_than_chunked(service: Running) -> None:
+    with Wire(service) as wire:
+        wire.send(
+            wire.head("POST", "/api/v1/signers", "Content-Type: application/json", "Transfer-Encoding: gzip, chunked")
+        )
+        wire.send(b"0\r\n\r\n" + wire.head("GET", "/healthz"))
+        answer = wire.answer()
+        assert (answer.status, answer.headers["connection"], wire.closed()) == (400, "close", True)
+
+
+@pytest.mark.parametrize("first", ["Content-Length: 5", "Transfer-Encoding: chunked"])
+def test_a_length_beside_chunks_is_ignored_and_nothing_is_read_after_the_chunks(service: Running, first: str) -> None:
+    """RFC 9112, section 6.3: the chunks count, and the connection is closed, so no request can hide behind them."""
+    framing = sorted(["Content-Length: 5", "Transfer-Encoding: chunked"], key=lambda each: each != first)
+    with Wire(service) as wire:
+        wire.send(wire.head("POST", "/api/v1/signers", "Content-Type: application/json", *framing))
+        wire.send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY) + wire.head("GET", "/healthz"))
+        answer = wire.answer()
+        assert (answer.status, answer.headers["connection"], wire.closed()) == (201, "close", True)

@@ -33,7 +33,7 @@ ASKED: list[tuple[tuple[Any, ...], str, int, str | None]] = [
     (("POST", RPC, CALL), "relayer_rpc", 200, None),
     (("POST", "/api/v1/relayers/none/rpc", CALL), "relayer_rpc", 404, "no relayer has this id"),
     (("GET", "/api/v1/nothing"), "unmatched", 404, "nothing is served at this path"),
-    (("PUT", SIGNERS), "unmatched", 405, "this path accepts GET, POST"),
+    (("PUT", SIGNERS), "unmatched", 405, "this path accepts GET, HEAD, POST"),
     (("GET", "/healthz"), "operations", 200, None),
     (("GET", "/readyz"), "operations", 200, None),
 ]

@@ -42,6 +42,12 @@ class Replicas:
     def ask(self, replica: int) -> Answer:
         return self.running[replica].ask("GET", RELAYERS)
 
+    def share_a_bucket(self) -> bool:
+        """Whether requests to one replica count for the other, however slow the machine is."""
+        for _ in range(10):
+            self.remaining(0)
+        return self.remaining(1) < BURST - 1
+
     def remaining(self, replica: int) -> int:
         (found,) = re.findall(r"r=(\d+)", self.ask(replica).headers["ratelimit"])
         return int(found)
@@ -211,7 +217,7 @@ class TestPasswords:
     def test_a_password_in_the_url_opens_and_is_told_nowhere(self, tmp_path: Path, place: str) -> None:
         with self.scene(tmp_path, place.replace("{{}}", self.PLANTED)) as both:
             both.await_alone(0, 0)
-            assert [both.remaining(0), both.remaining(1)] == [BURST - 1, BURST - 2]
+            assert both.share_a_bucket()
             both.valkey.stop()
             self.hunt(both)
 
@@ -228,7 +234,7 @@ class TestPasswords:
         url = "redis://default@127.0.0.1:{port}/0"
         with self.scene(tmp_path, url, limits_password_file=str(file)) as both:
             both.await_alone(0, 0)
-            assert [both.remaining(0), both.remaining(1)] == [BURST - 1, BURST - 2]
+            assert both.share_a_bucket()
             self.hunt(both)
 
     def test_a_bad_url_is_not_quoted(self, tmp_path: Path) -> None:

@@ -7,8 +7,13 @@ from http.client import HTTPException
 from itertools import count
 from typing import Any, NamedTuple
 
-from tests.admin.conftest import failure, success
+import msgspec
+
+from relaydeck.errors import ServerFailure
+from relaydeck.http.failures import problem_of
+from tests.admin.conftest import success
 from tests.contract import shapes
+from tests.contract.shapes import failure
 from tests.proofs.test_changes import Change
 from tests.running import Answer, ask
 
@@ -175,5 +180,6 @@ class Changer(Client):
         answer = self.try_to(change.method, f"/admin/v1/{change.path}", change.body, **key)
         if answer is not None and answer.status == change.status:
             return True
-        self.expect(change, answer, (500, FAILED))
+        request_id = "" if answer is None else answer.headers.get("x-request-id", "")
+        self.expect(change, answer, (500, msgspec.to_builtins(problem_of(ServerFailure(), request_id))))
         return False

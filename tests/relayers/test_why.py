@@ -180,7 +180,7 @@ async def test_a_relayer_that_is_not_there(home: Path) -> None:
     assert typed.stderr == "relaydeck: Relayer with ID nobody not found\n"
     async with served(home) as running:
         answer = await asyncio.to_thread(running.ask, "GET", "/admin/v1/relayers/nobody/why")
-    assert (answer.status, answer.json["message"]) == (404, "Relayer with ID nobody not found")
+    assert (answer.status, answer.json["detail"]) == (404, "Relayer with ID nobody not found")
 
 
 async def test_a_refused_address_is_told_and_not_connected_to(home: Path) -> None:

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from relaydeck import __version__
 from relaydeck.admin.filters import FILTERS, Filter
 from relaydeck.admin.routes import ROOT
 from relaydeck.admin.schemas import Json, envelope, examples, reference, schemas
 from relaydeck.credentials.kinds import kinds_with
 from relaydeck.errors import RequestError, Trait, errors_of
+from relaydeck.http.failures import problem_of
 
 _INTRODUCTION = """\
 Manages what `/api/v1` shows: networks, signers, notifications, relayers and tokens; and gives the log of events, \
@@ -19,7 +22,8 @@ A POST may carry an `Idempotency-Key`: for 24 hours the same request with the sa
 changes nothing more; with another path or body it is answered 422. A single record is answered with an `ETag`; a \
 PATCH or DELETE with `If-Match` is answered 412 when the record has changed since.
 
-What exactly was wrong with a request stands in the header `Relaydeck-Reason`."""
+Every error is answered with problem details (RFC 9457): `detail` states what exactly was wrong. HEAD is accepted \
+wherever GET is."""
 
 _TAGS = {
     "networks": "Where the nodes of a chain are, and which tokens may pay a fee.",
@@ -205,8 +209,9 @@ def _traits(operation: Operation) -> Iterator[Trait]:
 
 def _refusal(errors: list[type[RequestError]]) -> Json:
     text = " ".join(error.description for error in errors)
-    example = {"data": None, "message": errors[0].example or errors[0].message, "success": False}
-    return _response(text, {"schema": reference("ErrorEnvelope"), "example": example}, {})
+    example = msgspec.to_builtins(problem_of(errors[0], "5f0c8a1e9b7d-2a"))
+    found = _response(text, {"schema": reference("Problem"), "example": example}, {})
+    return found | {"content": {"application/problem+json": found["content"]["application/json"]}}
 
 
 def _response(text: str, content: Json, headers: dict[str, str]) -> Json:

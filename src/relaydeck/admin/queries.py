@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
 
 from relaydeck.admin import views
 from relaydeck.admin.filters import FILTERS, Filter
 from relaydeck.admin.views import RecordView, ShowRow
 from relaydeck.errors import BadRequest, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
 from relaydeck.http.paging import Page
+from relaydeck.http.query import query_parameters
 from relaydeck.networks import network_rows
 from relaydeck.notifications import notification_rows
 from relaydeck.relayers import relayer_rows
@@ -81,7 +81,7 @@ AUDIT = Collection("audit", "seq", audit.COLUMNS, views.audit_view, lambda _: Re
 def read_query(query: bytes) -> Query:
     """The names and values of a query, unknown ones too. Raises BadRequest."""
     given: dict[str, str] = {}
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+    for name, value in query_parameters(query):
         if name in given:
             raise BadRequest("a name is given twice in the query")
         if "\0" in value:

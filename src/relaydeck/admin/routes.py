@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from relaydeck.credentials.kinds import Permission
 from relaydeck.errors import Forbidden, UnknownPath, WrongMethod
-from relaydeck.http.pipeline import Call, Reply, Route
+from relaydeck.http.pipeline import Call, Reply, Route, with_head
 
 Answer = Callable[[Call], Awaitable[Reply]]
 Methods = dict[str, Answer]
@@ -42,4 +42,5 @@ class AdminRouter:
 
 
 def _routes(methods: Methods, permission: Permission | None) -> dict[str, Route]:
-    return {method: Route("admin", permission, answer=answer, denied=Forbidden) for method, answer in methods.items()}
+    found = {method: Route("admin", permission, answer=answer, denied=Forbidden) for method, answer in methods.items()}
+    return with_head(found)

@@ -7,7 +7,8 @@ import msgspec
 from relaydeck.admin import bodies
 from relaydeck.admin.bodies import Created
 from relaydeck.fields import BASIS, Field, example_of, fields_of
-from relaydeck.http.envelope import Failure, Metadata, Pagination, Success
+from relaydeck.http.envelope import Metadata, Pagination, Success
+from relaydeck.http.failures import Problem
 from relaydeck.networks.model import Network
 from relaydeck.notifications.model import EventBody, Notification
 from relaydeck.relayers.explanation import Explanation
@@ -30,7 +31,7 @@ _RESPONSES = (
     Metadata,
     Pagination,
 )
-_NAMES = {"EventBody": "Event", "Failure": "ErrorEnvelope"}
+_NAMES = {"EventBody": "Event"}
 
 
 def reference(name: str) -> Json:
@@ -42,14 +43,14 @@ def schemas() -> dict[str, Json]:
     derived = _derived()
     for record in RECORDS:
         derived |= _record_schemas(derived, record)
-    for response in (*_RESPONSES, EventBody, Failure):
+    for response in (*_RESPONSES, EventBody, Problem):
         _require_all(derived[_NAMES.get(response.__name__, response.__name__)], response)
     _write_fee_tokens(derived)
     return {name: _closed(schema) for name, schema in derived.items()}
 
 
 def _derived() -> dict[str, Json]:
-    types = [*RECORDS, *_RESPONSES, bodies.SignerRequest, bodies.TokenRequest, EventBody, Failure, Created]
+    types = [*RECORDS, *_RESPONSES, bodies.SignerRequest, bodies.TokenRequest, EventBody, Problem, Created]
     _, components = msgspec.json.schema_components(types, schema_hook=_secret, ref_template=PLACE + "{name}")
     components.pop("Created")
     return {_NAMES.get(name, name): _cleaned(schema) for name, schema in components.items()}

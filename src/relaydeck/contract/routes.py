@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from relaydeck.errors import UnknownPath, WrongMethod
-from relaydeck.http.pipeline import Find, Route
+from relaydeck.http.pipeline import Find, Route, with_head
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"
@@ -42,7 +42,7 @@ class Router:
             self._by_identifier[b"notifications"] = {"PATCH": contract.update_notification}
             self._by_identifier[b"relayers"] = {"POST": contract.relayer_rpc}
         self.exact = {
-            path.encode(): {method: (route, "") for method, route in methods.items()}
+            path.encode(): {method: (route, "") for method, route in with_head(methods).items()}
             for path, methods in self._methods.items()
         }
 

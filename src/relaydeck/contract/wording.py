@@ -29,7 +29,8 @@ Each operation, status, field and header carries `x-relaydeck-basis`:
 
 Every numeric status is a ruling, read off the message it comes with; the messages are contract. A path that \
 nothing is served at answers 404 with the message `Not Found`, and a method that a path does not take \
-answers 405 with `Method Not Allowed` and an `Allow` header, both in the error envelope.
+answers 405 with `Method Not Allowed` and an `Allow` header, both in the error envelope. HEAD is accepted wherever GET \
+is.
 
 Refusals come in this order: 404 or 405 for the path, 401, 429, 413, 400, 404 for the resource, 409."""
 

@@ -1,9 +1,9 @@
 """`page` and `per_page`: plain decimal integers of any length; zero means "not given"."""
 
 from typing import NamedTuple
-from urllib.parse import parse_qsl
 
 from relaydeck.errors import BadRequest
+from relaydeck.http.query import query_parameters
 
 DEFAULT_PER_PAGE = 10
 _FITS = 18  # digits that surely fit a machine integer; more is past the end of any list
@@ -24,7 +24,7 @@ class Page(NamedTuple):
 
 def read_page(query: bytes, max_per_page: int) -> Page:
     given: dict[str, str] = {}
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+    for name, value in query_parameters(query):
         if name in ("page", "per_page"):
             if name in given:
                 raise BadRequest(f"{name} is given twice")

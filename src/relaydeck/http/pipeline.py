@@ -14,10 +14,11 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.errors import BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
+from relaydeck.errors import BadFraming, BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive, discard
 from relaydeck.http.credential import Credential, FindCredential
+from relaydeck.http.failures import failure_body
 from relaydeck.http.ratelimit import LimitDecision, RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log
@@ -66,6 +67,12 @@ Find = Callable[[str, str, bytes], tuple[Route, str]]
 UNMATCHED = Route("unmatched", None)
 
 
+def with_head(methods: dict[str, Route]) -> dict[str, Route]:
+    """The methods of a path, with HEAD beside GET: the server sends the same headers and leaves the body out."""
+    head = {"HEAD": methods["GET"]} if "GET" in methods else {}
+    return dict(sorted((methods | head).items()))
+
+
 def actor_of(call: Call) -> str:
     """How the audit log names who asked."""
     assert call.credential is not None
@@ -88,7 +95,7 @@ class Pipeline:
         bodies: BodyReader,
         access_log: AccessLog,
         log: Log,
-        encode_failure: Callable[[str], bytes],
+        problem_paths: bytes = b"/admin/",
         now: Callable[[], float] = time.time,
         nanoseconds: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
@@ -107,7 +114,7 @@ class Pipeline:
         self._access_log = access_log
         self._add_record = access_log.add
         self._log = log
-        self._encode_failure = encode_failure
+        self._problem_paths = problem_paths
         self._now = now
         self._nanoseconds = nanoseconds
         self._id_prefix = secrets.token_hex(6).encode() + b"-"
@@ -130,13 +137,11 @@ class Pipeline:
             found = methods.get(scope["method"]) if methods else None
             route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
             if b"transfer-encoding" in headers:
-                _require_plain_chunks(headers)
+                _require_chunks(headers)
             if route.permission is not None:
                 behind = self._catch_up() if route.page is not None else self._catch_up_with_tokens()
                 if behind is not None:
                     extra += await behind
-                if b"relaydeck-min-revision" in headers:
-                    await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 credential = self._find_credential(given(b"authorization"), now)
                 token = credential.logged_name
                 if route.permission not in credential.permissions:
@@ -152,21 +157,27 @@ class Pipeline:
                     if not decision[0]:
                         raise TooManyRequests(decision[3])
             if route.page is not None:
+                if b"relaydeck-min-revision" in headers:
+                    await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 status, body, content_type = 200, route.page(scope["query_string"]), JSON
             else:
                 unread = False
                 content = await self._bodies.read(headers, receive)
+                if credential is not None and b"relaydeck-min-revision" in headers:
+                    await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 assert route.answer is not None
                 call = Call(argument, headers, content, scope["query_string"], credential)
                 reply = await route.answer(call)
                 status, body, content_type = reply.status, reply.body, reply.content_type
                 extra += reply.headers
-        except RequestError as error:
-            status, body, content_type = error.status, self._refuse(error, request_id, extra), JSON
-            reason = error.reason
         except Exception as error:
-            status, body, content_type = 500, self._fail(error, request_id), JSON
-            reason = "unexpected"
+            failure = self._failure_of(error, request_id)
+            status, reason = failure.status, failure.reason
+            extra += failure.headers
+            if reason and status < 500:
+                extra.append((b"relaydeck-reason", reason.encode("ascii", "replace")[:200].translate(_PRINTABLE)))
+            as_problem = scope["raw_path"].startswith(self._problem_paths)
+            content_type, body = failure_body(failure, request_id, as_problem=as_problem)
         if unread and (b"content-length" in headers or b"transfer-encoding" in headers) and b"expect" not in headers:
             await discard(receive)
         extra.append(content_type)
@@ -175,20 +186,17 @@ class Pipeline:
         taken, peer, forwarded = self._nanoseconds() - started, scope["client"], given(b"x-forwarded-for")
         self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason))
 
-    def _refuse(self, error: RequestError, request_id: bytes, extra: Headers) -> bytes:
-        extra += error.headers
-        if error.status == 500:
+    def _failure_of(self, error: Exception, request_id: bytes) -> RequestError:
+        """The failure to answer with. Those of the service are logged."""
+        if not isinstance(error, RequestError):
+            # Its type and place, never its text, which might quote the caller.
+            place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}
+            self._log.event("error", "unexpected failure", **place)
+            self._access_log.count_unexpected()
+            return ServerFailure("unexpected")
+        if error.status >= 500:
             self._log.event("error", "request failed", request_id=request_id.decode(), reason=error.reason)
-        elif error.reason:
-            extra.append((b"relaydeck-reason", error.reason.encode("ascii", "replace")[:200].translate(_PRINTABLE)))
-        return self._encode_failure(error.message)
-
-    def _fail(self, error: Exception, request_id: bytes) -> bytes:
-        """An error nobody foresaw. The log tells where it was, never its text, which might quote the caller."""
-        self._access_log.count_unexpected()
-        place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}
-        self._log.event("error", "unexpected failure", **place)
-        return self._encode_failure(ServerFailure.message)
+        return error
 
 
 def _merged(headers: Headers) -> dict[bytes, bytes]:
@@ -210,10 +218,14 @@ def written_at(revision: int) -> Written:
     return ((b"relaydeck-revision", b"%d" % revision),)
 
 
-def _require_plain_chunks(headers: dict[bytes, bytes]) -> None:
-    """What a proxy and we might read differently is refused: it could smuggle a request past either."""
-    if headers[b"transfer-encoding"].lower() != b"chunked" or b"content-length" in headers:
-        raise BadRequest("the body is framed in a way that could be read in two")
+def _require_chunks(headers: dict[bytes, bytes]) -> None:
+    """Refuse a body that a proxy might delimit differently: it could smuggle a request past the proxy.
+
+    `Content-Length` beside `Transfer-Encoding` never gets here: the server drops the length, reads the chunks and
+    closes the connection after its response, as RFC 9112 section 6.3 allows.
+    """
+    if headers[b"transfer-encoding"].lower() != b"chunked":
+        raise BadFraming("the only transfer encoding that is accepted is chunked")
 
 
 def innermost(error: BaseException) -> str:
@@ -223,18 +235,3 @@ def innermost(error: BaseException) -> str:
         place = f"{trace.tb_frame.f_code.co_filename.rpartition('relaydeck')[2]}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place
-
-
-def failure_encoder(failure: type[msgspec.Struct]) -> Callable[[str], bytes]:
-    """Encodes the error envelope; each message is encoded once."""
-    known: dict[str, bytes] = {}
-
-    def encode(message: str) -> bytes:
-        body = known.get(message)
-        if body is None:
-            body = msgspec.json.encode(failure(message=message))
-            if len(known) < 16:
-                known[message] = body
-        return body
-
-    return encode

@@ -1,0 +1,60 @@
+"""The body of an error: the envelope of the contract, or problem details (RFC 9457) under `/admin/v1`."""
+
+import re
+from functools import lru_cache
+from typing import Annotated
+
+import msgspec
+
+from relaydeck.errors import Header, RequestError
+from relaydeck.fields import field
+from relaydeck.http.envelope import Failure
+
+_JSON: Header = (b"content-type", b"application/json")
+_PROBLEM: Header = (b"content-type", b"application/problem+json")
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Problem details, as RFC 9457 defines them."""
+
+    type: Annotated[
+        str, field("Identifies the kind of problem.", example="urn:relaydeck:problem:bad-request", basis="own")
+    ]
+    title: Annotated[str, field("Names the kind of problem.", example="Bad Request", basis="own")]
+    status: Annotated[int, field("The HTTP status.", example=400, basis="own")]
+    detail: Annotated[str, field("States what exactly went wrong.", example="the body is not valid JSON", basis="own")]
+    instance: Annotated[
+        str, field("The request id, as in `X-Request-Id` and in the log.", example="5f0c8a1e9b7d-2a", basis="own")
+    ]
+
+
+def problem_of(error: RequestError | type[RequestError], instance: str) -> Problem:
+    """For a class, the problem of an example of the error."""
+    kind = error if isinstance(error, type) else type(error)
+    words = _CAPITAL.sub(" ", kind.__name__).lower()
+    title = words.capitalize() if kind.example else kind.message
+    return Problem(
+        f"urn:relaydeck:problem:{words.replace(' ', '-')}", title, kind.status, _detail(error, kind), instance
+    )
+
+
+def _detail(error: RequestError | type[RequestError], kind: type[RequestError]) -> str:
+    if isinstance(error, type):
+        return error.example or error.description
+    if kind.example:
+        return error.message
+    # What made the service fail is for its operator, not for the caller.
+    return (error.reason if kind.status < 500 else "") or kind.description
+
+
+def failure_body(error: RequestError, request_id: bytes, *, as_problem: bool) -> tuple[Header, bytes]:
+    """The content type and the body of an error response."""
+    if as_problem:
+        return _PROBLEM, msgspec.json.encode(problem_of(error, request_id.decode()))
+    return _JSON, _envelope(error.message)
+
+
+@lru_cache(maxsize=64)
+def _envelope(message: str) -> bytes:
+    return msgspec.json.encode(Failure(message=message))
