@@ -65,7 +65,8 @@ def _secret(kind: type) -> Json:
 def _cleaned(schema: Any) -> Any:
     """Without what belongs to the document of the described interface."""
     if isinstance(schema, dict):
-        return {name: _cleaned(each) for name, each in schema.items() if name not in (BASIS, "title")}
+        dropped = {BASIS} if isinstance(schema.get("title"), dict) else {BASIS, "title"}  # a property of that name
+        return {name: _cleaned(each) for name, each in schema.items() if name not in dropped}
     return [_cleaned(each) for each in schema] if isinstance(schema, list) else schema
 
 

@@ -12,8 +12,9 @@ Permission = Literal["list", "call", "manage"]
 
 
 class TokenKind(StrEnum):
-    """`NAME = name, description, permissions…`"""
+    """What an access token grants access to."""
 
+    # Name, description, permissions.
     API = "api", "the five operations", "list", "call"
     READONLY = "readonly", "the two lists", "list"
     ADMIN = "admin", "everything", "list", "call", "manage"
