@@ -125,7 +125,7 @@ def test_nodes(home: Path, node: str) -> None:
         f"FAIL  node {node} of the network 'sepolia':"
         " its response to eth_chainId is not a chain id; check that the URL is a JSON-RPC node",
         f"FAIL  node {dead} of the network 'sepolia':"
-        " it cannot be reached; check the address and that the node is running",
+        " it refused the connection; check the port and that the node is running",
     ]
     assert "hunter2" not in done.stdout
 

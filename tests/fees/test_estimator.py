@@ -331,7 +331,7 @@ def test_no_input_makes_anything_but_an_rpc_failure(raw: str, name: str) -> None
 
 
 def test_importing_the_estimator_loads_nothing_heavy() -> None:
-    heavy = ["aiohttp", "rlp", "eth_account", "eth_keys", "eth_abi"]
+    heavy = ["aiohttp", "rlp", "coincurve", "eth_abi"]
     code = f"import sys, relaydeck.fees.estimator; print(sorted(set({heavy}) & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
@@ -339,7 +339,7 @@ def test_importing_the_estimator_loads_nothing_heavy() -> None:
 
 async def test_pools_used_longest_ago_make_room_unless_they_may_be_in_use() -> None:
     now = 0.0
-    estimator = Estimator(FeeOptions(most_pools=2, deadline=5), monotonic=lambda: now)
+    estimator = Estimator(FeeOptions(max_pools=2, deadline=5), monotonic=lambda: now)
 
     async def pool(number: int) -> int:
         return id(await estimator.pool((RpcUrl(f"http://127.0.0.1:9/{number}"),), 1))
@@ -351,5 +351,5 @@ async def test_pools_used_longest_ago_make_room_unless_they_may_be_in_use() -> N
     await pool(4)
     engine = estimator._engine
     assert engine is not None
-    assert [urls[0].url[-1] for urls, _ in engine._caches] == ["1", "4"]
+    assert [urls[0].url[-1] for urls, _ in engine._caches._caches] == ["1", "4"]
     await estimator.close()

@@ -54,9 +54,9 @@ async def test_a_good_feed(node: FaultNode, estimator: Estimator) -> None:
         (words(9, 5, NOW, 0, 9), "has not completed round 9"),
         (words(9, 5, NOW, NOW, 8), "has not completed round 9"),
         (words(9, 5, NOW, NOW - 3601, 9), "was updated 3601 s ago, more than 3600 s"),
-        (words(9, 5, NOW, NOW + 61, 9), "61 s from now"),
-        ("0x", "does not answer like an aggregator"),
-        (words(9, 5), "does not answer like an aggregator"),
+        (words(9, 5, NOW, NOW + 61, 9), "61 s in the future"),
+        ("0x", "does not answer as an aggregator does"),
+        (words(9, 5), "does not answer as an aggregator does"),
         ({"code": 3, "message": "execution reverted", "data": "0x"}, "could not be read: execution reverted"),
     ],
 )

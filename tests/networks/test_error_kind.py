@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
-from relaydeck.networks.evm.errors import NodeError
+from relaydeck.networks.evm.errors import ErrorKind, NodeError, error_kind
 from relaydeck.networks.evm.revert import reason
 
 NOPE = "0x08c379a0" + "20".zfill(64) + "04".zfill(64) + b"nope".hex().ljust(64, "0")

@@ -10,7 +10,7 @@ from relaydeck.fees import Estimator, FeeOptions
 from relaydeck.fees.errors import NodeUnreachable
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import UrlFailed
-from relaydeck.networks.evm.probing import CHAIN_ID
+from relaydeck.networks.evm.questions import CHAIN_ID
 from tests.fees.scene import ask, network, transaction
 from tests.networks.fault_node import fault_nodes
 from tests.notifications.receiver import CountingListener
@@ -54,7 +54,7 @@ def test_the_commands_are_guarded_too(home: Path) -> None:
     assert doctor.returncode == 1
     assert doctor.stdout.splitlines()[-1] == (
         "FAIL  node http://127.0.0.1:9 of the network 'dev':"
-        " its address is not public and not in RELAYDECK_RPC_ALLOW; it was not connected to"
+        " its address is not public and not in RELAYDECK_RPC_ALLOW, so no connection was made"
     )
     estimate = run_command(home, "estimate", "r1", transaction(), "--json", rpc_guard="on", rpc_allow="10.0.0.0/8")
     assert json.loads(estimate.stdout)["error"]["description"] == f"http://127.0.0.1:9 {REFUSED}"

@@ -13,17 +13,16 @@ from typing import Any
 
 import pytest
 
-from relaydeck.networks.evm import quantity
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import NodeError, NodesUnreachable
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pool import NodePool
-from relaydeck.networks.evm.question import Question
+from relaydeck.networks.evm.questions import Question, read_gas, read_quantity
 from relaydeck.networks.model import RpcUrl
 from tests.networks.fault_node import CHAIN_ID, MOODS, FaultNode, fault_nodes
 
 QUICK = PoolOptions(deadline=2.0, try_timeout=0.3, pause_base=1.0, pause_max=8.0, max_response_bytes=100_000)
-GAS = Question("eth_estimateGas", ({"to": "0x" + "11" * 20}, "latest"), quantity.gas)
+GAS = Question("eth_estimateGas", ({"to": "0x" + "11" * 20}, "latest"), read_gas)
 
 
 class Clock:
@@ -51,6 +50,10 @@ async def pool_over(
         await client.close()
 
 
+async def gas_price(pool: NodePool) -> int:
+    return (await pool.ask(Question("eth_gasPrice", (), read_gas))).value
+
+
 async def settle(condition: Callable[[], Any]) -> None:
     """Waits for something the pool does in the background, over real sockets."""
     async with asyncio.timeout(5):
@@ -62,7 +65,7 @@ async def test_a_healthy_node_answers() -> None:
     async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
         answer = await pool.ask(GAS)
         assert (answer.value, answer.node) == (21000, nodes[0].url.removesuffix("/v2/secret-key"))
-        assert await pool.call("eth_gasPrice", []) == "0x6e"
+        assert await gas_price(pool) == 110
         assert nodes[0].calls == {
             "eth_chainId": 1, "eth_blockNumber": 1, "eth_estimateGas": 1, "eth_gasPrice": 1,
         }  # fmt: skip
@@ -201,7 +204,7 @@ async def test_a_silent_node_costs_one_deadline_not_one_per_call() -> None:
 
 
 async def test_a_node_that_answers_others_is_not_set_aside_for_one_slow_question() -> None:
-    heavy = Question("eth_heavy", (), quantity.quantity)
+    heavy = Question("eth_heavy", (), read_quantity)
     async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
         nodes[0].answers["eth_heavy"] = "0x1"
         nodes[0].delay, nodes[0].slow_method = QUICK.deadline * 2, "eth_heavy"
@@ -270,7 +273,7 @@ async def test_a_nodes_answer_is_not_a_failure_of_the_url() -> None:
         for _ in range(4):
             with pytest.raises(NodeError):
                 await pool.ask(GAS)
-        assert await pool.call("eth_gasPrice", []) == "0x6e"
+        assert await gas_price(pool) == 110
         assert sum(node.calls["eth_estimateGas"] for node in nodes) == 4  # asked once each, not retried
 
 
@@ -278,7 +281,7 @@ async def test_an_internal_error_is_asked_elsewhere_and_the_url_kept() -> None:
     async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, [1, 0]) as pool:
         nodes[0].answers["eth_estimateGas"] = {"code": -32603, "message": "internal error"}
         assert (await pool.ask(GAS)).node.endswith(str(nodes[1].port))
-        assert await pool.call("eth_gasPrice", []) == "0x6e"
+        assert await gas_price(pool) == 110
         assert nodes[0].calls["eth_gasPrice"] == 1
 
 
@@ -296,8 +299,8 @@ async def test_a_node_cannot_make_us_show_the_key_it_was_asked_with() -> None:
 async def test_questions_together_are_one_batch_or_several_requests() -> None:
     questions = [
         GAS,
-        Question("eth_gasPrice", (), quantity.quantity),
-        Question("eth_nope", (), quantity.quantity),
+        Question("eth_gasPrice", (), read_quantity),
+        Question("eth_nope", (), read_quantity),
     ]
     refusing = ("no_batch", "no_batch_list", "no_batch_403", "no_batch_500")
     for mood, requests in (("healthy", 2), *((mood, 6) for mood in refusing)):
@@ -356,7 +359,7 @@ async def test_an_error_inside_a_batch_quotes_no_secret_part_of_the_url_either(m
             "code": -32000,
             "message": f"secret-key bad, see {nodes[0].url}",
         }
-        answer = await pool.ask_all([GAS, Question("eth_gasPrice", (), quantity.gas)])
+        answer = await pool.ask_all([GAS, Question("eth_gasPrice", (), read_gas)])
     gas, refusal = answer.value
     assert gas == 21000
     assert isinstance(refusal, NodeError)
@@ -374,10 +377,10 @@ async def test_who_asks_seldom_may_have_a_url_that_is_gone_looked_at_again() -> 
         await failed(pool)
         nodes[0].mood = "healthy"
         asked = nodes[0].requests
-        pool.look_again(5)  # looked at just now
+        pool.probe_unreachable(5)  # looked at just now
         await failed(pool)
         assert nodes[0].requests == asked
-        pool.look_again(0)
+        pool.probe_unreachable(0)
         assert (await pool.ask(GAS)).value == 21000
 
 
@@ -386,10 +389,10 @@ async def test_a_url_that_asked_us_to_stay_away_is_not_looked_at_again() -> None
     async with fault_nodes("http_429") as nodes, pool_over(nodes, clock=clock) as pool:
         await failed(pool)
         asked = nodes[0].requests
-        pool.look_again(0)
+        pool.probe_unreachable(0)
         await failed(pool)
         assert nodes[0].requests == asked
-        assert pool.seen() == [(f"http://127.0.0.1:{nodes[0].port}", True, "answered HTTP 429")]
+        assert pool.states() == [(f"http://127.0.0.1:{nodes[0].port}", True, "answered HTTP 429")]
 
 
 @pytest.mark.parametrize(
@@ -404,12 +407,12 @@ async def test_a_url_that_asked_us_to_stay_away_is_not_looked_at_again() -> None
 )
 async def test_what_was_seen_of_a_url(mood: str, answers: bool, problem: str) -> None:
     async with fault_nodes(mood) as nodes, pool_over(nodes) as pool:
-        assert pool.seen() == [(f"http://127.0.0.1:{nodes[0].port}", True, "not asked yet")]
+        assert pool.states() == [(f"http://127.0.0.1:{nodes[0].port}", True, "not asked yet")]
         if mood == "healthy":
             await pool.ask(GAS)
         else:
             await failed(pool)
-        assert pool.seen() == [(f"http://127.0.0.1:{nodes[0].port}", answers, problem)]
+        assert pool.states() == [(f"http://127.0.0.1:{nodes[0].port}", answers, problem)]
 
 
 async def test_a_node_is_not_blamed_when_we_have_no_socket_left() -> None:
@@ -422,4 +425,4 @@ async def test_a_node_is_not_blamed_when_we_have_no_socket_left() -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         shown = f"http://127.0.0.1:{nodes[0].port}"
-        assert pool.seen() == [(shown, True, "was not asked: this machine has no socket left for it")]
+        assert pool.states() == [(shown, True, "was not asked: this machine has no socket left for it")]

@@ -60,7 +60,7 @@ async def test_a_receiver_that_is_not_there_is_tried_again(scene: Scene) -> None
     scene.notify("pager", f"http://127.0.0.1:{free_port()}/")
     sequence = scene.paused("r1", "pager")
     await scene.deliver(scene.process())
-    assert scene.attempts(sequence)[0][2:] == (None, "not_connected", "")
+    assert scene.attempts(sequence)[0][2:] == (None, "connection_refused", "")
 
 
 async def test_a_receiver_that_hangs_times_out(scene: Scene) -> None:

@@ -10,10 +10,10 @@ from relaydeck.fees import Estimator, FeeOptions
 from relaydeck.log import Log
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import events
-from relaydeck.relayers import relayer_changes, relayer_rows, troubles
+from relaydeck.relayers import health, relayer_changes, relayer_rows
+from relaydeck.relayers.incidents import Incident
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.relayers.monitor import Monitor, MonitorOptions
-from relaydeck.relayers.troubles import Trouble
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.open_store import Store, open_store_at
@@ -80,14 +80,16 @@ class Watching:
         for _ in range(count * 6):
             self.clock.pass_(INTERVAL / 6)
             await monitor.turn()
-            await monitor.settled()
+            await monitor.checks.join()
 
     def relayer(self, name: str) -> Relayer:
         (row,) = self.store.database.read(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": name})
         return relayer_rows.from_row(row, self.store.vault)
 
-    def trouble(self, name: str) -> Trouble:
-        return troubles.find(self.store.database.read, name)
+    def incident(self, name: str) -> Incident:
+        found = health.find(self.store.database.read, self.store.vault, name)
+        assert found is not None
+        return found.incident
 
     def told(self) -> list[tuple[str, str | None]]:
         """Every event, as its kind and its relayer."""

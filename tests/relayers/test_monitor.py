@@ -10,9 +10,9 @@ from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.notifications import events
 from relaydeck.relayers import relayer_changes, relayer_rows
-from relaydeck.relayers.arrivals import read_arrivals
+from relaydeck.relayers.incidents import Incident, NodeProblem
 from relaydeck.relayers.model import DisabledReason
-from relaydeck.relayers.troubles import Remark, Trouble
+from relaydeck.relayers.schedule import read_relayer_changes
 from relaydeck.store.change_context import ChangeContext
 from tests.networks.fault_node import FaultNode
 from tests.notifications.conftest import eventually
@@ -31,7 +31,7 @@ async def test_a_healthy_relayer_leaves_no_trace(scene: Watching) -> None:
     node = await scene.node()
     scene.add("r1", node)
     await scene.rounds(scene.process(), 3)
-    assert (scene.told(), scene.audited(), scene.trouble("r1")) == ([], [], Trouble())
+    assert (scene.told(), scene.audited(), scene.incident("r1")) == ([], [], Incident())
     assert (node.calls["eth_getTransactionCount"], node.calls["eth_getBalance"]) == (3, 3)
 
 
@@ -40,17 +40,17 @@ async def test_it_is_disabled_after_three_rounds_without_an_answer_and_told_once
     scene.add("r1", node)
     monitor = scene.process()
     await scene.rounds(monitor, 2)
-    assert (scene.relayer("r1").system_disabled, scene.trouble("r1").failed_rounds) == (False, 2)
+    assert (scene.relayer("r1").system_disabled, scene.incident("r1").failed_rounds) == (False, 2)
     await scene.rounds(monitor, 4)
-    relayer, trouble = scene.relayer("r1"), scene.trouble("r1")
+    relayer, incident = scene.relayer("r1"), scene.incident("r1")
     shown = f"http://127.0.0.1:{node.port}"
     assert relayer.disabled_reason == DisabledReason(
-        f"no RPC URL told the nonce of {ADDRESS} in 3 rounds since 2023-11-14T22:13:40Z: {shown} refused the "
-        "connection. Check that the nodes run and can be reached from here; the relayer is enabled again as soon "
-        "as one answers",
+        f"no RPC URL returned the nonce of {ADDRESS} in 3 rounds since 2023-11-14T22:13:40Z: {shown} refused the "
+        "connection. Check that the nodes run and can be reached from here. The relayer is enabled again when one "
+        "returns it.",
         "NonceSyncFailed",
     )
-    assert (trouble.failed_rounds, trouble.evidence) == (6, (Remark(shown, "refused the connection"),))
+    assert (incident.failed_rounds, incident.evidence) == (6, (NodeProblem(shown, "refused the connection"),))
     assert scene.told() == [("relayer.disabled", "r1")]
     assert scene.audited() == [("monitor", "relayer.disabled", "r1")]
 
@@ -63,7 +63,7 @@ async def test_it_is_enabled_by_itself(scene: Watching) -> None:
     await revive(node)
     await scene.rounds(monitor, 2)
     relayer = scene.relayer("r1")
-    assert (relayer.system_disabled, relayer.disabled_reason, scene.trouble("r1")) == (False, UNSET, Trouble())
+    assert (relayer.system_disabled, relayer.disabled_reason, scene.incident("r1")) == (False, UNSET, Incident())
     assert scene.told() == [("relayer.disabled", "r1"), ("relayer.enabled", "r1")]
 
 
@@ -84,7 +84,7 @@ async def test_one_bad_url_of_two_is_no_news(scene: Watching, mood: str) -> None
     bad, good = await scene.node(mood), await scene.node()
     scene.add("r1", bad, good)
     await scene.rounds(scene.process(), 4)
-    assert (scene.told(), scene.trouble("r1"), scene.relayer("r1").system_disabled) == ([], Trouble(), False)
+    assert (scene.told(), scene.incident("r1"), scene.relayer("r1").system_disabled) == ([], Incident(), False)
     assert good.calls["eth_getTransactionCount"] == 4
 
 
@@ -93,7 +93,7 @@ async def test_one_bad_url_of_two_is_no_news(scene: Watching, mood: str) -> None
     [
         ("hangs", "timed out"),
         ("wrong_chain", "is on chain id 1, not 31337"),
-        ("wrong_type", "answered something that is no number"),
+        ("wrong_type", "answered something other than a number"),
         ("http_500", "answered HTTP 500"),
     ],
 )
@@ -114,7 +114,7 @@ async def test_a_node_that_answers_with_an_error_has_answered(scene: Watching, m
         node.answers = {}
     scene.add("r1", node)
     await scene.rounds(scene.process(rounds=2), 5)
-    assert (scene.told(), scene.trouble("r1")) == ([], Trouble())
+    assert (scene.told(), scene.incident("r1")) == ([], Incident())
 
 
 async def test_a_disabled_relayer_waits_for_a_node_that_tells_the_nonce(scene: Watching) -> None:
@@ -126,8 +126,8 @@ async def test_a_disabled_relayer_waits_for_a_node_that_tells_the_nonce(scene: W
     told, node.answers = node.answers, {}
     await scene.rounds(monitor, 1)
     assert scene.relayer("r1").system_disabled
-    assert scene.trouble("r1").evidence == (
-        Remark(f"http://127.0.0.1:{node.port}", "answered error -32601 when asked for the nonce"),
+    assert scene.incident("r1").evidence == (
+        NodeProblem(f"http://127.0.0.1:{node.port}", "answered error -32601 when asked for the nonce"),
     )
     node.answers = told
     await scene.rounds(monitor, 1)
@@ -137,7 +137,7 @@ async def test_a_disabled_relayer_waits_for_a_node_that_tells_the_nonce(scene: W
 async def test_the_urls_of_the_network_are_asked_when_there_are_no_others(scene: Watching) -> None:
     scene.add("r1")
     await scene.rounds(scene.process(rounds=1), 1)
-    assert scene.trouble("r1").evidence == (Remark("http://127.0.0.1:9", "refused the connection"),)
+    assert scene.incident("r1").evidence == (NodeProblem("http://127.0.0.1:9", "refused the connection"),)
 
 
 async def test_a_relayer_without_any_url_is_left_alone(scene: Watching) -> None:
@@ -145,7 +145,7 @@ async def test_a_relayer_without_any_url_is_left_alone(scene: Watching) -> None:
         network_rows.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
     scene.add("r1")
     await scene.rounds(scene.process(rounds=1), 3)
-    assert (scene.told(), scene.trouble("r1")) == ([], Trouble())
+    assert (scene.told(), scene.incident("r1")) == ([], Incident())
 
 
 async def test_a_relayer_whose_urls_do_not_open_is_left_alone_and_holds_nobody_up(scene: Watching) -> None:
@@ -175,7 +175,7 @@ async def test_rounds_before_a_pause_do_not_count_after_it(scene: Watching) -> N
     await scene.rounds(monitor, 5)
     scene.pause("r1", paused=False)
     await scene.rounds(monitor, 2)
-    assert (scene.trouble("r1").failed_rounds, scene.relayer("r1").system_disabled) == (2, False)
+    assert (scene.incident("r1").failed_rounds, scene.relayer("r1").system_disabled) == (2, False)
     await scene.rounds(monitor, 1)
     assert scene.relayer("r1").system_disabled
 
@@ -185,12 +185,12 @@ async def test_a_relayer_paused_while_disabled_stays_so_until_it_was_looked_at_a
     scene.add("r1", node)
     monitor = scene.process()
     await scene.rounds(monitor, 3)
-    since = scene.trouble("r1").failing_since
+    since = scene.incident("r1").failing_since
     scene.pause("r1", paused=True)
     await scene.rounds(monitor, 2)
     scene.pause("r1", paused=False)
     await scene.rounds(monitor, 1)
-    assert (scene.relayer("r1").system_disabled, scene.trouble("r1").failing_since) == (True, since)
+    assert (scene.relayer("r1").system_disabled, scene.incident("r1").failing_since) == (True, since)
     await revive(node)
     await scene.rounds(monitor, 1)
     assert [kind for kind, _ in scene.told()] == [
@@ -208,10 +208,10 @@ async def test_a_low_balance_is_told_once_until_it_has_recovered(scene: Watching
     await scene.rounds(monitor, 3)
     (event,) = events.list_events(scene.store.database.read)
     assert json.loads(event.data)["details"] == {"balance": "5", "min_balance": str(ETHER)}
-    assert scene.trouble("r1")[3:5] == (START + 20, 5)
+    assert scene.incident("r1")[3:5] == (START + 20, 5)
     node.answers["eth_getBalance"] = hex(ETHER)
     await scene.rounds(monitor, 2)
-    assert scene.trouble("r1") == Trouble()
+    assert scene.incident("r1") == Incident()
     node.answers["eth_getBalance"] = hex(ETHER - 1)
     await scene.rounds(monitor, 2)
     assert scene.told() == [("relayer.low_balance", "r1")] * 2
@@ -245,7 +245,7 @@ async def test_chance_delays_a_look_by_a_twentieth_of_the_interval_at_most(scene
     for seconds in (18, 2.9, 0.2):  # it is due 17 s after the start
         scene.clock.pass_(seconds)
         await monitor.turn()
-        await monitor.settled()
+        await monitor.checks.join()
         looks.append(node.calls["eth_getTransactionCount"])
     assert looks == [0, 0, 1]
 
@@ -256,7 +256,7 @@ async def test_a_store_that_fails_is_no_end(scene: Watching, capfd: pytest.Captu
     monitor = scene.process()
     run_statement(scene.store.database, "ALTER TABLE leases RENAME TO elsewhere")
     running = asyncio.create_task(monitor.run())
-    await eventually(lambda: "relayers are not looked at" in capfd.readouterr().err)
+    await eventually(lambda: "relayers are not checked" in capfd.readouterr().err)
     run_statement(scene.store.database, "ALTER TABLE elsewhere RENAME TO leases")
     await eventually(lambda: len(monitor._schedule) == 1)
     running.cancel()
@@ -274,8 +274,8 @@ async def test_only_the_holder_looks(scene: Watching) -> None:
         scene.clock.pass_(10)
         await one.turn()
         assert 0 < await other.turn() <= 30.1
-        await one.settled()
-        await other.settled()
+        await one.checks.join()
+        await other.checks.join()
     assert node.calls["eth_getTransactionCount"] == 1
 
 
@@ -313,8 +313,8 @@ async def test_a_look_that_ends_after_the_lease_was_lost_is_not_written_down(sce
     await heir.turn()
     scene.clock.pass_(60)
     await slow.turn()
-    await slow.settled()
-    assert (scene.told(), scene.trouble("r1"), slow_lease.held) == ([], Trouble(), False)
+    await slow.checks.join()
+    assert (scene.told(), scene.incident("r1"), slow_lease.held) == ([], Incident(), False)
 
 
 async def begun(scene: Watching, node: FaultNode) -> None:
@@ -333,18 +333,18 @@ async def test_a_relayer_that_is_deleted_meanwhile_is_forgotten(scene: Watching)
     await begun(scene, node)
     with scene.store.database.transaction() as transaction:
         relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
-    await scene.monitors[0].settled()
+    await scene.monitors[0].checks.join()
     assert (scene.told(), scene.store.database.read("SELECT * FROM troubles")) == ([], [])
 
 
-async def test_a_relayer_that_is_changed_meanwhile_is_left_to_the_next_look(scene: Watching) -> None:
+async def test_a_relayer_that_is_changed_meanwhile_is_left_to_the_next_check_at(scene: Watching) -> None:
     node = await scene.node("http_500")
     scene.add("r1", node)
     await begun(scene, node)
     with scene.store.database.transaction() as transaction:
         relayer_rows.update(transaction, scene.store.vault, scene.relayer("r1"))
-    await scene.monitors[0].settled()
-    assert (scene.told(), scene.trouble("r1")) == ([], Trouble())
+    await scene.monitors[0].checks.join()
+    assert (scene.told(), scene.incident("r1")) == ([], Incident())
 
 
 async def test_a_relayer_that_is_paused_meanwhile_is_not_disabled(scene: Watching) -> None:
@@ -352,7 +352,7 @@ async def test_a_relayer_that_is_paused_meanwhile_is_not_disabled(scene: Watchin
     scene.add("r1", node)
     await begun(scene, node)
     scene.pause("r1", paused=True)
-    await scene.monitors[0].settled()
+    await scene.monitors[0].checks.join()
     assert scene.told() == [("relayer.paused", "r1")]
 
 
@@ -370,12 +370,12 @@ async def test_relayers_that_come_and_go_are_followed(scene: Watching) -> None:
     monitor = scene.process()
     await scene.rounds(monitor, 1)
     scene.add("r2", node)
-    monitor.follow(read_arrivals(scene.store.database.read, 0, removed=False))
+    monitor.apply_changes(read_relayer_changes(scene.store.database.read, 0, removed=False))
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 3
     with scene.store.database.transaction() as transaction:
         relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
-    monitor.follow(read_arrivals(scene.store.database.read, 0, removed=True))
+    monitor.apply_changes(read_relayer_changes(scene.store.database.read, 0, removed=True))
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 4
 
@@ -386,7 +386,7 @@ async def test_with_no_relayer_left_the_lease_is_given_back(scene: Watching) -> 
     await scene.rounds(monitor, 1)
     with scene.store.database.transaction() as transaction:
         relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
-    monitor.follow(read_arrivals(scene.store.database.read, 0, removed=True))
+    monitor.apply_changes(read_relayer_changes(scene.store.database.read, 0, removed=True))
     assert await monitor.turn() == 60
     assert scene.store.database.read("SELECT expires_at FROM leases WHERE name = 'monitor'") == [(0,)]
 
@@ -395,14 +395,14 @@ async def test_so_many_looks_at_once_and_no_more(scene: Watching) -> None:
     node = await scene.node("hangs")
     for number in range(20):
         scene.add(f"r{number}", node)
-    monitor = scene.process(most_at_once=4, lease_seconds=1000)
+    monitor = scene.process(max_checks=4, lease_seconds=1000)
     await monitor.turn()
     scene.clock.pass_(60)
     await monitor.turn()
-    assert len(monitor._looks) == 4
+    assert len(monitor.checks) == 4
     await asyncio.sleep(0)
     await monitor.turn()
-    assert len(monitor._looks) == 4
+    assert len(monitor.checks) == 4
     node.mood = "healthy"
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from relaydeck.relayers.schedule import Schedule, Walk, next_look
+from relaydeck.relayers.schedule import Schedule, ScheduleCursor, next_check_at
 
 INTERVAL = 60.0
 START = 1_700_000_000.0
@@ -18,7 +18,7 @@ def schedule(numbers: "range | list[int]") -> Schedule:
 
 
 def walked(made: Schedule, ticks: list[float], most: int = 10**9) -> list[list[int]]:
-    walk = Walk(made, INTERVAL, ticks[0])
+    walk = ScheduleCursor(made, INTERVAL, ticks[0])
     return [walk.due(tick, most) for tick in ticks[1:]]
 
 
@@ -58,11 +58,11 @@ def test_each_is_due_once_a_lap_however_time_is_cut() -> None:
 
 def test_anybody_can_tell_when_one_is_due() -> None:
     numbers = list(range(1, 101))
-    walk = Walk(schedule(numbers), INTERVAL, START)
+    walk = ScheduleCursor(schedule(numbers), INTERVAL, START)
     for number in numbers:
-        moment = next_look(number, INTERVAL, START)
+        moment = next_check_at(number, INTERVAL, START)
         assert START < moment <= START + INTERVAL
-    for moment, number in sorted((next_look(number, INTERVAL, START), number) for number in numbers):
+    for moment, number in sorted((next_check_at(number, INTERVAL, START), number) for number in numbers):
         assert walk.until_next(moment - 0.001) == pytest.approx(0.001, abs=1e-4)
         assert walk.due(moment + 0.001, 10) == [number]
 
@@ -81,7 +81,7 @@ def test_laps_that_were_missed_are_not_made_up_for() -> None:
 
 
 def test_a_clock_that_is_set_back_stops_nothing_for_longer_than_a_lap() -> None:
-    walk = Walk(schedule(range(1, 501)), INTERVAL, START)
+    walk = ScheduleCursor(schedule(range(1, 501)), INTERVAL, START)
     walk.due(START - 7200, 1000)
     assert len(walk.due(START - 7140, 1000)) == 500
 
@@ -96,5 +96,5 @@ def test_relayers_come_and_go() -> None:
 
 
 def test_with_nobody_there_nothing_is_ever_due() -> None:
-    walk = Walk(Schedule(), INTERVAL, START)
+    walk = ScheduleCursor(Schedule(), INTERVAL, START)
     assert (walk.due(START + 3600, 10), walk.until_next(START)) == ([], float("inf"))

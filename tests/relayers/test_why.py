@@ -14,7 +14,7 @@ from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.relayers import why
 from relaydeck.relayers.model import DisabledReason
-from relaydeck.relayers.schedule import next_look
+from relaydeck.relayers.schedule import next_check_at
 from tests.networks.fault_node import fault_nodes
 from tests.relayers.conftest import ETHER, INTERVAL, Watching
 from tests.running import Running, run_command
@@ -27,7 +27,7 @@ async def explained(scene: Watching, name: str, interval: float = INTERVAL) -> d
     estimator = Estimator(scene.options)
     known = why.read(scene.store.database.read, scene.store.vault, name)
     try:
-        found = await why.explained(known, estimator.pool, interval=interval, rounds=3, now=scene.clock())
+        found = await why.explain(known, estimator.pool, interval=interval, rounds=3, now=scene.clock())
         shown: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
         return shown
     finally:
@@ -63,18 +63,18 @@ async def test_a_relayer_that_is_well(scene: Watching) -> None:
                 "last_problem_at": None,
             }
         ],
-        "monitor": "looks every 60 s",
+        "monitor": "checks every 60 s",
         "next_probe_at": "2023-11-14T22:14:37Z",
     }
-    moment = next_look(1, INTERVAL, scene.clock())
+    moment = next_check_at(1, INTERVAL, scene.clock())
     before = node.calls["eth_getTransactionCount"]
     scene.clock.now = moment - 0.01
     await monitor.turn()
-    await monitor.settled()
+    await monitor.checks.join()
     assert node.calls["eth_getTransactionCount"] == before
     scene.clock.now = moment + 0.01
     await monitor.turn()
-    await monitor.settled()
+    await monitor.checks.join()
     assert node.calls["eth_getTransactionCount"] == before + 1
 
 
@@ -95,7 +95,7 @@ async def test_what_is_wrong_is_told_with_its_cause_and_beside_what_the_nodes_do
             "state": "paused",
             "since": "2023-11-14T22:17:20Z",
             "by": "test",
-            "cause": "it was paused; until it is resumed nobody looks at its nodes",
+            "cause": "an operator paused it; its nodes are not checked until it is resumed",
         },
         {
             "state": "disabled",
@@ -114,7 +114,7 @@ async def test_what_is_wrong_is_told_with_its_cause_and_beside_what_the_nodes_do
         ("refused the connection", "refused the connection", "2023-11-14T22:16:40Z"),
         (None, "answered HTTP 500", "2023-11-14T22:16:40Z"),
     ]
-    assert (found["monitor"], found["next_probe_at"]) == ("waits until the relayer is resumed", None)
+    assert (found["monitor"], found["next_probe_at"]) == ("does not check this relayer until it is resumed", None)
 
 
 async def test_rounds_that_failed_are_told_before_it_is_disabled(scene: Watching) -> None:
@@ -138,7 +138,7 @@ async def test_it_says_why_nobody_looks(scene: Watching) -> None:
         network_rows.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
     found = await explained(scene, "r1")
     assert (found["nodes"], found["next_probe_at"]) == ([], None)
-    assert found["monitor"] == "has nothing to ask: neither the relayer nor its network has an RPC URL that can be read"
+    assert found["monitor"] == "does not check this relayer: neither it nor its network has a readable RPC URL"
 
 
 @asynccontextmanager
@@ -181,6 +181,15 @@ async def test_a_relayer_that_is_not_there(home: Path) -> None:
     async with served(home) as running:
         answer = await asyncio.to_thread(running.ask, "GET", "/admin/v1/relayers/nobody/why")
     assert (answer.status, answer.json["detail"]) == (404, "Relayer with ID nobody not found")
+
+
+async def test_the_command_does_not_call_a_relayer_fine_whose_nodes_fail(home: Path) -> None:
+    async with fault_nodes("http_500") as (node,):
+        fill(home, node=node.url, relayers=[relayer("r1")])
+        typed = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", **OFF))
+    assert typed.returncode == 0
+    assert "the relayer is enabled and not paused, but 1 of its 1 nodes fail now" in typed.stdout
+    assert "has no problem" not in typed.stdout and "answered HTTP 500" in typed.stdout
 
 
 async def test_a_refused_address_is_told_and_not_connected_to(home: Path) -> None:

@@ -21,6 +21,6 @@ class WhyOperation:
 
     async def explain(self, call: Call) -> Reply:
         name = identifier_in_path(call)
-        known = await self._read_pool.run(lambda store: why.read(store.database.read, store.vault, name))
+        stored = await self._read_pool.run(lambda store: why.read(store.database.read, store.vault, name))
         interval, rounds = self._settings.monitor_interval_seconds, self._settings.monitor_rounds
-        return reply(Content(await why.explained(known, self._pool, interval=interval, rounds=rounds, now=time.time())))
+        return reply(Content(await why.explain(stored, self._pool, interval=interval, rounds=rounds, now=time.time())))

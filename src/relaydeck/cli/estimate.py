@@ -9,8 +9,7 @@ from relaydeck.cli.local_store import existing_store
 from relaydeck.cli.output import print_json, print_line, print_rows
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.fees.estimator import Estimator
-from relaydeck.fees.model import FeeEstimateParams
-from relaydeck.fees.trace import Trace
+from relaydeck.fees.model import FeeEstimateParams, Trace
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.settings import read_settings
 

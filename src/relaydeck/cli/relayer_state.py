@@ -40,19 +40,19 @@ def explain(relayer_id: str, as_json: bool) -> None:
     """The same explanation as the admin API's, without a running service."""
     settings = read_settings()
     with existing_store() as store:
-        known = why.read(store.database.read, store.vault, relayer_id)
-    explanation = json_values(asyncio.run(_explanation(known, settings)))
+        stored = why.read(store.database.read, store.vault, relayer_id)
+    explanation = json_values(asyncio.run(_explanation(stored, settings)))
     if as_json:
         print_json(explanation)
     else:
         _print(explanation)
 
 
-async def _explanation(known: why.Known, settings: Settings) -> Explanation:
+async def _explanation(stored: why.StoredState, settings: Settings) -> Explanation:
     estimator = Estimator(fee_options(settings))
     interval, rounds = settings.monitor_interval_seconds, settings.monitor_rounds
     try:
-        return await why.explained(known, estimator.pool, interval=interval, rounds=rounds, now=time.time())
+        return await why.explain(stored, estimator.pool, interval=interval, rounds=rounds, now=time.time())
     finally:
         await estimator.close()
 
@@ -63,5 +63,15 @@ def _print(explanation: dict[str, Any]) -> None:
     if states:
         print_fields(states, ("state", "since", "by", "cause"))
     else:
-        print_line("the relayer has no problem")
+        print_line(_summary(nodes))
     print_table(nodes, _NODE_COLUMNS)
+
+
+def _summary(nodes: list[dict[str, Any]]) -> str:
+    """For a relayer in no state that needs attention, whose nodes may fail all the same."""
+    failing = sum(not each["ok"] for each in nodes)
+    if failing:
+        return f"the relayer is enabled and not paused, but {failing} of its {len(nodes)} nodes fail now"
+    if not nodes:
+        return "the relayer is enabled and not paused, but it has no RPC URL to check"
+    return "the relayer has no problem, and its nodes answer"

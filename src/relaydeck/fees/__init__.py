@@ -1,9 +1,8 @@
-"""The `feeEstimate` method: what a transaction will cost, in a given token."""
+"""The `feeEstimate` method: the cost of a transaction in a given token."""
 
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.fees.estimator import Estimator
-from relaydeck.fees.model import FeeEstimate, FeeEstimateParams
+from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
 from relaydeck.fees.options import FeeOptions
-from relaydeck.fees.trace import Trace
 
 __all__ = ["Estimator", "FeeEstimate", "FeeEstimateParams", "FeeOptions", "RpcFailure", "Trace"]

@@ -1,18 +1,18 @@
-"""Why there is no estimate. Each failure is one JSON-RPC error: a code, a fixed message, a description.
+"""Failures of an estimate. Each is one JSON-RPC error: a code, a fixed message, a description.
 
 RpcFailure
-├── InvalidParams            -32602  the request is at fault, and the description says what
-├── InternalFailure          -32603  our own configuration is at fault, or the code is
+├── InvalidParams            -32602  the request is wrong; the description says how
+├── InternalFailure          -32603  our configuration is wrong, or the code is
 ├── NodeUnreachable          -32000  no RPC URL answered in time
 ├── ExecutionReverted        -32001  the transaction fails when executed; the description is the reason
 ├── ReceiverNotWhitelisted   -32002  the relayer's policy refuses the receiver
 ├── NoFreshRate              -32003  the price of the fee token is not known well enough
-└── NodeRefused              -32004  a node answered with an error that is no revert (no funds, say)
+└── NodeRefused              -32004  a node answered with an error other than a revert, for example missing funds
 """
 
 
 class RpcFailure(Exception):
-    """The description may be shown to the caller: it never holds the secret part of a URL."""
+    """The description may be shown to the caller: it never contains the secret part of a URL."""
 
     code: int
     message: str

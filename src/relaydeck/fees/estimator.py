@@ -1,4 +1,4 @@
-"""The face of the package: light to import, it loads what does the work on the first estimate."""
+"""The public interface of the package: cheap to import, it loads the engine for the first estimate."""
 
 import asyncio
 import random
@@ -8,9 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from relaydeck.fees.errors import InternalFailure, RpcFailure
-from relaydeck.fees.model import FeeEstimate, FeeEstimateParams
+from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
 from relaydeck.fees.options import FeeOptions
-from relaydeck.fees.trace import Trace
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.relayers.model import Relayer
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Estimator:
-    """One per worker process and event loop, long-lived: it holds connections and what estimates share."""
+    """One per event loop, long-lived: it keeps connections and the values that estimates share."""
 
     def __init__(
         self,
@@ -46,13 +45,13 @@ class Estimator:
         except RpcFailure:
             raise
         except Exception as error:
-            # The text of an unexpected error may quote a URL: it stays in the cause, for the log to judge.
+            # The text of an unexpected error may quote a URL, so it is only in the cause.
             raise InternalFailure(f"an unexpected {type(error).__name__}") from error
 
     async def pool(self, urls: tuple[RpcUrl, ...], chain_id: int) -> "NodePool":
-        """The pool that estimates over these URLs use: for whoever else wants to read from the chain."""
+        """The node pool that estimates over these URLs use; the monitor reads from it, too."""
         engine = self._engine or await self._load()
-        return engine.cache(urls, chain_id).pool
+        return engine.pool(urls, chain_id)
 
     async def warm_up(self) -> None:
         """Loads what the first estimate would load. No network I/O."""
@@ -60,7 +59,7 @@ class Estimator:
             await self._load()
 
     async def _load(self) -> "Engine":
-        # In a thread: importing takes most of a second, and the event loop has other requests to serve.
+        # In a thread: the import takes most of a second, and the event loop has requests to serve.
         module = await asyncio.to_thread(import_module, "relaydeck.fees.engine")
         if self._engine is None:  # another estimate may have come first
             self._engine = module.Engine(self._options, self._now, self._monotonic, self._random)

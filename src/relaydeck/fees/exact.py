@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 QUOTIENT_DIGITS = 36  # significant digits kept when a division does not end; rounded up
-_LARGEST_EXPONENT = 80  # beyond any rate between two coins; keeps a mistyped exponent from open_for_filling the memory
+_LARGEST_EXPONENT = 80  # beyond any rate between two coins; keeps a mistyped exponent from filling the memory
 
 
 class Exact(NamedTuple):
@@ -29,7 +29,7 @@ ONE = Exact(1, 0)
 
 
 def from_decimal(number: Decimal) -> Exact:
-    """Exactly that number; `ValueError` when it is none, or has a senseless exponent."""
+    """The same number. Raises ValueError for one that is not finite or has an absurd exponent."""
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or abs(exponent) > _LARGEST_EXPONENT or len(digits) > _LARGEST_EXPONENT:
         raise ValueError("not a usable number")
@@ -38,7 +38,7 @@ def from_decimal(number: Decimal) -> Exact:
 
 
 def quotient(dividend: int, divisor: int) -> Exact:
-    """Of two positive integers: exact when it ends within `QUOTIENT_DIGITS` digits, else rounded up there."""
+    """Of two positive integers: exact if it has at most `QUOTIENT_DIGITS` digits, else rounded up to that many."""
     whole_digits = len(str(dividend)) - len(str(divisor))  # the quotient has this many, or one more
     places = max(0, QUOTIENT_DIGITS - whole_digits)
     units = ceil_div(dividend * 10**places, divisor)

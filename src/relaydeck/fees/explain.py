@@ -1,14 +1,13 @@
-"""Writes the steps of an estimate into a trace. Nothing here computes: it repeats what was used."""
+"""Writes the steps of an estimate into its trace. It computes nothing: it shows the values that were used."""
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from relaydeck.fees.exact import Exact
-from relaydeck.fees.model import FeeEstimate
+from relaydeck.fees.model import FeeEstimate, Trace
 from relaydeck.fees.pricing import Price
 from relaydeck.fees.rates import Rate
-from relaydeck.fees.trace import Trace
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeeToken, Network
 from relaydeck.relayers.model import Policies, Relayer

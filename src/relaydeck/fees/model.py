@@ -1,6 +1,6 @@
-"""The parameters and the result of `feeEstimate`."""
+"""The parameters and the result of `feeEstimate`, and the trace of one estimate."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -27,3 +27,27 @@ class FeeEstimate(msgspec.Struct, frozen=True):
 
     conversion_rate: str
     estimated_fee: str
+
+
+class Trace:
+    """The steps of one estimate, so that a surprising figure can be checked by hand.
+
+    It contains only what may be printed: amounts as text, nodes by host, never the secret part of a URL.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Any]] = []
+
+    def add(self, step: str, **facts: Any) -> None:
+        self.steps.append({"step": step, **{name: _shown(fact) for name, fact in facts.items()}})
+
+
+def _shown(fact: Any) -> Any:
+    """Integers become text: some readers of JSON have no integers above 2**53."""
+    if isinstance(fact, int) and not isinstance(fact, bool):
+        return str(fact)
+    if isinstance(fact, dict):
+        return {name: _shown(value) for name, value in fact.items()}
+    if isinstance(fact, list | tuple):
+        return [_shown(value) for value in fact]
+    return fact

@@ -1,4 +1,4 @@
-"""Every number of a fee estimate that an operator may want to change. Times are seconds."""
+"""Options of fee estimates. Times are seconds."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ class FeeOptions:
     history_blocks: int = 10  # how many blocks the median is taken over
     cache_age: float = 1.0  # how long fee data and rates are shared, unless a newer block is seen
     max_skew: float = 60.0  # how far a feed's clock may be ahead of ours
-    max_transaction_bytes: int = 131_072  # what nodes relay at most
-    max_idle: float = 600.0  # a pool nobody used for this long is dropped
-    most_pools: int = 1_000  # kept at a time, unless more are in use
+    max_transaction_bytes: int = 131_072  # the most that nodes accept
+    max_idle: float = 600.0  # a pool unused for this long is closed
+    max_pools: int = 1_000  # kept at a time, unless more are in use
     deadline: float = PoolOptions.deadline
     try_timeout: float = PoolOptions.try_timeout
     pause_base: float = PoolOptions.pause_base
@@ -22,7 +22,7 @@ class FeeOptions:
     connections_per_url: int = PoolOptions.connections_per_url
     max_response_bytes: int = PoolOptions.max_response_bytes
     max_batch: int = PoolOptions.max_batch
-    allow: tuple[AddressRange, ...] | None = None  # nodes that may be asked beside public ones; None: any at all
+    allow: tuple[AddressRange, ...] | None = None  # address ranges of nodes beside public ones; None: any address
 
     def pool(self) -> PoolOptions:
         return PoolOptions(

@@ -1,4 +1,4 @@
-"""What a unit of gas costs in the next block, in Wei."""
+"""The price of gas in the next block, in Wei."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from relaydeck.fees.options import FeeOptions
-from relaydeck.networks.evm import quantity
 from relaydeck.networks.evm.batcher import Batcher
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.pool import NodePool
-from relaydeck.networks.evm.probing import BLOCK_NUMBER
-from relaydeck.networks.evm.question import Question
+from relaydeck.networks.evm.questions import BLOCK_NUMBER, Question, read_quantities, read_quantity
 
-GAS_PRICE: Question[int] = Question("eth_gasPrice", (), quantity.quantity)
-PRIORITY_FEE: Question[int] = Question("eth_maxPriorityFeePerGas", (), quantity.quantity)
-BLOB_BASE_FEE: Question[int] = Question("eth_blobBaseFee", (), quantity.quantity)
+GAS_PRICE: Question[int] = Question("eth_gasPrice", (), read_quantity)
+PRIORITY_FEE: Question[int] = Question("eth_maxPriorityFeePerGas", (), read_quantity)
+BLOB_BASE_FEE: Question[int] = Question("eth_blobBaseFee", (), read_quantity)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Per gas. `how` says where it comes from, for the trace."""
+    """The price per gas. `how` records its source for the trace."""
 
     per_gas: int
     block: int
@@ -31,7 +29,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What `eth_feeHistory` says: one reward for each block that had transactions."""
+    """The answer of `eth_feeHistory`: one reward for each block that had transactions."""
 
     block: int
     next_base_fee: int
@@ -60,7 +58,7 @@ async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions
 
 
 async def _suggested_priority(batcher: Batcher) -> tuple[int, str]:
-    """Empty blocks tell no tip (nor do nodes that answer no rewards): ask for the node's own suggestion."""
+    """The node's own suggestion, for when blocks are empty or the node returns no rewards."""
     try:
         return (await batcher.ask(PRIORITY_FEE)).value, PRIORITY_FEE.method
     except NodeError:
@@ -78,7 +76,7 @@ async def blob_base_fee(batcher: Batcher) -> int:
 
 
 def upper_median(rewards: Sequence[int]) -> int:
-    """Of an even number of tips the higher of the two in the middle: never too low by accident."""
+    """Of an even number of tips, the higher of the two in the middle: an estimate is rather too high than too low."""
     return sorted(rewards)[len(rewards) // 2]
 
 
@@ -90,13 +88,13 @@ def _history_question(options: FeeOptions) -> Question[History]:
 
 def read_history(answer: Any) -> History:
     if not isinstance(answer, dict):
-        raise UrlFailed("answered something that is no fee history")
-    base_fees = quantity.quantities(answer.get("baseFeePerGas"))
+        raise UrlFailed("answered something other than a fee history")
+    base_fees = read_quantities(answer.get("baseFeePerGas"))
     ratios = answer.get("gasUsedRatio")
     if not isinstance(ratios, list) or not ratios or len(base_fees) != len(ratios) + 1:
-        raise UrlFailed("answered a fee history that does not add up")
+        raise UrlFailed("answered an inconsistent fee history")
     return History(
-        block=quantity.quantity(answer.get("oldestBlock")) + len(ratios) - 1,
+        block=read_quantity(answer.get("oldestBlock")) + len(ratios) - 1,
         next_base_fee=base_fees[-1],
         rewards=_rewards(answer.get("reward"), ratios),
         next_blob_base_fee=_blob_base_fee(answer.get("baseFeePerBlobGas")),
@@ -107,20 +105,20 @@ def _rewards(rows: Any, ratios: list[Any]) -> tuple[int, ...]:
     if rows is None:
         return ()
     if not isinstance(rows, list) or len(rows) != len(ratios):
-        raise UrlFailed("answered a fee history that does not add up")
+        raise UrlFailed("answered an inconsistent fee history")
     found = []
     for row, ratio in zip(rows, ratios, strict=True):
-        if not ratio or row is None:  # an empty block's reward is zero by convention, not by anyone's choice
+        if not ratio or row is None:  # the reward of an empty block is zero by convention
             continue
-        tips = quantity.quantities(row)
+        tips = read_quantities(row)
         if len(tips) != 1:
-            raise UrlFailed("answered a fee history that does not add up")
+            raise UrlFailed("answered an inconsistent fee history")
         found.extend(tips)
     return tuple(found)
 
 
 def _blob_base_fee(answer: Any) -> int | None:
-    """None when the node does not say; some say 0, which no chain with blobs has (the minimum is 1)."""
+    """None when the node returns none, or 0, which no chain with blobs has (the minimum is 1)."""
     if not answer:
         return None
-    return quantity.quantities(answer)[-1] or None
+    return read_quantities(answer)[-1] or None

@@ -1,23 +1,21 @@
-"""How many fee tokens one native coin is worth: fixed by the operator, or read from aggregator contracts."""
+"""Rates of fee tokens, fixed by the operator or read from aggregator contracts, and conversion from Wei with them."""
 
 import asyncio
 from dataclasses import dataclass
 
-from relaydeck.fees.errors import InternalFailure, NoFreshRate
-from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient
-from relaydeck.networks.evm import quantity
+from relaydeck.fees.errors import InternalFailure, InvalidParams, NoFreshRate
+from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient, round_up
 from relaydeck.networks.evm.batcher import Batcher
-from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
-from relaydeck.networks.evm.errors import NodeError
+from relaydeck.networks.evm.errors import ErrorKind, NodeError, error_kind
 from relaydeck.networks.evm.pool import NodePool
-from relaydeck.networks.evm.probing import BLOCK_NUMBER
-from relaydeck.networks.evm.question import contract_call
+from relaydeck.networks.evm.questions import BLOCK_NUMBER, contract_call, read_bytes, words
 from relaydeck.networks.evm.revert import printable
-from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate
+from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Network
 
+NATIVE_DECIMALS = 18  # of the native coin of every EVM network
 _DECIMALS = "0x313ce567"  # decimals()
 _LATEST_ROUND_DATA = "0xfeaf968c"  # latestRoundData()
-_MOST_DECIMALS = 36  # a feed with more is no price feed
+_MAX_DECIMALS = 36  # a contract with more is not a price feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +40,20 @@ class Rate:
     block: int | None = None
 
     def check_age(self, now: float, max_skew: float) -> None:
-        """At every use, not only when it was read."""
+        """Called at every use, because a cached rate ages. Raises NoFreshRate."""
         for found in self.rounds:
             age = now - found.updated_at
             if age > self.max_age:
                 raise NoFreshRate(f"feed {found.feed} was updated {int(age)} s ago, more than {self.max_age} s")
             if age < -max_skew:
-                raise NoFreshRate(f"feed {found.feed} says it was updated {int(-age)} s from now")
+                raise NoFreshRate(f"feed {found.feed} reports an update {int(-age)} s in the future")
 
 
 NATIVE = Rate(ONE, ONE)
 
 
 class RateReader:
-    """Reads the rates of one chain. Decimals of tokens and feeds are asked once and remembered."""
+    """Reads the rates of one chain. Decimals of tokens and feeds are read once and cached."""
 
     def __init__(self, batcher: Batcher, pool: NodePool) -> None:
         self._batcher = batcher
@@ -63,7 +61,7 @@ class RateReader:
         self._decimals: dict[str, int] = {}
 
     async def rate(self, token: FeeToken) -> Rate:
-        """`NoFreshRate` when a feed's answer cannot be used, `InternalFailure` for a wrong configuration."""
+        """Raises `NoFreshRate` when a feed's answer is unusable, `InternalFailure` for a wrong configuration."""
         if isinstance(token.rate, FixedRate):
             await self._check_token(token)
             return _with_margin(token, _fixed(token.rate))
@@ -79,7 +77,7 @@ class RateReader:
     async def _check_token(self, token: FeeToken) -> None:
         try:
             found = await self._decimals_of(token.address)
-        except NoFreshRate:  # whatever is there reverts
+        except NoFreshRate:  # the call reverts
             found = None
         if found is None:
             raise InternalFailure(f"no contract answers decimals() at the address of {token.symbol}")
@@ -92,31 +90,31 @@ class RateReader:
         key = address.lower()
         if (known := self._decimals.get(key)) is not None:
             return known
-        found = await self._words(address, _DECIMALS, 1)
+        found = await self._call_words(address, _DECIMALS, 1)
         if found is None or found[0] > 255:
             return None
         return self._decimals.setdefault(key, found[0])
 
     async def _round(self, feed: str) -> Round:
-        decimals, words = await asyncio.gather(self._decimals_of(feed), self._words(feed, _LATEST_ROUND_DATA, 5))
-        if decimals is None or words is None:
-            raise NoFreshRate(f"feed {feed} does not answer like an aggregator")
-        return _checked_round(feed, decimals, words)
+        decimals, fields = await asyncio.gather(self._decimals_of(feed), self._call_words(feed, _LATEST_ROUND_DATA, 5))
+        if decimals is None or fields is None:
+            raise NoFreshRate(f"feed {feed} does not answer as an aggregator does")
+        return _checked_round(feed, decimals, fields)
 
-    async def _words(self, address: str, data: str, count: int) -> list[int] | None:
+    async def _call_words(self, address: str, data: str, count: int) -> list[int] | None:
         try:
-            answer = await self._batcher.ask(contract_call(address, data, quantity.data))
+            answer = await self._batcher.ask(contract_call(address, data, read_bytes))
         except NodeError as error:
             if error_kind(error) is not ErrorKind.REVERTED:
-                raise  # the node's refusal, not the contract's answer
+                raise  # the node refused; the contract did not revert
             raise NoFreshRate(f"{address} could not be read: {printable(error.message)}") from None
-        return quantity.words(answer.value, count)
+        return words(answer.value, count)
 
 
-def _checked_round(feed: str, decimals: int, words: list[int]) -> Round:
-    round_id, answer, _started_at, updated_at, answered_in = words
+def _checked_round(feed: str, decimals: int, fields: list[int]) -> Round:
+    round_id, answer, _started_at, updated_at, answered_in = fields
     price = answer - (1 << 256) if answer >> 255 else answer
-    if decimals > _MOST_DECIMALS:
+    if decimals > _MAX_DECIMALS:
         raise NoFreshRate(f"feed {feed} has {decimals} decimals")
     if price <= 0:
         raise NoFreshRate(f"feed {feed} answers a price that is not positive")
@@ -158,5 +156,26 @@ def _with_margin(
         raise InternalFailure(f"the margin of {token.symbol} is not a usable number") from None
     factor = Exact(percent.units + 100 * 10**percent.places, percent.places + 2)
     if factor.units <= 0:
-        raise InternalFailure(f"the margin of {token.symbol} leaves nothing to pay")
+        raise InternalFailure(f"the margin of {token.symbol} is -100 % or less")
     return Rate(value.times(factor), value, rounds, max_age, block)
+
+
+def find_token(network: Network, name: str) -> FeeToken | None:
+    """The token by symbol or contract address, in any case; None is the native coin."""
+    if name == network.native_symbol:
+        return None
+    for token in network.fee_tokens:
+        if name == token.symbol:
+            return token
+    wanted = name.casefold()
+    if wanted == network.native_symbol.casefold():
+        return None
+    for token in network.fee_tokens:
+        if wanted in (token.symbol.casefold(), token.address.casefold()):
+            return token
+    raise InvalidParams("fee_token is neither the network's native symbol nor one of its fee tokens")
+
+
+def fee_in_token(wei: int, rate: Exact, decimals: int) -> Exact:
+    """Exact until the one rounding at the end, which is up: an estimate is never too low."""
+    return round_up(Exact(wei, NATIVE_DECIMALS).times(rate), decimals)

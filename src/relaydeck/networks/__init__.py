@@ -1,1 +1,1 @@
-"""What a network is, and one plug-in per network type (`evm` is the only one)."""
+"""Networks and their nodes. Every network is an EVM chain: `evm` talks to its nodes and reads its transactions."""

@@ -1,4 +1,4 @@
-"""Changes of networks, each with its row in the audit log."""
+"""Changes of networks, each with its entry in the audit log."""
 
 from relaydeck.errors import RecordNotFound
 from relaydeck.networks import network_rows

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import aiohttp
 
 from relaydeck.address_guard import AddressGuard, AddressRefused, Resolve, SystemResolver, guarded_connector
+from relaydeck.connection_failure import classify
 from relaydeck.notifications.retries import ReceiverResponse
 from relaydeck.settings import AddressRange
 from relaydeck.web_addresses import web_address_problem
@@ -55,7 +56,7 @@ class Sender:
                 # A redirect is not followed: the operator configured this receiver and no other.
                 response = await self._session.post(url, data=body, headers=headers, allow_redirects=False)
         except (AddressRefused, TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            return ReceiverResponse(problem=_problem(error))
+            return ReceiverResponse(problem=classify(error).value)
         try:
             text = await _first_bytes(response)
         finally:
@@ -81,24 +82,3 @@ def printable(read: bytes) -> str:
     """Bytes from outside as one line that is safe to show."""
     text = read.decode("utf-8", "replace")
     return "".join(character if character.isprintable() else " " for character in text).strip()
-
-
-def _problem(error: BaseException) -> str:
-    """One of a few documented words."""
-    match error:
-        case AddressRefused():
-            return "address_refused"
-        case TimeoutError():
-            return "timed_out"
-        case aiohttp.ClientConnectorDNSError():
-            return "name_not_resolved"
-        case aiohttp.ClientSSLError():
-            return "tls_failed"
-        case aiohttp.ClientConnectorError():
-            return "not_connected"
-        case aiohttp.InvalidURL() | ValueError():
-            return "bad_url"
-        case aiohttp.ClientResponseError():
-            return "bad_answer"
-        case _:
-            return "connection_lost"

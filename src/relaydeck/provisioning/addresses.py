@@ -1,6 +1,6 @@
 """Derives the address of a signer from its config, where the config is enough."""
 
-from relaydeck.networks.evm.address import checksummed, is_evm_address
+from relaydeck.networks.evm.address import address_of, checksummed, is_evm_address
 from relaydeck.secret import Secret
 from relaydeck.signers.hints import is_private_key
 from relaydeck.signers.shapes import Config, LocalConfig, WalletServiceConfig
@@ -18,7 +18,5 @@ def derived_address(config: Config) -> str:
 
 def _address_of_key(key: Secret) -> str:
     from coincurve import PublicKey
-    from eth_hash.auto import keccak
 
-    public = PublicKey.from_valid_secret(bytes.fromhex(key.reveal().removeprefix("0x")))
-    return checksummed("0x" + keccak(public.format(compressed=False)[1:])[-20:].hex())
+    return checksummed(address_of(PublicKey.from_valid_secret(bytes.fromhex(key.reveal().removeprefix("0x")))))

@@ -1,1 +1,1 @@
-"""What a relayer is: an address on a network, its policies and its three state indicators."""
+"""Relayers: their policies and state, and the monitor that checks their nodes."""

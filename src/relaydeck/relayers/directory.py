@@ -1,4 +1,4 @@
-"""Finds a relayer and its network by the relayer's id, and remembers both until the next write."""
+"""Finds a relayer and its network by the relayer's id, and caches both until the next write."""
 
 from functools import partial
 
@@ -10,33 +10,33 @@ from relaydeck.relayers.model import Relayer
 from relaydeck.store.database import Database
 from relaydeck.store.vault import Vault
 
-_MOST_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 
 
 class RelayerDirectory:
     def __init__(self, database: Database, vault: Vault) -> None:
         self._database = database
         self._vault = vault
-        self._remembered: dict[str, tuple[Relayer, Network]] = {}
-        self._forgotten = 0  # how often
+        self._cached: dict[str, tuple[Relayer, Network]] = {}
+        self._generation = 0  # grows with each write
 
     async def find(self, relayer_id: str) -> tuple[Relayer, Network]:
         """Raises RelayerNotFound, or Damaged when sealed URLs do not open."""
-        found = self._remembered.get(relayer_id)
+        found = self._cached.get(relayer_id)
         if found is None:
-            forgotten = self._forgotten
+            generation = self._generation
             found = await self._database.run_in_reader(partial(self.read, relayer_id))
-            # What was read before the last write is right for who asked before it, and for nobody after.
-            if forgotten == self._forgotten and len(self._remembered) < _MOST_REMEMBERED:
-                self._remembered[relayer_id] = found
+            # A record read before the last write answers this request, but must not be cached for later ones.
+            if generation == self._generation and len(self._cached) < _MAX_CACHED:
+                self._cached[relayer_id] = found
         return found
 
     def forget(self) -> None:
-        self._remembered.clear()
-        self._forgotten += 1
+        self._cached.clear()
+        self._generation += 1
 
     def read(self, relayer_id: str) -> tuple[Relayer, Network]:
-        """As `find`, for who has no event loop, and nothing to remember."""
+        """Like `find`, without an event loop and without the cache."""
         rows = self._database.read(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
         if not rows:
             raise RelayerNotFound(relayer_id)

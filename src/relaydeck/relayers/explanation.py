@@ -55,7 +55,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     network: Annotated[str, field("Its network.", example="sepolia")]
     states: Annotated[tuple[RelayerState, ...], field("Everything that is wrong; empty when nothing is.")]
     nodes: Annotated[tuple[RelayerNode, ...], field("Each of its RPC URLs, called just now.")]
-    monitor: Annotated[str, field("What the monitor does about it.", example="looks every 60 s")]
+    monitor: Annotated[str, field("What the monitor does about it.", example="checks every 60 s")]
     next_probe_at: Annotated[
         str | None,
         field("When the monitor checks it next, approximately, in UTC.", example="2026-03-01T12:15:07Z"),

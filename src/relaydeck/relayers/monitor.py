@@ -1,13 +1,13 @@
-"""Looks at every relayer that is not paused, once in an interval. One process of all that share the database does.
+"""Checks every relayer that is not paused, once in an interval. One process does it, by a lease.
 
     a moment of the schedule has come
-      -> hold the lease              another has it: sleep until that ends
-      -> load the schedule           once for each lease; the table is followed from then on
-      -> read who is due             a few at a time, each after a little random delay
-      -> look, each a task           most of the time there is nothing to write
-      -> settle under the fence      counted, disabled, enabled, told: in one transaction
+      -> hold the lease              another process holds it: sleep until that expires
+      -> load the schedule           once for each lease; from then on the table is followed
+      -> read the relayers due       a few at a time, each after a short random delay
+      -> check, each in a task       most checks have nothing to save
+      -> save under the fence        counts, state, events: in one transaction
 
-What has to outlive this process stands in the table `troubles`: whoever takes over goes on counting.
+Incidents are stored (`incidents.py`), so that the process that takes over continues the count of failed rounds.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from relaydeck.background import TaskSet, TurnLoop
 from relaydeck.errors import ServerFailure
 from relaydeck.log import Log
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import health
-from relaydeck.relayers.arrivals import Arrivals
-from relaydeck.relayers.health import Watched
-from relaydeck.relayers.schedule import Schedule, Walk
-from relaydeck.relayers.troubles import CheckResult
+from relaydeck.relayers.health import RelayerSnapshot
+from relaydeck.relayers.incidents import CheckResult
+from relaydeck.relayers.schedule import RelayerChanges, Schedule, ScheduleCursor
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
@@ -39,21 +39,20 @@ if TYPE_CHECKING:
 
 GetPool = Callable[[tuple[RpcUrl, ...], int], Awaitable["NodePool"]]
 
-_LONGEST_SLEEP = 60.0
-_SHORTEST_SLEEP = 0.02  # those who are due together are read together
-_TROUBLE_SECONDS = 1.0  # between looks while the store fails
+_LONGEST_PAUSE = 60.0
+_SHORTEST_PAUSE = 0.02  # relayers that are due together are read together
 _LOAD_ROWS = 2_000
-_MOST_WAITING = 4_096
+_MAX_WAITING = 4_096
 
-_ANY = "SELECT 1 FROM relayers LIMIT 1"
-_PART = "SELECT seq FROM relayers WHERE seq > :last ORDER BY seq LIMIT :rows"
+_ANY_RELAYER = "SELECT 1 FROM relayers LIMIT 1"
+_NEXT_RELAYERS = "SELECT seq FROM relayers WHERE seq > :last ORDER BY seq LIMIT :rows"
 
 
 class MonitorOptions(NamedTuple):
     interval: float = 60.0
     rounds: int = 3  # without any answer, until a relayer is disabled
     lease_seconds: float = 30.0
-    most_at_once: int = 64
+    max_checks: int = 64  # at the same time
     jitter: float = 0.05  # of the interval
 
 
@@ -71,169 +70,147 @@ class Monitor:
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random.random,
     ) -> None:
-        self._read, self._run_in_reader, self._vault = store.database.read, store.database.run_in_reader, store.vault
+        self._database, self._vault = store
+        self._read, self._run_in_reader = store.database.read, store.database.run_in_reader
         self._writer, self._audit, self._log, self._pool = writer, audit, log, pool
         self._options = options
-        self._now, self._monotonic, self._random = now, monotonic, random
+        self._now, self._random = now, random
         self._lease = Lease("monitor", options.lease_seconds, now=now, monotonic=monotonic)
         self._schedule = Schedule()
-        self._walk: Walk | None = None  # while this process holds the lease
-        self._walked_under = 0  # the fence of that lease
-        self._waiting: list[tuple[float, int]] = []  # a heap: when to look, at whom
-        self._looks: dict[int, asyncio.Task[None]] = {}
-        self._woken = asyncio.Event()
+        self._cursor: ScheduleCursor | None = None  # while this process holds the lease
+        self._loaded_fence = 0  # the lease under which the schedule was loaded
+        self._waiting: list[tuple[float, int]] = []  # a heap: when to check, sequence number
+        self._under_check: set[int] = set()
+        self._loop = TurnLoop(self.turn, self._reset, log, "relayers are not checked")
+        self.checks = TaskSet()
 
-    # -- following the table ----------------------------------------------------------------------
+    # -- the schedule -----------------------------------------------------------------------------
 
-    def follow(self, arrivals: Arrivals) -> None:
-        """Relayers came or went. To be called in the event loop."""
-        self._woken.set()
-        if self._walk is not None:
-            self._schedule.remove(arrivals.went)
-            self._schedule.add(arrivals.came)
+    def apply_changes(self, changes: RelayerChanges) -> None:
+        """Must be called in the event loop."""
+        self._loop.wake()
+        if self._cursor is not None:
+            self._schedule.remove(changes.removed)
+            self._schedule.add(changes.written)
 
-    async def _load(self) -> None:
-        """A part at a time: the event loop has requests to serve."""
+    async def _load_schedule(self) -> None:
+        """In parts, so that the event loop can serve requests in between."""
         self._schedule = Schedule()
-        self._walk = Walk(self._schedule, self._options.interval, self._now())
-        self._walked_under = self._lease.fence
+        self._cursor = ScheduleCursor(self._schedule, self._options.interval, self._now())
+        self._loaded_fence = self._lease.fence
         last = 0
-        while rows := await self._run_in_reader(partial(self._read, _PART, {"last": last, "rows": _LOAD_ROWS})):
+        while rows := await self._run_in_reader(
+            partial(self._read, _NEXT_RELAYERS, {"last": last, "rows": _LOAD_ROWS})
+        ):
             self._schedule.add(row[0] for row in rows)
             last = rows[-1][0]
             await asyncio.sleep(0)
 
-    def _forget(self) -> None:
-        self._walk, self._schedule = None, Schedule()
+    def _forget_schedule(self) -> None:
+        self._cursor, self._schedule = None, Schedule()
         self._waiting.clear()
 
     # -- running ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            self._woken.clear()
-            try:
-                pause = await self.turn()
-            except Exception as error:
-                # Whatever it is, it must not be the end of all looks: a full disk has an end, too.
-                self._log.event("error", "relayers are not looked at", problem=f"{type(error).__name__}: {error}")
-                self._lease.lose()
-                self._forget()  # it may have been half loaded
-                pause = _TROUBLE_SECONDS
-            await self._sleep(pause)
+        await self._loop.run(self._pause)
 
-    async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(min(seconds, _SHORTEST_SLEEP))
-        try:
-            async with asyncio.timeout(max(seconds - _SHORTEST_SLEEP, 0.0)):
-                await self._woken.wait()
-        except TimeoutError:
-            return
+    def _reset(self) -> None:
+        self._lease.lose()
+        self._forget_schedule()  # it may have been loaded in part
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, _SHORTEST_PAUSE))
+        await self._loop.wait(seconds - _SHORTEST_PAUSE)
 
     async def close(self) -> None:
-        """After `run` was cancelled. A look that is not finished has changed nothing."""
-        for task in self._looks.values():
-            task.cancel()
-        await asyncio.gather(*self._looks.values(), return_exceptions=True)
+        """A check that has not finished has changed nothing. Another process may take over at once."""
+        await self.checks.cancel()
         try:
             await self._lease.release(self._writer)
         except ServerFailure:
-            self._lease.lose()  # it runs out by itself
-
-    async def settled(self) -> None:
-        """When every look that is under way has been written down."""
-        while self._looks:
-            await asyncio.gather(*self._looks.values())
+            self._lease.lose()  # it expires
 
     async def turn(self) -> float:
-        """Start the looks that are due; how many seconds until there may be more. Raises ServerFailure."""
-        if not self._schedule and not await self._run_in_reader(partial(self._read, _ANY)):
+        """Start the checks that are due. Return the seconds until there may be more. Raises ServerFailure."""
+        if not self._schedule and not await self._run_in_reader(partial(self._read, _ANY_RELAYER)):
             await self._lease.release(self._writer)
-            return _LONGEST_SLEEP
-        if not await self._holds_lease():
-            self._forget()
-            return max(await self._taken_for(), 0.01) + 0.1 * self._random()
-        if self._walk is None or self._walked_under != self._lease.fence:
-            await self._load()
-        self._note_due()
-        await self._start_due()
+            return _LONGEST_PAUSE
+        if (wait := await self._lease.wait(self._database, self._writer)) > 0:
+            self._forget_schedule()
+            return wait + 0.1 * self._random()
+        if self._cursor is None or self._loaded_fence != self._lease.fence:
+            await self._load_schedule()
+        self._queue_due()
+        await self._start_checks()
         return self._until_next()
 
-    async def _holds_lease(self) -> bool:
-        if self._lease.remaining() > self._options.lease_seconds * 2 / 3:
-            return True
-        if not self._lease.held and await self._taken_for() > 0:
-            return False
-        return await self._lease.hold(self._writer)
-
-    async def _taken_for(self) -> float:
-        return await self._run_in_reader(partial(self._lease.taken_for, self._read))
-
-    def _note_due(self) -> None:
-        assert self._walk is not None
+    def _queue_due(self) -> None:
+        assert self._cursor is not None
         now = self._now()
         spread = self._options.jitter * self._options.interval
-        for sequence in self._walk.due(now, _MOST_WAITING - len(self._waiting)):
+        for sequence in self._cursor.due(now, _MAX_WAITING - len(self._waiting)):
             heapq.heappush(self._waiting, (now + spread * self._random(), sequence))
 
-    async def _start_due(self) -> None:
+    async def _start_checks(self) -> None:
         now = self._now()
         sequences: list[int] = []
-        while self._waiting and self._waiting[0][0] <= now and self._room > len(sequences):
+        while self._waiting and self._waiting[0][0] <= now and self._free_slots > len(sequences):
             _, sequence = heapq.heappop(self._waiting)
-            if sequence not in self._looks:  # else its last look takes longer than the interval
+            if sequence not in self._under_check:  # else its last check takes longer than the interval
                 sequences.append(sequence)
         if sequences:
-            for watched in await self._run_in_reader(partial(health.read_due, self._read, self._vault, sequences)):
-                self._looks[watched.sequence] = asyncio.create_task(self._look(watched))
+            read = partial(health.read_relayers, self._read, self._vault, sequences)
+            for relayer in await self._run_in_reader(read):
+                self._under_check.add(relayer.sequence)
+                self.checks.start(self._check(relayer))
 
     @property
-    def _room(self) -> int:
-        return self._options.most_at_once - len(self._looks)
+    def _free_slots(self) -> int:
+        return self._options.max_checks - len(self._under_check)
 
     def _until_next(self) -> float:
-        assert self._walk is not None
-        pause = min(self._options.lease_seconds / 3, _LONGEST_SLEEP, self._walk.until_next(self._now()))
-        if self._waiting and self._room:
+        assert self._cursor is not None
+        pause = min(self._options.lease_seconds / 3, _LONGEST_PAUSE, self._cursor.until_next(self._now()))
+        if self._waiting and self._free_slots:
             pause = min(pause, self._waiting[0][0] - self._now())
         return max(pause, 0.0)
 
-    # -- one look ---------------------------------------------------------------------------------
+    # -- one check --------------------------------------------------------------------------------
 
-    async def _look(self, watched: Watched) -> None:
+    async def _check(self, relayer: RelayerSnapshot) -> None:
         try:
-            await self._look_and_settle(watched)
+            await self._check_and_save(relayer)
         except LeaseLost:
             self._lease.lose()
-            self._log.event("warning", "another process looks at relayers now: a look is not written down")
+            self._log.event("warning", "another process checks relayers now: a result is not saved")
         except ServerFailure as failure:
-            self._log.event("error", "a look cannot be written down", problem=failure.reason)
+            self._log.event("error", "the result of a relayer check cannot be saved", problem=failure.reason)
         except Exception as error:
-            # A mistake of ours costs this relayer a look, and no other anything. Its text may quote a URL.
-            self._log.event("error", "a look failed in a way it should not", problem=type(error).__name__)
+            # A defect of ours costs this relayer one check and affects no other. The error's text may quote a URL.
+            self._log.event("error", "a relayer check failed unexpectedly", problem=type(error).__name__)
         finally:
-            del self._looks[watched.sequence]
-            self._woken.set()
+            self._under_check.discard(relayer.sequence)
+            self._loop.wake()
 
-    async def _look_and_settle(self, watched: Watched) -> None:
-        pool = await self._pool(watched.urls, watched.chain_id)  # the first one loads an HTTP client, in a thread
-        from relaydeck.relayers.probe import look
+    async def _check_and_save(self, relayer: RelayerSnapshot) -> None:
+        pool = await self._pool(relayer.urls, relayer.chain_id)  # the first call loads an HTTP client, in a thread
+        from relaydeck.relayers.relayer_check import check_relayer
 
-        outcome = await look(pool, watched.relayer.address, self._options.interval / 4)
-        if self._lease.held and health.matters(watched, outcome, int(self._now())):
-            await self._settle(watched, outcome)
+        result = await check_relayer(pool, relayer.relayer.address, self._options.interval / 4)
+        if self._lease.held and health.needs_saving(relayer, result, int(self._now())):
+            await self._save(relayer, result)
 
-    async def _settle(self, watched: Watched, outcome: CheckResult) -> None:
-        def write(transaction: Transaction) -> list[str]:
+    async def _save(self, relayer: RelayerSnapshot, result: CheckResult) -> None:
+        def write(transaction: Transaction) -> list[EventKind]:
             self._lease.require(transaction)
             context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
-            return health.settle(context, watched, outcome, self._options.rounds)
+            return health.save_result(context, relayer, result, self._options.rounds)
 
         for kind in await self._writer.write(write):
-            self._tell(kind, watched, outcome)
+            self._log_event(kind, relayer, result)
 
-    def _tell(self, kind: str, watched: Watched, outcome: CheckResult) -> None:
-        nodes = "; ".join(f"{each.node} {each.problem}" for each in outcome.evidence)
-        level = "info" if kind == EventKind.RELAYER_ENABLED else "warning"
-        self._log.event(level, kind, relayer=watched.relayer.id, nodes=nodes)
+    def _log_event(self, kind: EventKind, relayer: RelayerSnapshot, result: CheckResult) -> None:
+        nodes = "; ".join(f"{each.node} {each.problem}" for each in result.evidence)
+        level = "info" if kind is EventKind.RELAYER_ENABLED else "warning"
+        self._log.event(level, kind.value, relayer=relayer.relayer.id, nodes=nodes)

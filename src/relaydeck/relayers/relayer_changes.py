@@ -7,7 +7,7 @@ import msgspec
 from relaydeck.errors import RelayerNotFound
 from relaydeck.notifications import events
 from relaydeck.notifications.kinds import EventKind
-from relaydeck.relayers import relayer_rows, troubles
+from relaydeck.relayers import incidents, relayer_rows
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Row, Transaction
@@ -38,7 +38,7 @@ def set_paused(context: ChangeContext, relayer_id: str, *, paused: bool) -> bool
         "UPDATE relayers SET paused = :paused, revision = :revision WHERE id = :id",
         {"paused": paused, "revision": context.transaction.revision, "id": relayer_id},
     )
-    troubles.forget_rounds(context.transaction, relayer_id)
+    incidents.reset_rounds(context.transaction, relayer_id)
     kind = EventKind.RELAYER_PAUSED if paused else EventKind.RELAYER_RESUMED
     context.changed(kind.value, relayer_id, {"paused": before.paused}, {"paused": paused})
     _record_event(context, kind, relayer_id)

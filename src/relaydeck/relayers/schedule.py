@@ -1,38 +1,42 @@
-"""When each relayer is looked at: once in every interval, at a phase that its sequence number alone decides.
+"""When each relayer is checked: once in every interval, at a phase computed from its sequence number.
 
-The phase is the fractional part of the number times the golden ratio. However numbers were given out or
-taken away, such phases lie evenly over the interval, so the load is even too; and anybody who knows the
-number, the interval and the time can tell the next look, without anything being stored.
+The phase is the fractional part of the number times the golden ratio. Whichever numbers exist, such phases are spread
+evenly over the interval, and so is the load. The next check follows from the number, the interval and the time:
+nothing is stored.
 """
 
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 from math import floor, inf
+from typing import NamedTuple
+
+from relaydeck.store.follower import ReadRows
+from relaydeck.store.removals import removed_since
 
 _WHOLE = 1 << 64  # one interval
-_GOLDEN = 0x9E37_79B9_7F4A_7C15  # the golden ratio's fractional part, in 64 bits; odd, so it can be undone:
-_UNDO = pow(_GOLDEN, -1, _WHOLE)
+_GOLDEN = 0x9E37_79B9_7F4A_7C15  # the golden ratio's fractional part, in 64 bits; odd, so it has an inverse:
+_INVERSE = pow(_GOLDEN, -1, _WHOLE)
 _SLOT_BITS = 12
 
 
 def phase(sequence: int) -> int:
-    """Where in the interval, of 2^64 places."""
+    """The position in the interval, out of 2^64."""
     return sequence * _GOLDEN % _WHOLE
 
 
-def next_look(sequence: int, interval: float, now: float) -> float:
-    """The next moment this relayer is looked at, give or take the jitter of a probe."""
+def next_check_at(sequence: int, interval: float, now: float) -> float:
+    """When the relayer is checked next, apart from the jitter."""
     share = phase(sequence) / _WHOLE
     laps = floor(now / interval - share) + 1
     return (laps + share) * interval
 
 
 class Schedule:
-    """The sequence numbers there are, in the order of their phases: eight bytes each.
+    """The sequence numbers in the order of their phases: eight bytes each.
 
-    A phase gives its number back, so only phases are kept. They lie in many short arrays: one relayer more
-    or less moves a few of its neighbours and not a million.
+    A number can be computed from its phase, so only phases are kept. They are stored in many short arrays, so that
+    adding or removing a relayer moves a few entries and not a million.
     """
 
     def __init__(self) -> None:
@@ -63,9 +67,9 @@ class Schedule:
         return slot, position, position < len(slot) and slot[position] == place
 
     def between(self, start: int, stop: int, most: int) -> tuple[list[int], int]:
-        """Up to `most` numbers with a phase from `start` up to `stop`; and from where to go on.
+        """Up to `most` numbers with a phase from `start` up to `stop`, and the position to continue from.
 
-        Both may lie beyond the interval's end, where it begins anew; they are never further apart than one.
+        Positions count on from one interval into the next. `start` and `stop` are at most one interval apart.
         """
         found: list[int] = []
         while start < stop and len(found) < most:
@@ -75,12 +79,12 @@ class Schedule:
             slot = self._slots[index]
             first, last = bisect_left(slot, place), bisect_left(slot, end - lap * _WHOLE)
             taken = slot[first : min(last, first + most - len(found))]
-            found += [each * _UNDO % _WHOLE for each in taken]
+            found += [each * _INVERSE % _WHOLE for each in taken]
             start = lap * _WHOLE + taken[-1] + 1 if first + len(taken) < last else end
         return found, start
 
     def first_from(self, start: int) -> int | None:
-        """The first phase there is from `start` on, in this lap or the next."""
+        """The first phase from `start` on, in this interval or the next."""
         lap, place = divmod(start, _WHOLE)
         index = place >> 64 - _SLOT_BITS
         for step in range(len(self._slots) + 1):
@@ -92,8 +96,8 @@ class Schedule:
         return None
 
 
-class Walk:
-    """Goes round the schedule as time goes by. Whoever cannot keep up walks slower: nothing piles up."""
+class ScheduleCursor:
+    """The position in the schedule that was reached. A process that cannot keep up falls behind, and nothing queues."""
 
     def __init__(self, schedule: Schedule, interval: float, now: float) -> None:
         self._schedule = schedule
@@ -104,17 +108,33 @@ class Walk:
         return floor(now / self._interval * _WHOLE)
 
     def due(self, now: float, most: int) -> list[int]:
-        """The numbers whose moment has come since the last time, `most` of them; the rest comes next time."""
+        """Up to `most` numbers that became due since the last call; the rest is returned by the next call."""
         position = self._position(now)
         behind = position - self._reached
         if behind > _WHOLE:
-            self._reached += (behind - 1) // _WHOLE * _WHOLE  # laps that were missed are not made up for
+            self._reached += (behind - 1) // _WHOLE * _WHOLE  # missed intervals are skipped
         elif behind < -_WHOLE:
             self._reached = position  # the clock was set back
         found, self._reached = self._schedule.between(self._reached, max(position, self._reached), most)
         return found
 
     def until_next(self, now: float) -> float:
-        """Seconds until one is due; none at all when one is."""
+        """Seconds until the next number is due, 0 when one is."""
         first = self._schedule.first_from(self._reached)
         return inf if first is None else max(0.0, (first + 1) / _WHOLE * self._interval - now)
+
+
+class RelayerChanges(NamedTuple):
+    """Sequence numbers of the relayers that were written or removed."""
+
+    written: list[int]
+    removed: list[int]
+
+
+def read_relayer_changes(read: ReadRows, seen: int, *, removed: bool) -> RelayerChanges:
+    """The changes after revision `seen`. `removed` tells whether records of any table were removed."""
+    # After removals were pruned, the schedule keeps numbers of removed relayers: reading them finds nothing to check.
+    gone = removed_since(read, "relayers", seen) if removed else None
+    # The plus sign keeps the database on the index by revision.
+    written = read("SELECT seq FROM relayers WHERE revision > :seen ORDER BY +seq", {"seen": seen})
+    return RelayerChanges([row.seq for row in written], gone or [])

@@ -24,6 +24,14 @@ _REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
 _TIMEOUT_SECONDS = 5.0
 _MOST_BYTES = 65_536
 _CONCURRENT = 64
+_UNREACHABLE = "it cannot be reached; check the address and that the node is running"
+_PROBLEMS = {
+    "address_refused": "its address is not public and not in RELAYDECK_RPC_ALLOW, so no connection was made",
+    "name_not_resolved": "its host name does not resolve; check its spelling and the name server",
+    "connection_refused": "it refused the connection; check the port and that the node is running",
+    "tls_failed": "the TLS handshake failed; check its certificate, and whether its URL should begin with http://",
+    "timed_out": "it does not respond in time; check the address and the network in between",
+}
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _URLS = {
     "network": "SELECT name, chain_id, sealed_rpc_urls FROM networks WHERE sealed_rpc_urls IS NOT NULL ORDER BY seq",
@@ -80,17 +88,14 @@ async def _examine(session: "ClientSession", slots: asyncio.Semaphore, node: Nod
     from aiohttp import ClientError
 
     from relaydeck.address_guard import AddressRefused
+    from relaydeck.connection_failure import classify
 
     try:
         async with slots:
             status, body = await _ask(session, node.url)
-    except TimeoutError:
-        return "it does not respond in time; check the address and the network in between"
-    except AddressRefused:
-        return "its address is not public and not in RELAYDECK_RPC_ALLOW, so no connection was made"
-    except (ClientError, OSError, ValueError):
-        # The text of the error may quote the URL.
-        return "it cannot be reached; check the address and that the node is running"
+    except (AddressRefused, ClientError, OSError, ValueError) as error:
+        # Not the text of the error, which may quote the URL.
+        return _PROBLEMS.get(classify(error), _UNREACHABLE)
     if status != 200:
         return f"it responds with HTTP status {status}; check the path and key of its URL"
     return _chain_problem(body, node.chain_id)

@@ -1,9 +1,12 @@
 """EVM addresses, written with their EIP-55 checksum."""
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from relaydeck.fields import value_type
+
+if TYPE_CHECKING:
+    from coincurve import PublicKey
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 EXPECTED = "expected an address: 0x and 40 hexadecimal digits"
@@ -19,6 +22,13 @@ def checksummed(address: str) -> str:
     digits = address[2:].lower()
     hashed = keccak(digits.encode()).hex()
     return "0x" + "".join(d.upper() if int(h, 16) >= 8 else d for d, h in zip(digits, hashed, strict=False))
+
+
+def address_of(public_key: "PublicKey") -> str:
+    """The address of a key, in lower case."""
+    from eth_hash.auto import keccak
+
+    return "0x" + keccak(public_key.format(compressed=False)[1:])[-20:].hex()
 
 
 def address_problem(address: str) -> str:

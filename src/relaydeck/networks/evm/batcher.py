@@ -1,26 +1,26 @@
-"""Questions asked at the same moment travel as one batch; the same question travels once."""
+"""Sends questions that are asked at the same moment as one batch, and equal questions once."""
 
 import asyncio
 from typing import Any, TypeVar
 
-from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
-from relaydeck.networks.evm.errors import NodeError, NodesUnreachable
+from relaydeck.background import TaskSet
+from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, error_kind
 from relaydeck.networks.evm.pool import Answer, NodePool
-from relaydeck.networks.evm.question import Question
+from relaydeck.networks.evm.questions import Question
 
 T = TypeVar("T")
 _Waiting = list[tuple[Question[Any], "asyncio.Future[Answer[Any]]"]]
 
 
 class Batcher:
-    """For what several estimates share. A question of one estimate alone goes to the pool directly, so that
-    nothing shared ever waits for a slow one."""
+    """For questions that several estimates share. A question of one estimate goes to the pool directly, so that
+    a slow one never delays the others."""
 
     def __init__(self, pool: NodePool, max_batch: int) -> None:
         self._pool = pool
         self._max_batch = max_batch
         self._waiting: dict[str, tuple[Question[Any], asyncio.Future[Answer[Any]]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def ask(self, question: Question[T]) -> Answer[T]:
         key = f"{question.method} {question.params!r}"
@@ -33,7 +33,7 @@ class Batcher:
         return await asyncio.shield(entry[1])
 
     def _flush_when_quiet(self, before: int) -> None:
-        """An estimate asks over a few turns of the loop: wait for a turn without a new question."""
+        """An estimate asks its questions over a few turns of the event loop: wait for a turn without a new one."""
         if len(self._waiting) > before:
             asyncio.get_running_loop().call_soon(self._flush_when_quiet, len(self._waiting))
         else:
@@ -42,9 +42,7 @@ class Batcher:
     def _flush(self) -> None:
         waiting, self._waiting = list(self._waiting.values()), {}
         for start in range(0, len(waiting), self._max_batch):
-            task = asyncio.ensure_future(self._send(waiting[start : start + self._max_batch]))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._send(waiting[start : start + self._max_batch]))
 
     async def _send(self, waiting: _Waiting) -> None:
         try:
@@ -57,9 +55,9 @@ class Batcher:
                 _fail(future, error)
             return
         for (question, future), value in zip(waiting, answer.value, strict=True):
-            await self._settle(question, future, Answer(value, answer.node))
+            await self._resolve(question, future, Answer(value, answer.node))
 
-    async def _settle(
+    async def _resolve(
         self, question: Question[Any], future: "asyncio.Future[Answer[Any]]", answer: Answer[Any]
     ) -> None:
         error = answer.value
@@ -74,11 +72,9 @@ class Batcher:
             future.set_result(answer)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
 
 def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
     future.set_exception(error)
-    future.exception()  # the asker may be gone: nobody need be told twice
+    future.exception()  # marks it as retrieved: the caller may be gone

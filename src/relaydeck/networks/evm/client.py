@@ -1,4 +1,4 @@
-"""JSON-RPC over HTTP to one URL: bounded in size, checked in shape. Timeouts are the pool's."""
+"""JSON-RPC over HTTP to one URL: responses are bounded in size and checked. The pool sets the timeouts."""
 
 import errno
 from collections.abc import Sequence
@@ -8,20 +8,34 @@ import aiohttp
 import msgspec
 
 from relaydeck.address_guard import AddressGuard, AddressRefused, SystemResolver, guarded_connector
+from relaydeck.connection_failure import ConnectionFailure, classify
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
-from relaydeck.networks.evm.question import Question
+from relaydeck.networks.evm.questions import Question
 from relaydeck.settings import AddressRange
 
 T = TypeVar("T")
 
-# Redirects are not followed: a URL's key must not travel to a host the operator did not name.
+# Redirects are not followed: a URL's key must not be sent to a host that the operator did not configure.
 _OPTIONS: dict[str, Any] = {
     "headers": {"Content-Type": "application/json", "Accept-Encoding": "identity"},
     "allow_redirects": False,
 }
 _KEEP_ALIVE_SECONDS = 30
-_RESOLVERS = 16  # threads that a name server which hangs can hold
-_OUR_FAULT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_RESOLVER_THREADS = 16  # at most so many wait for a name server that hangs
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+_PROBLEMS = {
+    ConnectionFailure.ADDRESS_REFUSED: "leads to an address that RELAYDECK_RPC_GUARD refuses",
+    ConnectionFailure.BAD_URL: "is not a usable URL",
+    ConnectionFailure.NAME_NOT_RESOLVED: "has a host name that does not resolve",
+    ConnectionFailure.CONNECTION_REFUSED: "refused the connection",
+    ConnectionFailure.NOT_CONNECTED: "cannot be reached",
+    ConnectionFailure.TLS_FAILED: "failed the TLS handshake",
+    ConnectionFailure.TIMED_OUT: "timed out",
+    ConnectionFailure.CONNECTION_LOST: "closed the connection early",
+    ConnectionFailure.BAD_ANSWER: "did not answer in HTTP",
+}
 
 
 class _Reply(msgspec.Struct):
@@ -31,19 +45,19 @@ class _Reply(msgspec.Struct):
 
 
 class BatchRefused(Exception):
-    """The URL answers single questions but not a batch of them."""
+    """The URL answers single questions but refuses batches."""
 
 
 class Client:
-    """One per event loop. Keeps connections alive; the pool's slots bound how many are open."""
+    """One per event loop. Keeps connections alive; the slots of the pool limit how many are open."""
 
     def __init__(self, max_response_bytes: int, allow: Sequence[AddressRange] | None = None) -> None:
-        """With `allow`, only public addresses and these are connected to; without, any."""
+        """`allow`: connect to public addresses and these ranges only; None: to any address."""
         self._limit = max_response_bytes
         self._single = msgspec.json.Decoder(_Reply)
         self._any = msgspec.json.Decoder(_Reply | list[_Reply])
         self._number = 0
-        self._resolver = None if allow is None else SystemResolver(_RESOLVERS)
+        self._resolver = None if allow is None else SystemResolver(_RESOLVER_THREADS)
         self._session = aiohttp.ClientSession(
             connector=_connector(allow or (), self._resolver),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -57,13 +71,13 @@ class Client:
         await self._session.close()
 
     async def ask(self, url: str, question: Question[T]) -> T:
-        """The answer, `NodeError` for the node's own error object, `UrlFailed` for anything else."""
+        """Return the answer. Raises `NodeError` for the node's error object and `UrlFailed` for anything else."""
         self._number = number = self._number + 1
         raw = await self._post(url, msgspec.json.encode(question.body(number)))
         return _read(question, _decode(self._single, raw), number)
 
     async def ask_batch(self, url: str, questions: Sequence[Question[Any]]) -> list[Any]:
-        """The answers in the order of the questions, a `NodeError` in the place of each error object."""
+        """Return the answers in the order of the questions, with a `NodeError` for each error object."""
         first = self._number + 1
         self._number += len(questions)
         bodies = [question.body(first + i) for i, question in enumerate(questions)]
@@ -73,7 +87,7 @@ class Client:
         by_number = {reply.id: reply for reply in replies if type(reply.id) is int}
         if len(replies) != len(questions) or len(by_number) != len(questions):
             raise UrlFailed("answered a batch with the wrong number of answers")
-        return [_outcome(question, by_number, first + i) for i, question in enumerate(questions)]
+        return [_result(question, by_number, first + i) for i, question in enumerate(questions)]
 
     async def _post(self, url: str, body: bytes, batch: bool = False) -> bytes:
         try:
@@ -82,7 +96,7 @@ class Client:
             except aiohttp.ClientConnectorError:
                 raise
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                # The node may have closed a kept connection as we wrote: a read is simply asked again, once.
+                # The node may have closed a kept connection while we wrote. A read can be repeated: once.
                 return await self._once(url, body, batch)
         except (AddressRefused, aiohttp.ClientError, OSError, ValueError) as error:
             raise _failure(error) from None
@@ -90,7 +104,7 @@ class Client:
     async def _once(self, url: str, body: bytes, batch: bool) -> bytes:
         async with self._session.post(url, data=body, **_OPTIONS) as response:
             status = response.status
-            # 400: some nodes send it along with a JSON-RPC error object, which is an answer.
+            # Some nodes send 400 with a JSON-RPC error object, which is an answer.
             if status not in (200, 400):
                 raise _refusal(response, batch)
             chunks, size = [], 0
@@ -109,7 +123,7 @@ def _connector(allow: Sequence[AddressRange], resolver: SystemResolver | None) -
 
 
 def _is_refusal(replies: list[_Reply]) -> bool:
-    """One error for the whole batch ("too many requests in it", say), in a list of its own."""
+    """Whether one error stands for the whole batch, for example because it has too many requests."""
     return len(replies) == 1 and replies[0].id is None and replies[0].error is not None
 
 
@@ -127,33 +141,20 @@ def _seconds(retry_after: str) -> float | None:
 
 
 def _failure(error: Exception) -> UrlFailed:
-    if isinstance(error, OSError) and error.errno in _OUR_FAULT:
-        # Nothing was learnt of the node: it is left in peace for a moment, and not blamed.
+    if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+        # This says nothing about the node: it is set aside for a moment as busy, not as failed.
         return UrlFailed("was not asked: this machine has no socket left for it", busy=True)
-    return UrlFailed(_words(error))
-
-
-def _words(error: Exception) -> str:
-    """Our own words: an exception's text may hold the URL."""
-    if isinstance(error, AddressRefused):
-        return "leads to an address that RELAYDECK_RPC_GUARD refuses"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return "refused the connection"
-    if isinstance(error, aiohttp.InvalidURL):
-        return "is not a usable URL"
-    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | OSError):
-        return "closed the connection early"
-    return "did not answer in HTTP"
+    return UrlFailed(_PROBLEMS[classify(error)])  # not the exception's text, which may contain the URL
 
 
 def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
     try:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        raise UrlFailed("answered something that is no JSON-RPC response") from None
+        raise UrlFailed("answered something other than a JSON-RPC response") from None
 
 
-def _outcome(question: Question[Any], replies: dict[int, _Reply], number: int) -> Any:
+def _result(question: Question[Any], replies: dict[int, _Reply], number: int) -> Any:
     try:
         return _read(question, replies.get(number, _Reply()), number)
     except NodeError as error:

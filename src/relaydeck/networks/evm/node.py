@@ -34,10 +34,10 @@ class Node:
         self.batches = True
         self.credit = 0  # of the smooth weighted choice
         self.failures = 0  # since the last real answer
-        self.resume_at = 0.0  # when an OUT url is due for a probe
-        self.answered_at = 0.0  # any call, on the event loop's clock
+        self.resume_at = 0.0  # when an OUT URL may be probed again
+        self.answered_at = 0.0  # by any call, on the event loop's clock
         self.reason = "not asked yet"
-        self.answers = True  # as far as we know, there is a node of this chain; it may refuse to serve us
+        self.answers = True  # as far as known, a node of this chain is there; it may refuse to serve us
         self.probed_at = -inf  # on the pool's clock
         self.probe: asyncio.Task[None] | None = None
         self.slots = asyncio.Semaphore(options.connections_per_url)
@@ -50,10 +50,10 @@ class Node:
 
     @property
     def in_prospect(self) -> bool:
-        """Usable, or perhaps in a moment: one being probed may be back before a silent one answers."""
+        """Usable now, or perhaps soon: a URL being probed may be back before a silent one answers."""
         return self.state is not State.OUT or self.probe is not None
 
-    def due(self, now: float) -> bool:
+    def needs_probe(self, now: float) -> bool:
         if self.probe is not None or self.state is State.UP:
             return False
         return self.state is State.NEW or now >= self.resume_at
@@ -66,7 +66,7 @@ class Node:
         return NodeError(error.code, _URL.sub("(a URL)", message), error.data)
 
     def release_calls(self) -> None:
-        """Ends every call under way here at once, as if its time were up: each goes on to another URL."""
+        """End every call under way on this URL, as if it had timed out: each continues with another URL."""
         now = asyncio.get_running_loop().time()
         for scope in self.scopes:
             if not scope.expired():
@@ -74,7 +74,7 @@ class Node:
 
 
 def _secrets(url: str) -> list[str]:
-    """The parts of a URL that may be a key, longest first; shorter ones ("v2", "rpc") are words, not keys."""
+    """The parts of a URL that may be a key, longest first. Short ones ("v2", "rpc") are not keys."""
     try:
         parts = urlsplit(url)
         values = [value for _, value in parse_qsl(parts.query)]
@@ -85,7 +85,7 @@ def _secrets(url: str) -> list[str]:
 
 
 def choose(nodes: Sequence[Node]) -> Node:
-    """Smooth weighted round robin: converges to the weights, never in bursts. Spares take turns."""
+    """Smooth weighted round robin: converges to the weights without bursts. Spare URLs take turns."""
     if len(nodes) == 1:
         return nodes[0]
     total = 0

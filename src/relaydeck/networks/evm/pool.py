@@ -1,9 +1,10 @@
-"""A weighted pool over the URLs of one chain: a question goes on to the next URL when one fails.
+"""A weighted pool over the URLs of one chain: when one URL fails, the question goes to the next.
 
-Invariants: only reads are asked here, so a question may be asked again elsewhere; a URL is asked only after
-a probe has seen the right chain id on it; one probe at a time per URL; a call never waits for a probe of one
-URL while another one is usable; a timeout is blamed on a URL only when it had a fair time to answer and
-answered nobody else in it.
+Invariants:
+- Only reads are asked, so a question may be repeated on another URL.
+- A URL is asked only after a probe has found the right chain id on it. There is one probe at a time per URL.
+- A call never waits for the probe of one URL while another URL is usable.
+- A timeout counts against a URL only when it had a fair time to answer and answered no other call meanwhile.
 """
 
 import asyncio
@@ -14,17 +15,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from relaydeck.background import TaskSet
 from relaydeck.networks.evm.client import BatchRefused, Client
-from relaydeck.networks.evm.error_kind import ErrorKind, error_kind
-from relaydeck.networks.evm.errors import NodeError, NodesUnreachable, UrlFailed
+from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, UrlFailed, error_kind
 from relaydeck.networks.evm.node import Node, State, choose
 from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.networks.evm.probing import Evidence, examine
-from relaydeck.networks.evm.question import Question
+from relaydeck.networks.evm.probe import Evidence, probe
+from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.model import RpcUrl
 
 T = TypeVar("T")
-_MOST_TRIES = 2  # of one question on one URL; the second only after a probe has brought the URL back
+_MAX_TRIES = 2  # of one question on one URL; the second one only after a successful probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Answer(Generic[T]):
     node: str  # scheme and host
 
 
-class Seen(NamedTuple):
-    """What was last seen of a URL. `problem` holds our own words, empty when all is well."""
+class NodeState(NamedTuple):
+    """The last known state of a URL. `problem` contains our own words and is empty when there is no problem."""
 
     node: str  # scheme and host
     answers: bool
@@ -46,7 +47,7 @@ class _Moved(Exception):
 
 
 class _Slow(Exception):
-    """The URL had no answer for this call in time, though it had for others."""
+    """The URL did not answer this call in time, but it did answer others."""
 
 
 class NodePool:
@@ -61,19 +62,15 @@ class NodePool:
         jitter: random.Random | None = None,
     ) -> None:
         self.chain_id = chain_id
-        self.head = 0  # the newest block number any answer has named
+        self.head = 0  # the newest block number in any answer
         self._client = client
         self._options = options
         self._monotonic = monotonic
         self._jitter = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
         self._nodes = [Node(url, options) for url in urls]
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     # -- asking -----------------------------------------------------------------------------------
-
-    async def call(self, method: str, params: Sequence[Any], deadline: float | None = None) -> Any:
-        """The raw result of a read, from whichever URL answers first in turn."""
-        return (await self.ask(Question(method, params, _as_it_is), deadline)).value
 
     async def ask(self, question: Question[T], deadline: float | None = None) -> Answer[T]:
         """`deadline` is on the event loop's clock. Raises `NodeError` or `NodesUnreachable`."""
@@ -81,18 +78,18 @@ class NodePool:
 
     async def ask_all(self, questions: Sequence[Question[Any]], deadline: float | None = None) -> Answer[list[Any]]:
         """Independent questions to one URL, together. An answer may be a `NodeError`."""
-        return await self._run(lambda node: self._ask_together(node, questions), deadline)
+        return await self._run(lambda node: self._ask_batch(node, questions), deadline)
 
-    async def _ask_together(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
+    async def _ask_batch(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
         if node.batches and len(questions) > 1:
             try:
                 answers = await self._client.ask_batch(node.url, questions)
                 return [node.scrubbed(each) if isinstance(each, NodeError) else each for each in answers]
             except BatchRefused:
                 node.batches = False
-        return list(await asyncio.gather(*(self._ask_quietly(node, question) for question in questions)))
+        return list(await asyncio.gather(*(self._ask_without_raising(node, question) for question in questions)))
 
-    async def _ask_quietly(self, node: Node, question: Question[T]) -> T | NodeError:
+    async def _ask_without_raising(self, node: Node, question: Question[T]) -> T | NodeError:
         try:
             return await self._client.ask(node.url, question)
         except NodeError as error:
@@ -118,18 +115,18 @@ class NodePool:
             except UrlFailed as failure:
                 self._set_aside(node, failure)
             except NodeError as error:
-                meaning = error_kind(error)
-                if meaning is ErrorKind.BUSY:
+                kind = error_kind(error)
+                if kind is ErrorKind.BUSY:
                     self._set_aside(node, UrlFailed("is over its limits", busy=True))
-                elif meaning is ErrorKind.PASSING:
+                elif kind is ErrorKind.PASSING:
                     passing = node.scrubbed(error)
-                    tries[node] = _MOST_TRIES  # it would say the same again
+                    tries[node] = _MAX_TRIES  # it would answer the same again
                 else:
                     raise node.scrubbed(error) from None
             tries[node] += 1
         if passing is not None:
             raise passing
-        raise NodesUnreachable(self._what_happened())
+        raise NodesUnreachable(self._problems())
 
     async def _attempt(
         self, node: Node, send: Callable[[Node], Awaitable[T]], tries: Counter[Node], deadline: float
@@ -157,23 +154,23 @@ class NodePool:
         return result
 
     def _share(self, node: Node, remaining: float, tries: Counter[Node]) -> float:
-        """This try's part of the time left, so that every URL still in prospect can have its turn."""
-        open_to_us = [other for other in self._nodes if tries[other] < _MOST_TRIES]
-        if tries[node]:  # the last chance of the call: no time is kept for what is not there
-            return remaining / max(1, sum(1 for other in open_to_us if other.state is State.UP))
-        left = sum(1 for other in open_to_us if other.in_prospect)
+        """The time this try gets of what is left, so that every URL that may answer gets its turn."""
+        left_to_try = [other for other in self._nodes if tries[other] < _MAX_TRIES]
+        if tries[node]:  # the last try: no time is reserved for URLs that are out
+            return remaining / max(1, sum(1 for other in left_to_try if other.state is State.UP))
+        left = sum(1 for other in left_to_try if other.in_prospect)
         return remaining if left <= 1 else min(self._options.try_timeout, remaining / left)
 
     def _too_late(self, node: Node, epoch: int, started: float, granted: float) -> Exception:
-        """Whose fault it was that a try ran out of time."""
+        """The failure that a timeout means."""
         if node.epoch != epoch:
             return _Moved()
         if not started:
             return NodesUnreachable(f"{node.shown} had no connection free in time")
-        if node.answered_at > started:  # others, meanwhile: it is slow or busy, not gone
+        if node.answered_at > started:  # another call, meanwhile: the URL is slow or busy, not unreachable
             return _Slow()
         if granted < self._options.try_timeout / 4:
-            return NodesUnreachable("no node answered in time: " + self._what_happened())
+            return NodesUnreachable("no node answered in time: " + self._problems())
         return UrlFailed("timed out")
 
     # -- which URL is next ------------------------------------------------------------------------
@@ -189,7 +186,7 @@ class NodePool:
             await asyncio.wait(probes, timeout=deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED)
 
     def _candidates(self, tries: Counter[Node]) -> tuple[list[Node], list[asyncio.Task[None]]]:
-        """The URLs to choose from now, or else the probes worth waiting for."""
+        """The URLs to choose from now, or else the probes to wait for."""
         probes: list[asyncio.Task[None]] = []
         for tier in self._tiers(tries):
             usable = self._usable(tier)
@@ -199,15 +196,15 @@ class NodePool:
         return [], probes
 
     def _tiers(self, tries: Counter[Node]) -> Iterator[list[Node]]:
-        """In the order they are used: spares when no other is left, one that failed us when all did."""
+        """In the order of use: spare URLs when no other is left, URLs that failed this call after all others."""
         yield [node for node in self._nodes if not node.spare and not tries[node]]
         yield [node for node in self._nodes if node.spare and not tries[node]]
-        yield [node for node in self._nodes if 0 < tries[node] < _MOST_TRIES]
+        yield [node for node in self._nodes if 0 < tries[node] < _MAX_TRIES]
 
     def _usable(self, nodes: list[Node]) -> list[Node]:
         now = self._monotonic()
         for node in nodes:
-            if node.due(now):
+            if node.needs_probe(now):
                 self._start_probe(node)
         return [node for node in nodes if node.state is State.UP]
 
@@ -221,7 +218,7 @@ class NodePool:
         node.failures += 1
         node.reason = failure.reason
         node.answers = failure.busy
-        # The first failure may have been the question's fault: ask at once whether the node is still there.
+        # The question may have caused the first failure: probe at once whether the node still answers.
         first = node.failures == 1 and not failure.busy
         node.resume_at = self._monotonic() + (0.0 if first else self._pause(node, failure.wait))
         if first:
@@ -235,13 +232,11 @@ class NodePool:
         return min(self._options.pause_max, max(pause, wanted or 0.0))
 
     def _start_probe(self, node: Node) -> None:
-        node.probe = task = asyncio.ensure_future(self._probe(node))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        node.probe = self._tasks.start(self._probe(node))
 
     async def _probe(self, node: Node) -> None:
         try:
-            evidence = await examine(self._client, node, self.chain_id, self._options.try_timeout)
+            evidence = await probe(self._client, node, self.chain_id, self._options.try_timeout)
         finally:
             node.probe = None
         node.reason = evidence.error
@@ -257,33 +252,27 @@ class NodePool:
         wait = self._options.pause_max if wrong_chain else evidence.wait
         node.resume_at = self._monotonic() + self._pause(node, wait)
 
-    def look_again(self, seconds: float) -> None:
-        """Let the next question wait for a new probe of every URL that is gone, unless one ended that recently."""
+    def probe_unreachable(self, seconds: float) -> None:
+        """Let the next question wait for a new probe of every unreachable URL not probed in the last `seconds`."""
         now = self._monotonic()
         for node in self._nodes:
             if node.state is State.OUT and not node.answers and now - node.probed_at >= seconds:
                 node.resume_at = now
 
-    def seen(self) -> list[Seen]:
-        """What is known of every URL, in the order they were given, without asking."""
-        return [Seen(node.shown, node.answers, node.reason) for node in self._nodes]
+    def states(self) -> list[NodeState]:
+        """The last known state of every URL, in the configured order."""
+        return [NodeState(node.shown, node.answers, node.reason) for node in self._nodes]
 
     async def probe_each(self) -> list[Evidence]:
-        """Every URL asked once, now, whatever its state and without changing it."""
+        """Probe every URL once, now, without changing its state."""
         timeout = self._options.try_timeout
-        examined = (examine(self._client, node, self.chain_id, timeout) for node in self._nodes)
-        return list(await asyncio.gather(*examined))
+        probes = (probe(self._client, node, self.chain_id, timeout) for node in self._nodes)
+        return list(await asyncio.gather(*probes))
 
-    def _what_happened(self) -> str:
+    def _problems(self) -> str:
         if not self._nodes:
             return "no RPC URL is configured"
         return "; ".join(f"{node.shown} {node.reason or 'did not answer in time'}" for node in self._nodes[:8])
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _as_it_is(answer: Any) -> Any:
-    return answer
+        await self._tasks.cancel()

@@ -1,10 +1,9 @@
-"""Why a transaction reverts, in words: Error(string), Panic(uint256), or the selector of a custom error."""
+"""The reason of a revert as text: Error(string), Panic(uint256), or the selector of a custom error."""
 
 from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 
-from relaydeck.networks.evm.error_kind import returned_data
-from relaydeck.networks.evm.errors import NodeError
+from relaydeck.networks.evm.errors import NodeError, returned_data
 
 _ERROR = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
@@ -24,7 +23,7 @@ _LONGEST = 300
 
 
 def reason(error: NodeError) -> str:
-    """The decoded reason; the node's own words only when it sent no data to decode."""
+    """The decoded reason; the node's message only when it sent no data."""
     returned = returned_data(error)
     if returned is None:
         return printable(error.message) or "no reason given"
@@ -48,6 +47,6 @@ def _decoded(returned: bytes) -> str:
 
 
 def printable(words: str) -> str:
-    """A stranger's words, fit for a log line: one line, bounded."""
+    """Text from outside, fit for a log: one line of bounded length."""
     line = "".join(letter if letter.isprintable() else " " for letter in words[: 2 * _LONGEST]).strip()
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,28 +1,27 @@
-"""Who signed a transaction. The curve is eth-keys' work (coincurve underneath), hashing eth-hash's."""
+"""Recovers the signer of a transaction, with coincurve and eth-hash."""
 
 from typing import Any, NamedTuple
 
 import rlp
+from coincurve import PublicKey
 from eth_hash.auto import keccak
-from eth_keys.datatypes import Signature as KeySignature
-from eth_keys.exceptions import BadSignature
-from eth_utils.exceptions import ValidationError
 
-from relaydeck.networks.evm import fields
+from relaydeck.networks.evm import rlp_fields as fields
+from relaydeck.networks.evm.address import address_of
 from relaydeck.networks.evm.errors import BadTransaction
 
 _ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 class Signature(NamedTuple):
-    signed: bytes  # what was hashed and signed
+    signed: bytes  # the bytes that were hashed and signed
     y_parity: int
     r: int
     s: int
 
 
 def legacy_signature(items: list[Any]) -> tuple[Signature | None, int | None]:
-    """The signature (None: unsigned) and the chain id (None: before EIP-155, it names none)."""
+    """The signature (None: unsigned) and the chain id (None: a transaction from before EIP-155 has none)."""
     if len(items) == 6:
         return None, None
     v = fields.integer("v", items[6], 256)
@@ -38,7 +37,7 @@ def legacy_signature(items: list[Any]) -> tuple[Signature | None, int | None]:
 
 
 def typed_signature(kind: int, items: list[Any], unsigned: int) -> Signature | None:
-    """None when the three fields are missing or all zero (how some libraries write an unsigned one)."""
+    """None when the three fields are missing or all zero (some libraries encode unsigned transactions so)."""
     if len(items) == unsigned:
         return None
     y_parity, r, s = (
@@ -55,15 +54,18 @@ def recover(signature: Signature | None) -> str | None:
         return None
     if signature.y_parity > 1:
         raise BadTransaction("y parity is neither 0 nor 1")
-    # EIP-2: of the two signatures for one message only the one with the lower s is valid.
+    # EIP-2: of the two possible signatures only the one with the lower s is valid.
     if not (0 < signature.r < _ORDER and 0 < signature.s <= _ORDER // 2):
         raise BadTransaction("the signature's r or s is out of range")
     try:
-        sealed = KeySignature(vrs=(signature.y_parity, signature.r, signature.s))
-        public = sealed.recover_public_key_from_msg_hash(keccak(signature.signed))
-    except (BadSignature, ValidationError, ValueError):
-        raise BadTransaction("the signature belongs to no key") from None
-    return public.to_address()
+        public = PublicKey.from_signature_and_message(_serialised(signature), keccak(signature.signed), hasher=None)
+    except ValueError:
+        raise BadTransaction("no key belongs to the signature") from None
+    return address_of(public)
+
+
+def _serialised(signature: Signature) -> bytes:
+    return signature.r.to_bytes(32, "big") + signature.s.to_bytes(32, "big") + bytes([signature.y_parity])
 
 
 def _minimal(number: int) -> bytes:

@@ -1,6 +1,6 @@
-"""Decoding an encoded transaction: legacy and EIP-2718 types 1 to 4, signed or not, in canonical form only.
+"""Decodes transactions: legacy and EIP-2718 types 1 to 4, signed or not, in canonical form only.
 
-RLP is the `rlp` library's work, curves are `signature.py`'s; what is here is the shape of each type.
+The `rlp` library decodes RLP and `signature.py` recovers signers; this module knows the fields of each type.
 """
 
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from typing import Any
 
 import rlp
 
-from relaydeck.networks.evm import fields
+from relaydeck.networks.evm import rlp_fields as fields
 from relaydeck.networks.evm.errors import BadTransaction
-from relaydeck.networks.evm.fields import AccessList, Item
+from relaydeck.networks.evm.rlp_fields import AccessList, Item
 from relaydeck.networks.evm.signature import Signature, legacy_signature, recover, typed_signature
 
 GAS_PER_BLOB = 131_072  # EIP-4844
@@ -29,10 +29,20 @@ class Authorization:
     r: int
     s: int
 
+    def as_call(self) -> dict[str, str]:
+        return {
+            "chainId": hex(self.chain_id),
+            "address": self.address,
+            "nonce": hex(self.nonce),
+            "yParity": hex(self.y_parity),
+            "r": hex(self.r),
+            "s": hex(self.s),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What was encoded. `sender` is None when it is unsigned, `chain_id` None in a pre-EIP-155 one."""
+    """`sender` is None when the transaction is unsigned, `chain_id` when it dates from before EIP-155."""
 
     type: int
     chain_id: int | None
@@ -54,9 +64,25 @@ class Transaction:
     def blob_gas(self) -> int:
         return GAS_PER_BLOB * len(self.blob_hashes)
 
+    def as_call(self, sender: str) -> dict[str, Any]:
+        """The argument of `eth_estimateGas`: what the transaction does, without nonce, gas limit and prices.
+
+        With them the node would also check whether the sender can pay.
+        """
+        call: dict[str, Any] = {"from": sender, "value": hex(self.value), "data": "0x" + self.data.hex()}
+        if self.to is not None:
+            call["to"] = self.to
+        if self.access_list:
+            call["accessList"] = [{"address": address, "storageKeys": keys} for address, keys in self.access_list]
+        if self.blob_hashes:
+            call["blobVersionedHashes"] = self.blob_hashes
+        if self.authorizations:
+            call["authorizationList"] = [entry.as_call() for entry in self.authorizations]
+        return call
+
 
 def decode(text: str, *, chain_id: int, max_bytes: int) -> Transaction:
-    """The transaction in `text` (0x-hex), which must be for `chain_id`."""
+    """Decode the transaction in `text` (0x-hex), which must be for `chain_id`."""
     raw = _unhex(text, max_bytes)
     if not raw:
         raise BadTransaction("the transaction is empty")
@@ -65,7 +91,7 @@ def decode(text: str, *, chain_id: int, max_bytes: int) -> Transaction:
     elif shape := _SHAPES.get(raw[0]):
         transaction = _typed(raw[0], shape, _unrlp(raw[1:]))
     else:
-        raise BadTransaction(f"transaction type {raw[0]} is not known")
+        raise BadTransaction(f"transaction type {raw[0]} is not supported")
     _check(transaction, chain_id)
     return transaction
 
@@ -124,7 +150,7 @@ def _legacy(items: list[Any]) -> Transaction:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How many fields come before the signature, and how to read those that differ between types."""
+    """The number of fields before the signature, and the reader of the fields that differ between types."""
 
     unsigned: int
     read: Callable[[list[Any]], dict[str, Any]]
@@ -204,7 +230,7 @@ _SHAPES = {
 
 
 def _check(transaction: Transaction, chain_id: int) -> None:
-    """What no node would accept, whatever its state."""
+    """Refuse what no node accepts, whatever its state."""
     if transaction.chain_id not in (None, chain_id):
         raise BadTransaction(f"the transaction is for chain id {transaction.chain_id}, not {chain_id}")
     if transaction.nonce >= _NONCE_LIMIT:

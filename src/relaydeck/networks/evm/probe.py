@@ -1,22 +1,18 @@
-"""Asking one URL who it is: its chain id, its newest block, and whether it takes a batch."""
+"""Probes one URL: its chain id, its newest block, and whether it accepts batches."""
 
 import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from relaydeck.networks.evm import quantity
 from relaydeck.networks.evm.client import BatchRefused, Client
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.node import Node
-from relaydeck.networks.evm.question import Question
-
-CHAIN_ID: Question[int] = Question("eth_chainId", (), quantity.quantity)
-BLOCK_NUMBER: Question[int] = Question("eth_blockNumber", (), quantity.quantity)
+from relaydeck.networks.evm.questions import BLOCK_NUMBER, CHAIN_ID
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one URL said of itself. `error` holds our own words, empty when all is well."""
+    """The result of a probe. `error` contains our own words and is empty when there is no problem."""
 
     node: str  # scheme and host
     ok: bool
@@ -24,12 +20,12 @@ class Evidence:
     block: int | None
     error: str
     seconds: float
-    wait: float | None = None  # how long it asked us to stay away
-    answers: bool = True  # there is a node of this chain, even if it will not serve us now
+    wait: float | None = None  # how long the node told us to wait
+    answers: bool = True  # a node of this chain is there, even if it does not serve us now
 
 
-async def examine(client: Client, node: Node, chain_id: int, timeout: float) -> Evidence:  # noqa: ASYNC109
-    """Never raises: whatever happened is in the evidence."""
+async def probe(client: Client, node: Node, chain_id: int, timeout: float) -> Evidence:  # noqa: ASYNC109
+    """Never raises: a failure is part of the evidence."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     chain = block = wait = None
@@ -49,7 +45,7 @@ async def examine(client: Client, node: Node, chain_id: int, timeout: float) -> 
 
 
 async def _identify(client: Client, node: Node) -> tuple[int, int]:
-    """Asked as a batch, which shows whether the node takes one; else one after the other."""
+    """Ask in a batch, which shows whether the node accepts one, or else one question after the other."""
     answers: list[Any]
     try:
         answers = await client.ask_batch(node.url, (CHAIN_ID, BLOCK_NUMBER))

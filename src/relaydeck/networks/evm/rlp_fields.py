@@ -1,4 +1,4 @@
-"""Strict readers for the fields of a decoded transaction: one canonical form, or `BadTransaction`."""
+"""Strict readers for the RLP fields of a transaction: canonical form, or `BadTransaction`."""
 
 from typing import Any
 
