@@ -15,7 +15,7 @@ from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings
 from relaydeck.signers import signer_rows
-from relaydeck.signers.shapes import SecretStoreConfig
+from relaydeck.signers.shapes import NewSigner, SecretStoreConfig
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.vault import Vault
@@ -89,7 +89,7 @@ def _add_signer(transaction: Transaction, vault: Vault, number: int) -> None:
         mount_point="secret/production/europe-west/relayers",
         namespace="operations/production/europe-west/relayers",
     )
-    new = signer_rows.NewSigner(f"signer-{number:07d}", "provider_c", config)
+    new = NewSigner(f"signer-{number:07d}", "provider_c", config)
     signer_rows.create(transaction, vault, new, origin="api", now=_now())
 
 

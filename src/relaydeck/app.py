@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relaydeck.contract.description import admin_page
-from relaydeck.contract.operations import Operations, Pages
-from relaydeck.contract.routes import Router
+from relaydeck.contract.lists import Pages
+from relaydeck.contract.operations import contract_routes
+from relaydeck.contract.routes import ContractRoutes, Router
 from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.views import relayer_encoder, signer_encoder
 from relaydeck.credentials.token_book import TokenBook
@@ -165,7 +166,7 @@ class Worker:
 
     def _build_pipeline(self) -> Pipeline:
         settings = self._settings
-        router = Router(self._open_routes(), self._operations().routes(), {b"admin": self._find_admin})
+        router = Router(self._open_routes(), self._contract_routes(), {b"admin": self._find_admin})
         limiter = _limiter(settings)
         return Pipeline(
             exact_routes=router.exact,
@@ -182,12 +183,12 @@ class Worker:
             log=self._log,
         )
 
-    def _operations(self) -> Operations:
+    def _contract_routes(self) -> ContractRoutes:
         estimator, catch_up = self._estimator, self._follower.catch_up
-        return Operations(
+        return contract_routes(
             signers=self._signer_pages,
             relayers=self._relayer_pages,
-            run_rpc=RelayerRpc(self._directory, catch_up, estimator, self._report_unforeseen),
+            rpc=RelayerRpc(self._directory, catch_up, estimator, self._report_unforeseen),
             writer=self._writer,
             audit=self._audit,
             widened_signer_config=self._shows_more_of_signers,

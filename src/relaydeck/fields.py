@@ -158,6 +158,20 @@ def item_check(field: Field) -> Check | None:
     return None
 
 
+def invalid_field(record: msgspec.Struct) -> str:
+    """The first value that fails the check of its type, as `name problem`; empty when there is none."""
+    for name, check in _checks(type(record)):
+        value = getattr(record, name)
+        if value is not UNSET and (problem := check(value)):
+            return f"{name} {problem}"
+    return ""
+
+
+@cache
+def _checks(record: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
+    return tuple((field.name, field.check) for field in fields_of(record) if field.check is not None)
+
+
 def example_of(record: type[msgspec.Struct]) -> dict[str, Any]:
     """A record built from the examples of its fields, as JSON values.
 

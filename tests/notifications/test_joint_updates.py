@@ -9,7 +9,7 @@ import pytest
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import notification_changes, notification_rows
 from relaydeck.notifications.model import Notification
-from relaydeck.notifications.notification_changes import AskedUpdate
+from relaydeck.notifications.notification_changes import RequestedUpdate
 from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.secret import Secret
 from relaydeck.store.audit import AuditLog, Head, verify
@@ -26,7 +26,7 @@ def notifications(scene: Scene) -> None:
 
 
 def make(scene: Scene, *updates: tuple[str, NotificationChange]) -> list[Notification | NotificationNotFound]:
-    many = [AskedUpdate(name, change, f"token:{number}") for number, (name, change) in enumerate(updates)]
+    many = [RequestedUpdate(name, change, f"token:{number}") for number, (name, change) in enumerate(updates)]
     with scene.store.database.transaction() as transaction:
         return notification_changes.update_all(transaction, AuditLog(scene.store.vault), many, now=7)
 
@@ -86,10 +86,10 @@ def test_an_update_that_changes_nothing_has_no_audit_entry(scene: Scene) -> None
 async def test_updates_that_wait_together_take_one_revision(scene: Scene) -> None:
     audit = AuditLog(scene.store.vault)
 
-    def store(transaction: Transaction, many: Sequence[AskedUpdate]) -> list[int]:
+    def store(transaction: Transaction, many: Sequence[RequestedUpdate]) -> list[int]:
         notification_changes.update_all(transaction, audit, many, now=7)
         return [transaction.revision] * len(many)
 
     write = partial(scene.writer.write_jointly, store)
-    revisions = await asyncio.gather(*(write(AskedUpdate("a", url(str(each)), "token:x")) for each in range(20)))
+    revisions = await asyncio.gather(*(write(RequestedUpdate("a", url(str(each)), "token:x")) for each in range(20)))
     assert len(set(revisions)) == 1

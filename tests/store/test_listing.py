@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from relaydeck.contract.paging import encode_page
+from relaydeck.contract.lists import encode_page
 from relaydeck.http.paging import Page, read_page
 from relaydeck.store.database import Database, Row
 from relaydeck.store.follower import Follower

@@ -9,7 +9,7 @@ import pytest
 
 from relaydeck.secret import Secret
 from relaydeck.signers import signer_rows as signers
-from relaydeck.signers.shapes import LocalConfig
+from relaydeck.signers.shapes import LocalConfig, NewSigner
 from relaydeck.store.open_store import Store, open_reader_at, open_store_at
 from relaydeck.store.rotation import SEALED_COLUMNS, Rotation
 from relaydeck.store.sealing import sealing_key_of
@@ -33,7 +33,7 @@ def opened(home: Path) -> Store:
 def add_signers(store: Store, *names: str) -> None:
     with store.database.transaction() as transaction:
         for name in names:
-            new = signers.NewSigner(name, "plain", LocalConfig(key=Secret(f"secret of {name}")))
+            new = NewSigner(name, "plain", LocalConfig(key=Secret(f"secret of {name}")))
             signers.create(transaction, store.vault, new, origin="api", now=0)
 
 

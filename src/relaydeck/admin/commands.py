@@ -27,8 +27,7 @@ from relaydeck.relayers.model import Relayer
 from relaydeck.secret import decode_secret
 from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
-from relaydeck.signers.shapes import SHAPES, nested_object_problem
-from relaydeck.signers.signer_rows import NewSigner
+from relaydeck.signers.shapes import SHAPES, NewSigner, new_signer
 from relaydeck.store.change_context import ChangeContext
 
 COLLECTIONS: dict[Resource, Collection] = {
@@ -150,13 +149,8 @@ def read_signer(request: SignerRequest) -> NewSigner:
     shape = SHAPES.get(request.type)
     if shape is None:
         raise BadRequest(f"type must be one of {', '.join(SHAPES)}")
-    signer_id = new_identifier() if request.id is msgspec.UNSET else request.id
-    if problem := identifier_problem(signer_id):
-        raise BadRequest(f"id {problem}")
     config = msgspec.json.decode(request.config, type=shape, dec_hook=decode_secret)
-    if problem := nested_object_problem(config):
-        raise BadRequest(problem)
-    return NewSigner(signer_id, request.type, config)
+    return new_signer(request.type, config, request.id)
 
 
 def read_signer_document(document: Json) -> NewSigner:

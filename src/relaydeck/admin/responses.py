@@ -90,7 +90,7 @@ def page_reply(found: RecordPage, page: Page) -> Reply:
 def document_of(call: Call) -> Json:
     document: Json = _decode_document(call.headers, call.body)
     if _is_deep(document):
-        raise BadRequest("the body is nested too deeply")
+        raise BadRequest("the body is nested too deep")
     return document
 
 

@@ -13,7 +13,6 @@ from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds, new_token
 from relaydeck.errors import BadRequest, RecordExists, RecordNotFound
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.pipeline import Call, Reply
-from relaydeck.identifiers import identifier_problem
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.timestamps import utc
 
@@ -36,8 +35,6 @@ class TokenOperations:
 
     async def create(self, call: Call) -> Reply:
         new: TokenRequest = _decode(call.headers, call.body)
-        if problem := identifier_problem(new.name):
-            raise BadRequest(f"name {problem}")
         seconds = None if new.expires is msgspec.UNSET else lifetime_seconds(new.expires)
         if new.expires is not msgspec.UNSET and seconds is None:
             raise BadRequest(f"expires must be {LIFETIMES}")

@@ -1,4 +1,4 @@
-"""Which of the five operations a request asks for."""
+"""Finds the route of a request: the five operations, and the paths beside them."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,9 +21,9 @@ class ContractRoutes(NamedTuple):
 
 
 class Router:
-    """Exact paths are one look-up; only paths with an identifier in them are taken apart.
+    """An exact path is one look-up; only a path that contains an identifier is split.
 
-    A path counts as it was sent: only an identifier in it may be percent-encoded.
+    Paths are compared as sent: only an identifier in a path may be percent-encoded.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Router:
         contract: ContractRoutes | None = None,
         below: Mapping[bytes, Find] = MappingProxyType({}),
     ) -> None:
-        """`below`: who knows the paths under a first segment other than `api`."""
+        """`below`: finds the routes under a first segment other than `api`."""
         self._below = below
         self._methods = dict(others)
         self._by_identifier: dict[bytes, dict[str, Route]] = {}
@@ -47,7 +47,7 @@ class Router:
         }
 
     def find(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
-        """What is not in `exact`: the operation and the identifier in its path. Raises UnknownPath or WrongMethod."""
+        """The route of a path that is not in `exact`, and the identifier in it. Raises UnknownPath or WrongMethod."""
         if raw_path in self.exact:
             raise WrongMethod(", ".join(self.exact[raw_path]))
         match raw_path.split(b"/"):

@@ -1,21 +1,25 @@
-"""The JSON-RPC call through a relayer: `feeEstimate` is the one method."""
+"""`POST /api/v1/relayers/{relayer_id}/rpc`: a JSON-RPC call through a relayer. `feeEstimate` is the only method."""
 
+import re
 from collections.abc import Callable
 
 import msgspec
 
-from relaydeck.contract.wire import FeeEstimateResult, RpcError, RpcResponse
-from relaydeck.errors import ServerFailure
+from relaydeck.contract.wire import FeeEstimateResult, RpcError, RpcRequest, RpcResponse
+from relaydeck.errors import BadRequest, ServerFailure
 from relaydeck.fees.errors import InvalidParams, RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import FeeEstimateParams
-from relaydeck.http.decoding import reason_of
-from relaydeck.http.pipeline import CatchUp
+from relaydeck.http.decoding import body_decoder, reason_of
+from relaydeck.http.path_identifiers import path_identifier
+from relaydeck.http.pipeline import Call, CatchUp, Reply
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.sealing import Damaged
 
-_decode_params = msgspec.json.Decoder(FeeEstimateParams).decode
 METHOD_NOT_FOUND = RpcError(-32601, "Method not found", "feeEstimate is the only method.")
+_NUMBER = re.compile(rb"-?[0-9]")
+_decode_request = body_decoder(RpcRequest)
+_decode_params = msgspec.json.Decoder(FeeEstimateParams).decode
 
 
 class RelayerRpc:
@@ -26,13 +30,22 @@ class RelayerRpc:
         estimator: Estimator,
         report: Callable[[BaseException], None],
     ) -> None:
-        """`report` is told the cause of a failure nobody foresaw; the caller is told only that there was one."""
+        """`report` receives the cause of an unexpected failure; the caller learns only that there was one."""
         self._directory = directory
         self._catch_up = catch_up
         self._estimator = estimator
         self._report = report
 
-    async def __call__(self, relayer_id: str, method: str, params: msgspec.Raw, answer_id: str | None) -> RpcResponse:
+    async def __call__(self, call: Call) -> Reply:
+        relayer_id = path_identifier(call.argument)
+        request: RpcRequest = _decode_request(call.headers, call.body)
+        if not bytes(request.params).startswith(b"{"):
+            raise BadRequest("params must be an object")
+        response = await self._run(relayer_id, request, response_id(request.id))
+        return Reply(200, msgspec.json.encode(response))
+
+    async def _run(self, relayer_id: str, request: RpcRequest, answer_id: str | None) -> RpcResponse:
+        """Raises RelayerNotFound. What goes wrong with a known method is an error in the response."""
         behind = self._catch_up()
         if behind is not None:
             await behind
@@ -40,10 +53,10 @@ class RelayerRpc:
             relayer, network = await self._directory.find(relayer_id)
         except Damaged as damage:
             raise ServerFailure(str(damage)) from None
-        if method != "feeEstimate":
+        if request.method != "feeEstimate":
             return RpcResponse(id=answer_id, error=METHOD_NOT_FOUND)
         try:
-            estimate = await self._estimator.estimate(relayer, network, _params(params))
+            estimate = await self._estimator.estimate(relayer, network, _params(request.params))
         except RpcFailure as failure:
             if failure.__cause__ is not None:
                 self._report(failure.__cause__)
@@ -57,3 +70,16 @@ def _params(raw: msgspec.Raw) -> FeeEstimateParams:
         return _decode_params(raw)
     except msgspec.ValidationError as error:
         raise InvalidParams(reason_of(error)) from None
+
+
+def response_id(raw: msgspec.Raw) -> str | None:
+    """The id of a response: that of the request as a string, a number as the text that was sent, null for none."""
+    sent = bytes(raw)
+    if sent == b"null":
+        return None
+    if _NUMBER.match(sent):
+        return sent.decode()
+    if sent.startswith(b'"'):
+        text: str = msgspec.json.decode(sent, type=str)
+        return text
+    raise BadRequest("id must be a string, a number or null")

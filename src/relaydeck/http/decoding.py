@@ -1,4 +1,4 @@
-"""From the bytes of a request to a typed object, or a refusal that says why without quoting a value."""
+"""Decodes the body of a request into a typed object, or refuses it with a reason that never quotes a value."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -6,38 +6,42 @@ from typing import Any, TypeVar
 import msgspec
 
 from relaydeck.errors import BadRequest
+from relaydeck.fields import invalid_field
 from relaydeck.secret import decode_secret
 
 T = TypeVar("T")
 
-# What msgspec says is safe but for two messages that quote the caller: a value that is not allowed, and the
-# name of an unknown field. What is quoted may hold anything, even the words msgspec itself uses.
+# msgspec's messages are safe to repeat, except for two that quote the caller: a value that is not allowed, and the name
+# of an unknown field. A quoted text can contain anything, even the words of msgspec itself.
 _REFUSED = ("Invalid value ", "Invalid enum value ")
 _UNKNOWN = "Object contains unknown field "
 
 
 def body_decoder(shape: Any) -> Callable[[Mapping[bytes, bytes], bytes], Any]:
-    """A function that checks content type and body and gives a `shape`. Raises BadRequest."""
+    """A function that checks content type and body, and returns a `shape`. It raises BadRequest."""
     decode = msgspec.json.Decoder(shape, dec_hook=decode_secret).decode
 
     def decode_body(headers: Mapping[bytes, bytes], body: bytes) -> Any:
         require_json(headers)
         try:
             if not body.isascii():
-                body.decode()  # parts that are kept as they came are not checked by the decoder
-            return decode(body)
+                body.decode()  # the decoder does not check parts that it keeps undecoded
+            value = decode(body)
         except msgspec.ValidationError as error:
             raise BadRequest(reason_of(error)) from None
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise BadRequest("the body is not valid JSON") from None
         except RecursionError:
             raise BadRequest("the body is nested too deep") from None
+        if isinstance(value, msgspec.Struct) and (problem := invalid_field(value)):
+            raise BadRequest(problem)
+        return value
 
     return decode_body
 
 
 def reason_of(error: msgspec.ValidationError) -> str:
-    """What msgspec found wrong, in words that hold only field names of ours."""
+    """What msgspec found wrong, without any text of the caller."""
     text = str(error)
     if text.startswith(_UNKNOWN):
         return "config holds an unknown field" if text.endswith(" - at `$.config`") else "unknown field"

@@ -55,6 +55,16 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     success: Annotated[Literal[False], field("False on every error.", example=False)] = False
 
 
+_encode = msgspec.json.Encoder().encode
+_NO_NOTES = Metadata()
+
+
+def encode_success(data: msgspec.Struct, notes: list[str]) -> bytes:
+    """The whole body of a success with typed data."""
+    metadata = Metadata(logs=[LogEntry(message=note) for note in notes]) if notes else _NO_NOTES
+    return _encode(Success(data=data, metadata=metadata))
+
+
 def success(data: bytes, notes: list[str], pagination: Pagination | UnsetType = UNSET) -> bytes:
     """The whole body of a success; `data` is JSON already."""
     logs = [LogEntry(message=note) for note in notes]

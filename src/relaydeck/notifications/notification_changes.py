@@ -26,8 +26,8 @@ def create(context: ChangeContext, notification: Notification, signing_key: Secr
     context.created("notification", notification.id, _stored_facts(context.transaction, notification.id))
 
 
-class AskedUpdate(NamedTuple):
-    """An update to make, and who asks for it."""
+class RequestedUpdate(NamedTuple):
+    """An update and the actor that requested it."""
 
     notification_id: str
     change: NotificationChange
@@ -36,18 +36,18 @@ class AskedUpdate(NamedTuple):
 
 def update(context: ChangeContext, notification_id: str, change: NotificationChange) -> Notification:
     """Make the change and return the result. Raises NotificationNotFound."""
-    asked = AskedUpdate(notification_id, change, context.actor)
-    (outcome,) = update_all(context.transaction, context.audit, [asked], now=context.now)
+    requested = RequestedUpdate(notification_id, change, context.actor)
+    (outcome,) = update_all(context.transaction, context.audit, [requested], now=context.now)
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
 def update_all(
-    transaction: Transaction, audit: AuditLog, many: Sequence[AskedUpdate], *, now: int
+    transaction: Transaction, audit: AuditLog, many: Sequence[RequestedUpdate], *, now: int
 ) -> list[Notification | NotificationNotFound]:
     """Make the changes in their order; for each, what `update` would return or raise."""
-    stored = notification_rows.find(transaction, [asked.notification_id for asked in many])
+    stored = notification_rows.find(transaction, [requested.notification_id for requested in many])
     facts = {record: _facts(each) for record, each in stored.items()}
     vault = audit.vault.caught_up(transaction)
     outcomes: list[Notification | NotificationNotFound] = []

@@ -14,7 +14,7 @@ from relaydeck.provisioning.read_file import Read
 from relaydeck.provisioning.stored import ORIGIN, ReadRows, Stored
 from relaydeck.relayers import relayer_changes
 from relaydeck.signers import signer_changes
-from relaydeck.signers.signer_rows import NewSigner
+from relaydeck.signers.shapes import NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.open_store import Store

@@ -9,7 +9,7 @@ from relaydeck.provisioning.declared import Resource
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
-from relaydeck.signers.signer_rows import NewSigner
+from relaydeck.signers.shapes import NewSigner
 
 
 class KeyedNotification(NamedTuple):

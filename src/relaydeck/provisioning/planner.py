@@ -26,8 +26,7 @@ from relaydeck.provisioning.stored import Stored, StoredNotification, StoredSign
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
 from relaydeck.signers.hints import hints
-from relaydeck.signers.shapes import SHAPES, Config
-from relaydeck.signers.signer_rows import NewSigner
+from relaydeck.signers.shapes import SHAPES, Config, NewSigner
 from relaydeck.store.sealing import Damaged
 
 _NEVER_IN_PLACE = "key material is never changed in place: declare a new signer under another id"

@@ -1,4 +1,4 @@
-"""What is plainly unusable in a signer's config. It is stored all the same; the hint never quotes a value."""
+"""Hints about values in a signer's config that cannot work. They are stored anyway, and a hint never quotes one."""
 
 import re
 
@@ -10,7 +10,8 @@ from relaydeck.signers.shapes import Config, LocalConfig, WalletServiceConfig
 from relaydeck.web_addresses import web_address_problem
 
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
-_PLAINLY_KEY = re.compile(r"(?:0x)?(?!0{8}|[fF]{8})[0-9a-fA-F]{64}")  # neither zero nor near the order of the curve
+# Certainly between zero and the order of the curve, which saves computing with it.
+_PLAINLY_KEY = re.compile(r"(?:0x)?(?!0{8}|[fF]{8})[0-9a-fA-F]{64}")
 _CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 
 
@@ -23,7 +24,7 @@ def is_private_key(text: str) -> bool:
 
 def hints(config: Config) -> list[str]:
     if isinstance(config, LocalConfig) and is_private_key(config.key.reveal()):
-        return []  # the most common by far
+        return []  # by far the most frequent case
     found = [f"config.{name} is empty" for name in config.__struct_fields__ if _is_empty(getattr(config, name))]
     match config:
         case LocalConfig(key=key) if key.reveal():

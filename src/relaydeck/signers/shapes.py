@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from relaydeck.errors import BadRequest
 from relaydeck.fields import field, fields_of
+from relaydeck.identifiers import identifier_problem, new_identifier
 from relaydeck.secret import Secret, decode_secret
 
 
@@ -118,17 +120,17 @@ SHAPES: dict[str, type[Config]] = {
     "provider_b_kms": SecondKmsConfig,
 }
 
-# The fields that a signer answers with on the described interface.
+# The fields of a config that the described interface shows.
 SHOWN_FIELDS = ("address", "key_name", "mount_point", "namespace")
 
 
 def response_type(request_type: str) -> str:
-    """`plain` answers `local`, which is shown; every other type answers as it was asked."""
+    """The type in a response: `local` for `plain`, as the contract shows; any other type is unchanged."""
     return "local" if request_type == "plain" else request_type
 
 
 def encode_secret(value: Any) -> Any:
-    """msgspec's hook the other way, for the sealed form alone."""
+    """Encode a secret. Only for the sealed form: everywhere else, encoding a secret is an error."""
     if isinstance(value, Secret):
         return value.reveal()
     raise TypeError(f"{type(value).__name__} has no sealed form")
@@ -146,15 +148,33 @@ def _nested_fields(shape: type[Config]) -> tuple[str, ...]:
 
 
 def nested_object_problem(config: Config) -> str:
-    """The first nested value that is no JSON object; empty when there is none."""
+    """Names the first nested value that is not a JSON object; empty when there is none."""
     for name in _nested_fields(type(config)):
         if not bytes(getattr(config, name)).startswith(b"{"):
             return f"config.{name} must be an object"
     return ""
 
 
+class NewSigner(msgspec.Struct, frozen=True, gc=False):
+    id: str
+    type: str
+    config: Config
+    named: bool = True  # whether the caller chose the id, which can then be in use
+
+
+def new_signer(signer_type: str, config: Config, signer_id: str | UnsetType) -> NewSigner:
+    """A signer to create, with a generated id when none is given. Raises BadRequest."""
+    if problem := nested_object_problem(config):
+        raise BadRequest(problem)
+    if signer_id is UNSET:
+        return NewSigner(new_identifier(), signer_type, config, named=False)
+    if problem := identifier_problem(signer_id):
+        raise BadRequest(f"id {problem}")
+    return NewSigner(signer_id, signer_type, config)
+
+
 def split(config: Config) -> tuple[dict[str, str], bytes]:
-    """A config in two: what may be shown, and what must be sealed, as JSON."""
+    """Split a config into the fields that may be shown and the JSON of the fields that must be sealed."""
     shown: dict[str, str] = {}
     sealed: dict[str, Secret | msgspec.Raw] = {}
     hidden = secret_fields(type(config))

@@ -1,4 +1,4 @@
-"""Changes of signers, each with its row in the audit log. A key is never changed in place."""
+"""Changes of signers, each with its entry in the audit log. The config of a signer never changes."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,8 +7,9 @@ import msgspec
 
 from relaydeck.errors import RecordNotFound, SignerExists
 from relaydeck.signers import signer_rows
-from relaydeck.signers.shapes import SHAPES, secret_fields
-from relaydeck.signers.signer_rows import NewSigner, PreparedSigner
+from relaydeck.signers.hints import hints
+from relaydeck.signers.shapes import SHAPES, NewSigner, secret_fields
+from relaydeck.signers.signer_rows import PreparedSigner
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
@@ -18,47 +19,48 @@ from relaydeck.store.removals import remove_row
 from relaydeck.store.vault import Vault
 
 
-class AskedSigner(msgspec.Struct, frozen=True, gc=False):
-    """A signer ready to be stored, what the audit log will say of it, and who asks for it."""
+class SignerCreation(msgspec.Struct, frozen=True, gc=False):
+    """A signer ready to be stored, the content of its audit entry, and hints about values that look unusable."""
 
     signer: PreparedSigner
     facts: str
     actor: str
+    hints: list[str]
 
 
-def prepare(vault: Vault, actor: str, new: NewSigner, *, named: bool = True) -> AskedSigner:
-    """Do ahead of the transaction what needs none. `named`: the caller gave the id, so that it may be taken."""
-    prepared = signer_rows.prepare(vault, new, named=named)
-    facts = to_json(_facts(new.type, prepared.shown)) if prepared.shown else _told_of_nothing_shown(new.type)
-    return AskedSigner(prepared, facts, actor)
+def prepare(vault: Vault, actor: str, new: NewSigner) -> SignerCreation:
+    """Do the work that needs no transaction before it begins."""
+    prepared = signer_rows.prepare(vault, new)
+    facts = to_json(_facts(new.type, prepared.shown)) if prepared.shown else _facts_without_config(new.type)
+    return SignerCreation(prepared, facts, actor, hints(new.config))
 
 
 @cache
-def _told_of_nothing_shown(signer_type: str) -> str:
+def _facts_without_config(signer_type: str) -> str:
     return to_json(_facts(signer_type, {}))
 
 
 def create(context: ChangeContext, new: NewSigner) -> dict[str, str]:
-    """The part of the config that may be shown. Raises SignerExists."""
-    asked = prepare(context.vault, context.actor, new)
-    (refusal,) = create_all(context.transaction, context.audit, [asked], origin=context.origin, now=context.now)
+    """Store a signer and return the part of its config that may be shown. Raises SignerExists."""
+    creation = prepare(context.vault, context.actor, new)
+    (refusal,) = create_all(context.transaction, context.audit, [creation], origin=context.origin, now=context.now)
     if refusal is not None:
         raise refusal
-    return asked.signer.shown
+    return creation.signer.shown
 
 
 def create_all(
-    transaction: Transaction, audit: AuditLog, many: Sequence[AskedSigner], *, origin: str, now: int
+    transaction: Transaction, audit: AuditLog, many: Sequence[SignerCreation], *, origin: str, now: int
 ) -> list[SignerExists | None]:
-    """Store signers in one go; for each, what `create` would raise."""
-    signers = [asked.signer for asked in many]
+    """Store signers with one statement, and return for each what `create` would raise."""
+    signers = [creation.signer for creation in many]
     refusals = signer_rows.create_all(transaction, audit.vault, signers, origin=origin, now=now)
-    deeds = [
-        AuditEntry(now, asked.actor, "signer.created", asked.signer.new.id, None, asked.facts)
-        for asked, refusal in zip(many, refusals, strict=True)
+    entries = [
+        AuditEntry(now, creation.actor, "signer.created", creation.signer.new.id, None, creation.facts)
+        for creation, refusal in zip(many, refusals, strict=True)
         if refusal is None
     ]
-    audit.append(transaction, deeds)
+    audit.append(transaction, entries)
     return refusals
 
 
@@ -69,7 +71,7 @@ def delete(context: ChangeContext, signer_id: str) -> None:
         raise RecordNotFound("signer")
     refuse_while_used(context.transaction, "signer", signer_id)
     remove_row(context.transaction, "signers", "id", signer_id)
-    context.removed("signer", signer_id, _facts(row[0], msgspec.json.decode(row[1])))
+    context.removed("signer", signer_id, _facts(row.type, msgspec.json.decode(row.open_config)))
 
 
 def _facts(signer_type: str, shown: Mapping[str, str]) -> Facts:

@@ -1,0 +1,52 @@
+"""`PATCH /api/v1/notifications/{notification_id}`."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from msgspec import UNSET
+
+from relaydeck.contract.wire import NotificationUpdate
+from relaydeck.http.decoding import body_decoder
+from relaydeck.http.envelope import encode_success
+from relaydeck.http.path_identifiers import path_identifier
+from relaydeck.http.pipeline import Call, Reply, Written, actor_of, written_at
+from relaydeck.notifications import notification_changes
+from relaydeck.notifications.model import Notification
+from relaydeck.notifications.notification_changes import RequestedUpdate
+from relaydeck.notifications.notification_rows import NotificationChange
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.database import Transaction
+from relaydeck.store.writer import Writer
+
+_decode = body_decoder(NotificationUpdate)
+
+
+class UpdateNotification:
+    def __init__(self, writer: Writer, audit: AuditLog, *, now: Callable[[], float] = time.time) -> None:
+        self._writer = writer
+        self._audit = audit
+        self._now = now
+
+    async def __call__(self, call: Call) -> Reply:
+        notification_id = path_identifier(call.argument)
+        change = _change(_decode(call.headers, call.body))
+        requested = RequestedUpdate(notification_id, change, actor_of(call))
+        changed, written = await self._writer.write_jointly(self._store, requested)
+        return Reply(200, encode_success(changed, []), headers=written)
+
+    def _store(
+        self, transaction: Transaction, many: Sequence[RequestedUpdate]
+    ) -> Sequence[tuple[Notification, Written] | Exception]:
+        """Updates that wait together are written together."""
+        outcomes = notification_changes.update_all(transaction, self._audit, many, now=int(self._now()))
+        written = written_at(transaction.revision)
+        return [outcome if isinstance(outcome, Exception) else (outcome, written) for outcome in outcomes]
+
+
+def _change(update: NotificationUpdate) -> NotificationChange:
+    """Null leaves the signing key as it is, like an absent field."""
+    return NotificationChange(
+        type=None if update.type is UNSET else update.type,
+        url=None if update.url is UNSET else update.url,
+        signing_key=None if update.signing_key is UNSET else update.signing_key,
+    )
