@@ -21,7 +21,6 @@ from relaydeck.fields import (
     example_of,
     field,
     fields_of,
-    item_check,
     own_field,
 )
 from relaydeck.http import envelope
@@ -216,7 +215,7 @@ def test_a_field_of_our_own_is_not_part_of_the_contract() -> None:
 
 def test_the_check_of_a_list_is_that_of_its_items() -> None:
     receivers = next(each for each in fields_of(Policies) if each.name == "whitelist_receivers")
-    check = item_check(receivers)
+    check = receivers.item.check
     assert receivers.check is None and check is not None
     assert check("0x12") == "expected an address: 0x and 40 hexadecimal digits"
 

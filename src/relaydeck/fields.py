@@ -23,6 +23,16 @@ Check = Callable[[str], str]
 BASIS = "x-relaydeck-basis"
 
 
+class TextForm(NamedTuple):
+    """How a kind of value is written in documents for people: apply files, admin requests and command arguments."""
+
+    expected: str = "a string"
+    parse: Callable[[str], Any] = str  # called after the check
+    write: Callable[[Any], str] = str
+    show: Callable[[Any], str] = str  # the part that may appear in logs and plans
+    sample: str = "…"
+
+
 class Traits(NamedTuple):
     """What a declaration adds to the type, the description and the example."""
 
@@ -32,6 +42,8 @@ class Traits(NamedTuple):
     generated: bool = False
     sealed_as: str = ""
     stored: bool = True
+    keyed_by: str = ""
+    refers_to: str = ""
 
 
 class Field(NamedTuple):
@@ -44,6 +56,9 @@ class Field(NamedTuple):
     example: Any  # UNSET: see `example_of`
     check: Check | None
     traits: Traits
+    form: TextForm | None = None  # None: the value is written as its type
+    minimum: float | None = None
+    maximum: float | None = None
 
     @property
     def required(self) -> bool:
@@ -64,6 +79,22 @@ class Field(NamedTuple):
     def is_list(self) -> bool:
         return get_origin(self.type) is tuple
 
+    @property
+    def item(self) -> "Field":
+        """The items of a list, as if they were a required field."""
+        return _described(self.name, get_args(self.type)[0], NODEFAULT)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a Literal."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
+    def variants(self) -> tuple[type[msgspec.Struct], ...]:
+        """The records of a union of records, of which a value is one."""
+        kinds = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else ()
+        return tuple(each for each in kinds if isinstance(each, type) and issubclass(each, msgspec.Struct))
+
 
 def field(
     description: str,
@@ -75,15 +106,18 @@ def field(
     generated: bool = False,
     sealed_as: str = "",
     stored: bool = True,
+    keyed_by: str = "",
+    refers_to: str = "",
     schema: dict[str, Any] | None = None,
 ) -> Meta:
     """Declare a field.
 
     `read_only`: the service sets it, a request cannot. `write_only`: a request sets it, no response contains it.
     `generated`: the service fills it in when a request leaves it out. `sealed_as`: the database column that holds it
-    encrypted. `stored`: whether it has a column. `schema`: more keywords for its JSON schema.
+    encrypted. `stored`: whether it has a column. `keyed_by`: documents write the list as a table, by this field of its
+    records. `refers_to`: the resource whose record it names. `schema`: more keywords for its JSON schema.
     """
-    traits = Traits(basis, read_only, write_only, generated, sealed_as, stored)
+    traits = Traits(basis, read_only, write_only, generated, sealed_as, stored, keyed_by, refers_to)
     keywords: dict[str, Any] = {} if basis == "own" else {BASIS: basis}
     if write_only:
         keywords["writeOnly"] = True
@@ -99,9 +133,9 @@ def field(
 own_field = partial(field, basis="own")
 
 
-def value_type(check: Check, **schema: Any) -> Meta:
-    """Annotate a named type of value with its check and the JSON schema keywords that describe it."""
-    return Meta(extra_json_schema=schema or None, extra={"check": check})
+def value_type(check: Check, form: TextForm | None = None, **schema: Any) -> Meta:
+    """Annotate a named type of value with its check, its text form and the JSON schema keywords that describe it."""
+    return Meta(extra_json_schema=schema or None, extra={"check": check, "form": form})
 
 
 @cache
@@ -111,20 +145,27 @@ def fields_of(record: type[msgspec.Struct]) -> tuple[Field, ...]:
 
 
 def _declared(info: FieldInfo) -> Field:
-    metas = list(_metas(info.type))
+    default = info.default if info.default_factory is NODEFAULT else info.default_factory()
+    return _described(info.name, info.type, default)
+
+
+def _described(name: str, annotated: Any, default: Any) -> Field:
+    metas = list(_metas(annotated))
     extra: dict[str, Any] = {}
     for meta in metas:
         extra |= meta.extra or {}
     examples = [meta.examples[0] for meta in metas if meta.examples]
-    default = info.default if info.default_factory is NODEFAULT else info.default_factory()
     return Field(
-        name=info.name,
-        type=bare_type(info.type),
+        name=name,
+        type=bare_type(annotated),
         default=default,
         description=next((meta.description for meta in metas if meta.description), ""),
         example=examples[0] if examples else UNSET,
         check=extra.get("check"),
         traits=extra.get("traits", Traits()),
+        form=extra.get("form"),
+        minimum=next((meta.ge for meta in metas if meta.ge is not None), None),
+        maximum=next((meta.le for meta in metas if meta.le is not None), None),
     )
 
 
@@ -149,15 +190,6 @@ def bare_type(annotated: Any) -> Any:
     return annotated
 
 
-def item_check(field: Field) -> Check | None:
-    """The check for each item of a list of values."""
-    for meta in _metas(get_args(field.type)[0]) if field.is_list else ():
-        if meta.extra and "check" in meta.extra:
-            check: Check = meta.extra["check"]
-            return check
-    return None
-
-
 def invalid_field(record: msgspec.Struct) -> str:
     """The first value that fails the check of its type, as `name problem`; empty when there is none."""
     for name, check in _checks(type(record)):
@@ -169,7 +201,9 @@ def invalid_field(record: msgspec.Struct) -> str:
 
 @cache
 def _checks(record: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
-    return tuple((field.name, field.check) for field in fields_of(record) if field.check is not None)
+    return tuple(
+        (field.name, field.check) for field in fields_of(record) if field.check is not None and field.type is str
+    )
 
 
 def example_of(record: type[msgspec.Struct]) -> dict[str, Any]:

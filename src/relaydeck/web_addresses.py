@@ -5,7 +5,7 @@ import re
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from relaydeck.fields import value_type
+from relaydeck.fields import TextForm, value_type
 
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = re.compile(r"[^\s/?#@\[\]<>^`{|}%:\"]+")
@@ -28,9 +28,6 @@ def web_address_problem(value: str) -> str:
     return ""
 
 
-WebAddress = Annotated[str, value_type(web_address_problem, format="uri", pattern="^[Hh][Tt][Tt][Pp][Ss]?://")]
-
-
 def _is_host(host: str, *, bracketed: bool) -> bool:
     if not bracketed:
         return bool(_HOST.fullmatch(host))
@@ -49,3 +46,14 @@ def shown_address(value: str) -> str:
     except ValueError:
         return "an unreadable URL"
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
+
+
+WebAddress = Annotated[
+    str,
+    value_type(
+        web_address_problem,
+        TextForm("an absolute http(s) URL", show=shown_address),
+        format="uri",
+        pattern="^[Hh][Tt][Tt][Pp][Ss]?://",
+    ),
+]

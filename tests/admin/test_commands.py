@@ -98,7 +98,7 @@ def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -
 
 def test_mistakes_are_told_in_full(provisioned: Path) -> None:
     assert refused(provisioned, "relayer", "create", "name=x", "network=nowhere", "nam=y") == (
-        'relaydeck: network_type: is missing; expected the string "evm", the one network type there is; '
+        'relaydeck: network_type: is missing; expected "evm"; '
         "signer_id: is missing; expected a string; unknown field; did you mean name?\nNothing was changed.\n"
     )
     assert "there is nothing to change" in refused(provisioned, "relayer", "update", "sepolia-1")

@@ -92,7 +92,7 @@ def test_many_users_are_counted(admin: Admin) -> None:
         ({"name": "sepolia"}, 409, "the given name is taken"),
         ({"name": "n", "chain_id": 0}, 400, "chain_id: expected an integer from 1 to"),
         ({"name": "n", "chain_id": "1"}, 400, "chain_id: expected an integer from 1 to"),
-        ({"name": "n", "network_type": "solana"}, 400, 'network_type: expected the string "evm"'),
+        ({"name": "n", "network_type": "solana"}, 400, 'network_type: expected "evm"'),
         ({"name": "n", "extra": 1}, 400, "unknown field"),
         ({"name": ""}, 400, "name must have 1 to 255 characters"),
         ({"name": "n", "fee_tokens": {"U": {"address": "0x", "decimals": 6}}}, 400, "fee_tokens.U.address: expected"),

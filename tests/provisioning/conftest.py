@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from relaydeck.provisioning.making import Provisioner
+from relaydeck.provisioning.apply import Provisioner
+from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan, Step
-from relaydeck.provisioning.read_file import read_file
 from relaydeck.provisioning.references import Resolver
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.rotation import SEALED_COLUMNS
@@ -74,7 +74,7 @@ class ProvisionedHome:
         prune: bool = False,
         **making: Any,
     ) -> Plan:
-        return self._provisioner(text, environment, prune).make_so(now=1_800_000_000, **making)
+        return self._provisioner(text, environment, prune).apply(now=1_800_000_000, **making)
 
     def plan(self, text: str | bytes, *, environment: dict[str, str] | None = None, prune: bool = False) -> Plan:
         return self._provisioner(text, environment, prune).plan()

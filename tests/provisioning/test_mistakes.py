@@ -67,13 +67,13 @@ gas_cap = 1
 def test_all_of_them_at_once(provisioned: ProvisionedHome) -> None:
     told = provisioned.mistakes(FULL_OF_MISTAKES)
     assert told == [
-        'networks.sepolia.network_type: expected the string "evm", the one network type there is',
+        'networks.sepolia.network_type: expected "evm"',
         "networks.sepolia.chain_id: expected an integer from 1 to 9223372036854775807, found a string",
         "networks.sepolia.native_symbol: is missing; expected a string",
-        "networks.sepolia.rpc_urls[2]: expected a table, found a string",
+        "networks.sepolia.rpc_urls[1].url: must begin with http:// or https://",
         "networks.sepolia.rpc_urls[1].weight: expected an integer of at least 0",
         "networks.sepolia.rpc_urls[1].wieght: is not a known key; did you mean weight?",
-        "networks.sepolia.rpc_urls[1].url: must begin with http:// or https://",
+        "networks.sepolia.rpc_urls[2]: expected a table, found a string",
         'networks.sepolia.rpc_urls[3].url: is missing; expected a string, { env = "NAME" } or { file = "path" }',
         'networks."..": the name of a network must not be a dot segment',
         'networks."..".chain_id: expected an integer from 1 to 9223372036854775807',
@@ -83,7 +83,7 @@ def test_all_of_them_at_once(provisioned: ProvisionedHome) -> None:
         " provider_e or provider_b_kms; did you mean plain?",
         'signers[1].config.key: is missing; expected a string, { env = "NAME" } or { file = "path" }',
         "signers[1].config.keey: is not a known key; did you mean key?",
-        "signers[1].id: is the id of signers[0] already",
+        "signers[1].id: is already the id of signers[0]",
         "signers[2].id: is missing; expected a string",
         'signers[2].config.key: expected a string, { env = "NAME" } or { file = "path" }, found an integer',
         "signers[3].id: must not hold control characters",
@@ -91,20 +91,20 @@ def test_all_of_them_at_once(provisioned: ProvisionedHome) -> None:
         "signers[3].config.key_name: expected a string, found a boolean",
         'signers[3].config.role_id: expected a string, { env = "NAME" } or { file = "path" }, found a table',
         'signers[3].config.secret_id: expected a string, { env = "NAME" } or { file = "path" }, found an array',
-        'notifications[0].type: expected the string "webhook", the one notification type there is',
+        'notifications[0].type: expected "webhook"',
         "notifications[0].url: must begin with http:// or https://",
         'notifications[0].signing_key: expected a string, { env = "NAME" } or { file = "path" }, found a float',
-        "relayers[0].address: expected an address: 0x and 40 hexadecimal digits",
         "relayers[0].id: must have 1 to 255 characters",
         "relayers[0].name: is missing; expected a string",
+        "relayers[0].address: expected an address: 0x and 40 hexadecimal digits",
         'relayers[0].custom_rpc_urls[0].url: expected a string, { env = "NAME" } or { file = "path" }, found a table',
         "relayers[0].custom_rpc_urls[0].weight: expected an integer of at least 0, found a boolean",
         "relayers[0].policies.eip1559_pricing: expected true or false, found a string",
-        "relayers[0].policies.gas_price_cap: expected a whole number of Wei of at least 0",
-        "relayers[0].policies.min_balance: expected a whole number of Wei of at least 0,"
-        " found a string other than digits alone",
+        "relayers[0].policies.gas_price_cap: expected an integer of at least 0",
+        "relayers[0].policies.min_balance: expected an integer of at least 0, found a string",
         "relayers[0].policies.whitelist_receivers[0]: expected an address: 0x and 40 hexadecimal digits",
-        "relayers[0].policies.whitelist_receivers[1]: expected a string, found an integer",
+        "relayers[0].policies.whitelist_receivers[1]: expected an address: 0x and 40 hexadecimal digits,"
+        " found an integer",
         "relayers[0].policies.gas_cap: is not a known key; did you mean gas_price_cap?",
         "surprise: is not a known key",
         "relayers[0].network: there is no such network, in this file or stored",
@@ -119,7 +119,7 @@ def fee_token(rest: str, address: str = ADDRESS) -> str:
 
 
 EITHER_RATE = (
-    'expected one of { fixed = "…" }, { feed = "0x…", max_age = "1h" } and '
+    'expected one of { fixed = "1.5" }, { feed = "0x…", max_age = "1h" } or '
     '{ native_usd = "0x…", token_usd = "0x…", max_age = "1h" }'
 )
 DECIMAL = 'expected a decimal in a string, such as "1.5"'
@@ -161,7 +161,7 @@ def test_fee_tokens_must_not_be_confused(provisioned: ProvisionedHome) -> None:
 def test_two_relayers_of_one_name_and_no_id(provisioned: ProvisionedHome) -> None:
     nameless = RELAYER.replace('id = "one"\n', "")
     assert provisioned.mistakes(NETWORK + SIGNER + NOTIFICATION + nameless + nameless) == [
-        "relayers[1].name: is the name of relayers[0] already; give both an id"
+        "relayers[1].name: is already the name of relayers[0]; give both an id"
     ]
 
 

@@ -39,8 +39,8 @@ def test_what_is_not_there_is_a_mistake(provisioned: ProvisionedHome) -> None:
         "signers[1].config.key: the environment variable EMPTY is empty",
         "signers[2].config.key: the file no cannot be read: No such file or directory",
         "signers[3].config.key: the file empty is empty",
-        "signers[4].config.key: the file binary cannot be read: it is no UTF-8 text of at most 1 MiB",
-        "signers[5].config.key: the file long cannot be read: it is no UTF-8 text of at most 1 MiB",
+        "signers[4].config.key: the file binary cannot be read: it is not UTF-8 text of at most 1 MiB",
+        "signers[5].config.key: the file long cannot be read: it is not UTF-8 text of at most 1 MiB",
     ]
 
 
@@ -125,11 +125,11 @@ env = "not a reference: it is not alone"
     def test_what_is_no_object_is_a_mistake(self, provisioned: ProvisionedHome) -> None:
         odd = self.signer.replace("version = 2", "version = 2024-01-01").replace('{ env = "ACCOUNT" }', "3")
         assert provisioned.mistakes(odd) == [
-            "signers[0].config.key: holds a date or time, which JSON does not know",
+            "signers[0].config.key: contains a date or time, which JSON cannot express",
             "signers[0].config.service_account: expected a table, or a reference to JSON text; found an integer",
         ]
         assert provisioned.mistakes(self.signer, environment={"ACCOUNT": "[hunter2]"}) == [
-            "signers[0].config.service_account: what it refers to is not the text of a JSON object"
+            "signers[0].config.service_account: the text it refers to is not a JSON object"
         ]
 
 

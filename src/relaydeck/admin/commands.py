@@ -15,15 +15,12 @@ from relaydeck.errors import BadRequest, NotPossible, OutOfDate, RecordExists
 from relaydeck.fields import Field, fields_of
 from relaydeck.http.decoding import reason_of
 from relaydeck.identifiers import identifier_problem, new_identifier
-from relaydeck.networks.model import Network
-from relaydeck.notifications.model import Notification
-from relaydeck.provisioning.declared import Resource
-from relaydeck.provisioning.making import take
+from relaydeck.provisioning.document import NoReferences, RecordDocument, merged
 from relaydeck.provisioning.plan import Remove
+from relaydeck.provisioning.records import RECORD_TYPES, Resource
 from relaydeck.provisioning.references import Resolver
-from relaydeck.provisioning.single import NoReferences, Single, merged
+from relaydeck.provisioning.steps import take_step
 from relaydeck.provisioning.stored import Stored
-from relaydeck.relayers.model import Relayer
 from relaydeck.secret import decode_secret
 from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
@@ -36,16 +33,11 @@ COLLECTIONS: dict[Resource, Collection] = {
     "notifications": queries.NOTIFICATIONS,
     "relayers": queries.RELAYERS,
 }
-_RECORDS: dict[Resource, type[msgspec.Struct]] = {
-    "networks": Network,
-    "notifications": Notification,
-    "relayers": Relayer,
-}
 
 
 @cache
 def _fields(resource: Resource) -> tuple[Field, ...]:
-    return fields_of(_RECORDS[resource])
+    return fields_of(RECORD_TYPES[resource])
 
 
 @cache
@@ -73,7 +65,7 @@ def create(context: ChangeContext, resource: Resource, document: Json, resolver:
     name = document.get(identity)
     if not isinstance(name, str) or (problem := identifier_problem(name)):
         raise BadRequest(f"{identity} {problem if isinstance(name, str) else 'must be given, as a string'}")
-    single = Single(resource, name, document, resolver or NoReferences())
+    single = RecordDocument(resource, name, document, resolver or NoReferences())
     stored = Stored(context.transaction.all, context.vault)
     if stored.exists(resource, name):
         raise RecordExists(resource[:-1])
@@ -92,14 +84,14 @@ def patch(
     before = read_record(context, resource, name)
     require_match(before, if_match)
     document = _patched(resource, before, change)
-    single = Single(resource, name, document, resolver or NoReferences())
+    single = RecordDocument(resource, name, document, resolver or NoReferences())
     return _apply(context, resource, name, single, Stored(context.transaction.all, context.vault))
 
 
-def _apply(context: ChangeContext, resource: Resource, name: str, single: Single, stored: Stored) -> RecordView:
+def _apply(context: ChangeContext, resource: Resource, name: str, single: RecordDocument, stored: Stored) -> RecordView:
     step, notes = single.step(stored)
     if step is not None:
-        take(step, context)
+        take_step(step, context)
     view = read_record(context, resource, name)
     return view._replace(notes=(*notes, *view.notes))
 
@@ -107,7 +99,7 @@ def _apply(context: ChangeContext, resource: Resource, name: str, single: Single
 def delete(context: ChangeContext, resource: Resource, name: str, if_match: str | None) -> None:
     """Raises StillInUse, OutOfDate, or that there is no such record."""
     require_match(read_record(context, resource, name), if_match)
-    take(Remove(resource, name), context)
+    take_step(Remove(resource, name), context)
 
 
 def require_match(view: RecordView, if_match: str | None) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from relaydeck.admin.bodies import AuditEntry, Signer, Token
 from relaydeck.networks.model import FeeToken
 from relaydeck.notifications import notification_rows
-from relaydeck.provisioning.export import fee_token_content
+from relaydeck.provisioning.export import keyed_documents
 from relaydeck.signers.shapes import response_type
 from relaydeck.store.database import Row
 from relaydeck.store.record_table import RecordTable
@@ -65,8 +65,7 @@ def network_view(table: RecordTable[Any]) -> ShowRow:
     def show(row: Row, vault: Vault) -> RecordView:
         view = show_record(row, vault)
         tokens = msgspec.convert(view.body["fee_tokens"], tuple[FeeToken, ...])
-        by_symbol = {token.symbol: fee_token_content(token) for token in tokens}
-        return view._replace(body=view.body | {"fee_tokens": by_symbol})
+        return view._replace(body=view.body | {"fee_tokens": keyed_documents(tokens, "symbol")})
 
     return show
 

@@ -20,7 +20,7 @@ def sealed_master_key(reader: Reader, path: Path, passphrase_file: Path | None) 
     """The master key of this database, sealed with a new passphrase."""
     key = master_key_bytes(path)
     rows = reader.read("SELECT id, wrapped FROM data_keys ORDER BY id")
-    open_keyring(MasterKey(key), [(row[0], row[1]) for row in rows])  # raises unless it is this database's key
+    open_keyring(MasterKey(key), [(row.id, row.wrapped) for row in rows])  # raises unless it is this database's key
     return seal_master_key(key, _new_passphrase(passphrase_file))
 
 

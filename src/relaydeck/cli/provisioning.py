@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from relaydeck.cli.local_store import actor, existing_store, has_data
 from relaydeck.cli.output import counted, print_line, print_notes, print_styled, progress_bar
 from relaydeck.errors import OperatorError
+from relaydeck.provisioning.apply import Provisioner
 from relaydeck.provisioning.export import exported
-from relaydeck.provisioning.making import Provisioner
+from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.plan import Change, Create, FieldChange, Plan, Remove, Step
-from relaydeck.provisioning.read_file import read_file
 from relaydeck.provisioning.references import Resolver
 from relaydeck.settings import read_settings
 from relaydeck.store.open_store import Store, open_store, open_store_at
@@ -38,7 +38,7 @@ def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
     declared = read_file(content, Resolver(os.environ, folder))
     with _store(may_create=not plan_only) as store:
         provisioner = Provisioner(store, declared, file_name=name, prune=prune)
-        plan = provisioner.plan() if plan_only else _make_so(provisioner)
+        plan = provisioner.plan() if plan_only else _apply(provisioner)
     print_notes(plan.notes)
     if plan_only:
         _print_steps(plan)
@@ -60,8 +60,8 @@ def _store(*, may_create: bool) -> Iterator[Store]:
             yield store
 
 
-def _make_so(provisioner: Provisioner) -> Plan:
-    return provisioner.make_so(now=int(time.time()), actor=actor(), progress=_with_progress)
+def _apply(provisioner: Provisioner) -> Plan:
+    return provisioner.apply(now=int(time.time()), actor=actor(), progress=_with_progress)
 
 
 def export_state() -> None:

@@ -11,7 +11,7 @@ from relaydeck.cli.local_store import existing_store, local_change
 from relaydeck.cli.output import Column, print_json, print_note, print_notes, print_record, print_table
 from relaydeck.errors import OperatorError
 from relaydeck.http.paging import Page
-from relaydeck.provisioning.declared import Resource
+from relaydeck.provisioning.records import Resource
 from relaydeck.provisioning.references import Resolver
 
 

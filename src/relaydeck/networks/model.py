@@ -9,6 +9,7 @@ from msgspec import Meta
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
+from relaydeck.quantities import Amount, PositiveAmount, TimeSpan
 from relaydeck.web_addresses import WebAddress, shown_address
 
 NetworkType = Literal["evm"]
@@ -40,7 +41,7 @@ class RpcUrl(msgspec.Struct, frozen=True):
 class FixedRate(msgspec.Struct, frozen=True, tag_field="source", tag="fixed"):
     """A rate that the operator sets."""
 
-    fixed: Annotated[Decimal, own_field("Fee tokens for one native coin.", example="2500")]
+    fixed: Annotated[PositiveAmount, own_field("Fee tokens for one native coin.", example="2500")]
 
 
 class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
@@ -53,7 +54,7 @@ class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
             example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
         ),
     ]
-    max_age: Annotated[int, own_field("Age in seconds above which its answer is not used.", example=3600)]
+    max_age: Annotated[TimeSpan, own_field("Age in seconds above which its answer is not used.", example=3600)]
     inverse: Annotated[
         bool, own_field("Whether the aggregator returns native coins for one fee token.", example=False)
     ] = False
@@ -76,7 +77,7 @@ class CrossedRate(msgspec.Struct, frozen=True, tag_field="source", tag="crossed"
             example="0xA2F78ab2355fe2f984D808B5CeE7FD0A93D5270E",
         ),
     ]
-    max_age: Annotated[int, own_field("Age in seconds above which an answer is not used.", example=3600)]
+    max_age: Annotated[TimeSpan, own_field("Age in seconds above which an answer is not used.", example=3600)]
 
 
 Rate = FixedRate | FeedRate | CrossedRate
@@ -92,7 +93,7 @@ class FeeToken(msgspec.Struct, frozen=True):
     ]
     decimals: Annotated[Annotated[int, Meta(ge=0, le=255)], own_field("Decimal places of the token.", example=6)]
     rate: Annotated[Rate, own_field("Where its rate comes from.", example={"fixed": "2500"})]
-    margin_percent: Annotated[Decimal, own_field("Added to the rate, in percent.", example="0")] = Decimal(0)
+    margin_percent: Annotated[Amount, own_field("Added to the rate, in percent.", example="0")] = Decimal(0)
 
 
 class Network(msgspec.Struct, frozen=True):
@@ -107,4 +108,4 @@ class Network(msgspec.Struct, frozen=True):
             sealed_as="sealed_rpc_urls",
         ),
     ] = ()
-    fee_tokens: Annotated[tuple[FeeToken, ...], own_field("Tokens that can pay a fee.")] = ()
+    fee_tokens: Annotated[tuple[FeeToken, ...], own_field("Tokens that can pay a fee.", keyed_by="symbol")] = ()

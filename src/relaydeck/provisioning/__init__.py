@@ -1,1 +1,1 @@
-"""Declared state: a file that describes networks, signers, notifications and relayers, made so or printed."""
+"""Declared state: apply files and single documents that describe records, the plan to reach them, and the export."""

@@ -1,154 +1,144 @@
-"""Prints the stored state as a file that `apply` takes, secrets as references to be filled in.
+"""Writes the stored records as a file that `apply` accepts, with references in place of secrets.
 
-The order is that of creation, the keys are in a fixed order: the same state gives the same text.
+Records are in the order of their creation and fields in the order of their declaration, so that the same state gives
+the same text.
 """
 
 import hashlib
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import UNSET
 
 from relaydeck.errors import OperatorError
-from relaydeck.networks import network_rows
-from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Network, Rate, RpcUrl
-from relaydeck.provisioning.toml_text import written_key, written_table
-from relaydeck.relayers import relayer_rows
-from relaydeck.relayers.model import Policies, Relayer
+from relaydeck.fields import Field, fields_of
+from relaydeck.provisioning.records import RECORD_TYPES, TABLES, Resource, settable_fields
+from relaydeck.provisioning.toml_text import Content, written_key, written_table
 from relaydeck.signers.shapes import SHAPES, secret_fields
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import Damaged
-from relaydeck.store.vault import Vault
 
 _SIMPLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_SPANS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-Content = dict[str, object]
+Refer = Callable[[str], Content]  # from the name of a sealed value to the reference that stands for it
 
 
 def exported(store: Store) -> Generator[str, None, None]:
     """The file in pieces, all of one moment. Raises OperatorError for a record that does not open."""
     try:
         with store.database.snapshot():
-            yield from _pieces(store)
+            separator = ""
+            for piece in _records(store):
+                yield separator + piece
+                separator = "\n"
     except Damaged as damage:
         raise OperatorError(f"{damage}", "See 'relaydeck doctor'. The export is not complete.") from None
 
 
-def _pieces(store: Store) -> Iterator[str]:
-    first = True
-    for piece in _tables(store):
-        yield piece if first else f"\n{piece}"
-        first = False
-
-
-def _tables(store: Store) -> Iterator[str]:
-    for row in _rows(store, network_rows.COLUMNS, "networks"):
-        yield from _network(network_rows.from_row(row, store.vault))
+def _records(store: Store) -> Iterator[str]:
+    for row in _rows(store, TABLES["networks"].columns, "networks"):
+        network = TABLES["networks"].from_row(row, store.vault)
+        content = document_of(network, _refer("networks", network.name))
+        yield from _tables(f"networks.{written_key(content.pop('name'))}", content, RECORD_TYPES["networks"])
     for row in _rows(store, "id, type, open_config", "signers"):
         yield written_table("[[signers]]", _signer(row))
-    for row in _rows(store, "id, type, url, sealed_signing_key IS NOT NULL", "notifications"):
+    for row in _rows(store, "id, type, url, sealed_signing_key IS NOT NULL AS has_signing_key", "notifications"):
         yield written_table("[[notifications]]", _notification(row))
-    for row in _rows(store, relayer_rows.COLUMNS, "relayers"):
-        yield _relayer(row, store.vault)
+    for row in _rows(store, TABLES["relayers"].columns, "relayers"):
+        relayer = TABLES["relayers"].from_row(row, store.vault)
+        yield from _tables("[relayers]", document_of(relayer, _refer("relayers", relayer.id)), RECORD_TYPES["relayers"])
+
+
+def _tables(header: str, content: Content, record: type[msgspec.Struct]) -> Iterator[str]:
+    """A record as a table, followed by a table for each nested record."""
+    fields = {each.name: each for each in fields_of(record)}
+    nested = {
+        name: content.pop(name) for name in list(content) if fields[name].record and isinstance(content[name], dict)
+    }
+    yield written_table(f"[{header}]", content)
+    for name, value in nested.items():
+        path = f"{header.strip('[]')}.{name}"
+        tables = value if fields[name].traits.keyed_by else {"": value}
+        for key, each in tables.items():
+            yield written_table(f"[{path}.{written_key(key)}]" if key else f"[{path}]", each)
 
 
 def _rows(store: Store, columns: str, table: str) -> Iterator[Row]:
-    # Not fetched whole: there may be a million.
+    # Streamed: there may be a million.
     yield from store.database.stream(f"SELECT {columns} FROM {table} ORDER BY seq")
 
 
-def _network(network: Network) -> Iterator[str]:
-    header = f"networks.{written_key(network.name)}"
-    content: Content = {
-        "network_type": network.network_type,
-        "chain_id": network.chain_id,
-        "native_symbol": network.native_symbol,
-    }
-    if network.rpc_urls:
-        content["rpc_urls"] = _urls(network.rpc_urls, "networks", network.name)
-    yield written_table(f"[{header}]", content)
-    for token in network.fee_tokens:
-        yield written_table(f"[{header}.fee_tokens.{written_key(token.symbol)}]", fee_token_content(token))
+def document_of(record: msgspec.Struct, refer: Refer | None = None) -> Content:
+    """The record as a document declares it, without the fields that have their default.
+
+    With `refer`, references stand for the sealed texts that may contain a secret.
+    """
+    fields = [(each, getattr(record, each.name)) for each in settable_fields(type(record))]
+    given = [(field, value) for field, value in fields if value is not UNSET and value != field.default]
+    return {field.name: _written(field, value, refer if field.traits.sealed_as else None) for field, value in given}
 
 
-def fee_token_content(token: FeeToken) -> Content:
-    content: Content = {"address": token.address, "decimals": token.decimals}
-    if token.margin_percent:
-        content["margin_percent"] = f"{token.margin_percent:f}"
-    return content | {"rate": _rate(token.rate)}
+def _written(field: Field, value: Any, refer: Refer | None) -> Any:
+    if field.traits.keyed_by:
+        return keyed_documents(value, field.traits.keyed_by)
+    if isinstance(value, tuple) and field.record:
+        return [_sealed_document(each, refer, number) for number, each in enumerate(value, 1)]
+    if isinstance(value, tuple):
+        return [_written(field.item, each, refer) for each in value]
+    if isinstance(value, msgspec.Struct):
+        return document_of(value)
+    return field.form.write(value) if field.form else value
 
 
-def _rate(rate: Rate) -> Content:
-    match rate:
-        case FixedRate(fixed=fixed):
-            return {"fixed": f"{fixed:f}"}
-        case FeedRate(feed=feed, max_age=max_age, inverse=inverse):
-            return {"feed": feed, "max_age": _span(max_age)} | ({"inverse": True} if inverse else {})
-        case CrossedRate(native_usd=native, token_usd=token, max_age=max_age):
-            return {"native_usd": native, "token_usd": token, "max_age": _span(max_age)}
+def keyed_documents(records: Sequence[msgspec.Struct], key: str) -> dict[str, Content]:
+    """The documents of records by one of their fields, which is left out of them."""
+    documents = [document_of(each) for each in records]
+    return {document.pop(key): document for document in documents}
 
 
-def _span(seconds: int) -> str:
-    return next(f"{seconds // length}{unit}" for unit, length in _SPANS if seconds % length == 0)
+def _sealed_document(record: msgspec.Struct, refer: Refer | None, number: int) -> Content:
+    document = document_of(record)
+    for field in fields_of(type(record)) if refer else ():
+        if field.type is str and field.name in document and not _is_bare_url(document[field.name]):
+            document[field.name] = refer(f"{field.name}_{number}")  # type: ignore[misc]
+    return document
+
+
+def _is_bare_url(url: str) -> bool:
+    """Whether a URL has no path, query or user part, which may contain a key."""
+    parts = urlsplit(url)
+    bare = parts.path in ("", "/") and not parts.query and not parts.fragment and "@" not in parts.netloc
+    return bare and not url.endswith(("?", "#")) and bool(parts.scheme and parts.netloc)
 
 
 def _signer(row: Row) -> Content:
-    """The sealed part is not opened: its fields are known from the type."""
-    signer_id, signer_type, shown = row
-    shape = SHAPES[signer_type]
-    given = msgspec.json.decode(shown)
-    given |= {name: {"env": variable("signers", signer_id, name)} for name in secret_fields(shape)}
+    """The sealed part is not opened: the type determines its fields."""
+    shape = SHAPES[row.type]
+    refer = _refer("signers", row.id)
+    given = msgspec.json.decode(row.open_config) | {name: refer(name) for name in secret_fields(shape)}
     config = {name: given[name] for name in shape.__struct_fields__ if name in given}
-    return {"id": signer_id, "type": signer_type, "config": config}
+    return {"id": row.id, "type": row.type, "config": config}
 
 
 def _notification(row: Row) -> Content:
-    notification_id, kind, url, has_key = row
-    content: Content = {"id": notification_id, "type": kind, "url": url}
-    if has_key:
-        content["signing_key"] = {"env": variable("notifications", notification_id, "signing_key")}
+    content: Content = {"id": row.id, "type": row.type, "url": row.url}
+    if row.has_signing_key:
+        content["signing_key"] = _refer("notifications", row.id)("signing_key")
     return content
 
 
-def _relayer(row: Row, vault: Vault) -> str:
-    relayer = relayer_rows.from_row(row, vault)
-    names = ("id", "name", "network", "network_type", "address", "signer_id", "notification_id")
-    content: Content = {name: value for name in names if (value := getattr(relayer, name)) is not UNSET}
-    if relayer.custom_rpc_urls:
-        content["custom_rpc_urls"] = _urls(relayer.custom_rpc_urls, "relayers", relayer.id)
-    policies = _policies(relayer)
-    return written_table("[[relayers]]", content) + (written_table("[relayers.policies]", policies) if policies else "")
-
-
-def _policies(relayer: Relayer) -> Content:
-    """Those that are not as usual."""
-    usual = Policies()
-    pairs = [(name, getattr(relayer.policies, name)) for name in Policies.__struct_fields__]
-    return {name: value for name, value in pairs if value != getattr(usual, name)}
-
-
-def _urls(urls: tuple[RpcUrl, ...], resource: str, record: str) -> list[Content]:
-    return [
-        {"url": _url(each.url, variable(resource, record, f"url_{number}")), "weight": each.weight}
-        for number, each in enumerate(urls, 1)
-    ]
-
-
-def _url(url: str, name: str) -> str | Content:
-    """Path, query and user part may hold a key; an address without them is shown."""
-    parts = urlsplit(url)
-    bare = parts.path in ("", "/") and not parts.query and not parts.fragment and "@" not in parts.netloc
-    return url if bare and not url.endswith(("?", "#")) else {"env": name}
+def _refer(resource: Resource, record: str) -> Refer:
+    return lambda field: {"env": variable(resource, record, field)}
 
 
 def variable(resource: str, record: str, field: str) -> str:
-    """A name for the environment that depends on nothing else stored and that no two secrets share.
+    """The name of an environment variable for a secret. It depends on nothing else, and no two secrets share it.
 
-    A double underscore ends the record's part, which has none itself; where characters had to be
-    replaced, a digest after three of them tells apart what would look alike.
+    A double underscore ends the record's part, which contains none. Where characters had to be replaced, three
+    underscores and a digest distinguish names that would look alike.
     """
     name = re.sub(r"[^A-Z0-9]", "_", record.upper(), flags=re.ASCII)
     if not _SIMPLE.fullmatch(record):

@@ -1,12 +1,22 @@
-"""What is wrong with a file: every mistake with its place, told at once. A value is never quoted."""
+"""The mistakes in a file: all of them at once, each with its place. A value is never quoted."""
 
+import difflib
 import json
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from relaydeck.errors import OperatorError
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_KINDS = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a float",
+    str: "a string",
+    list: "an array",
+    dict: "a table",
+}
 
 
 class Mistake(NamedTuple):
@@ -18,19 +28,27 @@ class Mistake(NamedTuple):
 
 
 class MistakenFile(OperatorError):
-    def __init__(self, name: str, mistakes: list[Mistake]) -> None:
+    def __init__(self, name: str, mistakes: list[Mistake], remedy: str = "") -> None:
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        super().__init__(
-            "\n".join([f"{name} has {count}:", *(f"  {each}" for each in mistakes)]), "Nothing was changed."
-        )
+        super().__init__("\n".join([f"{name} has {count}:", *(f"  {each}" for each in mistakes)]), remedy)
         self.mistakes = mistakes
 
 
-def inside(place: str, key: str) -> str:
-    """The place of `key` in the table at `place`, written as TOML would write it."""
+def place_in(place: str, key: str) -> str:
+    """The place of `key` in the table at `place`, as TOML writes it."""
     written = key if _BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
     return f"{place}.{written}" if place else written
 
 
-def listed(choices: list[str]) -> str:
+def kind_of(value: Any) -> str:
+    """The kind of a value, without the value."""
+    return _KINDS.get(type(value), "a date or time")
+
+
+def listed(choices: Sequence[str]) -> str:
     return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def suggestion(value: str, choices: Sequence[str]) -> str:
+    close = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""

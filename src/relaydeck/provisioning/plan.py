@@ -1,29 +1,16 @@
-"""The difference between what a file declares and what is stored, as steps in an order that can be taken."""
+"""The difference between declared and stored records, as steps in the order in which they are taken."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from relaydeck.networks.model import Network
-from relaydeck.notifications.model import Notification
-from relaydeck.provisioning.declared import Resource
+import msgspec
+
 from relaydeck.provisioning.mistakes import Mistake
-from relaydeck.relayers.model import Relayer
-from relaydeck.secret import Secret
-from relaydeck.signers.shapes import NewSigner
-
-
-class KeyedNotification(NamedTuple):
-    """A notification and the key to set: None leaves the stored one, an empty one removes it."""
-
-    notification: Notification
-    signing_key: Secret | None
-
-
-Record = Network | NewSigner | KeyedNotification | Relayer
+from relaydeck.provisioning.records import Resource
 
 
 class FieldChange(NamedTuple):
-    """A field and its value before and after, as they may be shown; both empty where they may not."""
+    """A field with its values before and after, as far as they may be shown; both are empty if they may not."""
 
     name: str
     before: str = ""
@@ -33,13 +20,13 @@ class FieldChange(NamedTuple):
 class Create(NamedTuple):
     resource: Resource
     name: str
-    record: Record
+    record: msgspec.Struct
 
 
 class Change(NamedTuple):
     resource: Resource
     name: str
-    record: Record
+    record: msgspec.Struct
     fields: tuple[FieldChange, ...]
 
 

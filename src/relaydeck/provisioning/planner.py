@@ -1,4 +1,4 @@
-"""Compares a file with the database. Every mistake is noted, and planning goes on to find the others."""
+"""Compares a file with the database. Every mistake is noted, and planning continues to find the others."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -6,30 +6,16 @@ from typing import Any
 import msgspec
 
 from relaydeck.identifiers import new_identifier
-from relaydeck.networks.model import Network, RpcUrl
-from relaydeck.notifications.model import Notification
-from relaydeck.provisioning.addresses import derived_address
-from relaydeck.provisioning.comparing import address_change, network_changes, relayer_changes
-from relaydeck.provisioning.declared import (
-    Declared,
-    DeclaredNetwork,
-    DeclaredNotification,
-    DeclaredRelayer,
-    DeclaredSigner,
-    DeclaredUrl,
-)
+from relaydeck.provisioning.differences import differences
 from relaydeck.provisioning.mistakes import Mistake
-from relaydeck.provisioning.plan import Change, Create, FieldChange, KeyedNotification, Plan
+from relaydeck.provisioning.plan import Change, Create, Plan
 from relaydeck.provisioning.pruning import plan_removals
+from relaydeck.provisioning.reader import Partial, Values, missing_in
+from relaydeck.provisioning.records import RECORD_TYPES, Declared, DeclaredRecord
 from relaydeck.provisioning.references import Missing
-from relaydeck.provisioning.stored import Stored, StoredNotification, StoredSigner
-from relaydeck.relayers.model import Relayer
-from relaydeck.secret import Secret
-from relaydeck.signers.hints import hints
-from relaydeck.signers.shapes import SHAPES, Config, NewSigner
-from relaydeck.store.sealing import Damaged
+from relaydeck.provisioning.signer_planner import SignerPlanner
+from relaydeck.provisioning.stored import Stored, StoredRecord
 
-_NEVER_IN_PLACE = "key material is never changed in place: declare a new signer under another id"
 NewId = Callable[[], str]
 
 
@@ -48,205 +34,109 @@ class _Planner:
         self._declared = declared
         self._stored = stored
         self._new_id = new_id
-        self._configs: dict[str, Config] = {}  # of the signers of the file, once they are whole
-        self._addresses: dict[str, str | None] = {}
+        self._signers = SignerPlanner(declared, stored, self.plan)
 
     def plan_all(self) -> None:
-        """Referred-to records come before the relayers that refer to them."""
+        """A file declares records in the order in which they can refer to each other."""
         self._check_mentions()
-        for network in self._declared.networks:
-            self._plan_network(network)
-        for signer in self._declared.signers:
-            self._plan_signer(signer)
-        for notification in self._declared.notifications:
-            self._plan_notification(notification)
-        for relayer in self._declared.relayers:
-            self._plan_relayer(relayer)
+        for record in self._declared.records:
+            if record.resource == "signers":
+                self._signers.plan_signer(record)
+            elif record.resource == "relayers":
+                self._plan_relayer(record)
+            else:
+                self._plan_record(record, record.name, record.values)
 
     def _note(self, place: str, problem: str) -> None:
         self.plan.mistakes.append(Mistake(place, problem))
-
-    def _note_missing(self, missing: Iterable[Missing]) -> None:
-        for each in missing:
-            self._note(each.place, each.why)
-
-    def _note_kept(self, missing: Iterable[Missing]) -> None:
-        self.plan.notes += [f"{each.place}: {each.why}; the stored value is kept" for each in missing]
 
     def _check_mentions(self) -> None:
         for place, resource, record in self._declared.mentions:
             if record not in self._declared.places[resource] and not self._stored.exists(resource, record):
                 self._note(place, f"there is no such {resource[:-1]}, in this file or stored")
 
-    def _urls(self, declared: tuple[DeclaredUrl, ...], stored: tuple[RpcUrl, ...] | None) -> tuple[RpcUrl, ...] | None:
-        """The URLs as they are to be; None when one is missing and cannot be taken from the stored ones."""
-        missing = [each.url for each in declared if isinstance(each.url, Missing)]
-        if not missing:
-            return tuple(RpcUrl(_revealed(each.url), each.weight) for each in declared)
-        if stored is not None and _all_alike(declared, stored):
-            self._note_kept(missing)
-            return stored
-        self._note_missing(missing)
-        return None
-
-    def _plan_network(self, declared: DeclaredNetwork) -> None:
-        before = self._stored.network(declared.name)
-        urls = self._urls(declared.rpc_urls, before.rpc_urls if isinstance(before, Network) else None)
-        if urls is None:
+    def _plan_record(self, declared: DeclaredRecord, name: str, values: Values) -> None:
+        found = self._stored.find(declared.resource, name)
+        complete = self._complete(values, found)
+        if complete is None:
             return
-        after = Network(
-            declared.name,
-            declared.network_type,
-            declared.chain_id,
-            declared.native_symbol,
-            urls,
-            declared.fee_tokens,
-        )
-        changes = network_changes(before, after) if isinstance(before, Network) else (FieldChange("rpc_urls"),)
-        if before is None:
-            self.plan.steps.append(Create("networks", after.name, after))
-        elif changes:
-            self.plan.steps.append(Change("networks", after.name, after, changes))
+        after = RECORD_TYPES[declared.resource](**complete)
+        if found is None:
+            self.plan.steps.append(Create(declared.resource, name, after))
+        elif changes := tuple(differences(found.record, after, damaged=found.damaged)):
+            self.plan.steps.append(Change(declared.resource, name, after, changes))
 
-    def _plan_signer(self, declared: DeclaredSigner) -> None:
-        before = self._stored.signer(declared.id)
-        if isinstance(before, Damaged):
-            self._note(declared.place, f"{before}; see 'relaydeck doctor'")
-        elif before is None:
-            self._plan_new_signer(declared)
-        else:
-            self._compare_signer(declared, before)
+    def _complete(self, values: Values, found: StoredRecord | None) -> Values | None:
+        """The values without references that lead nowhere; None when one of them has no stored value to keep."""
+        complete, unknown = dict(values), False
+        for name, value in values.items():
+            missing = list(missing_in(value))
+            kept = _kept(name, value, found) if missing else None
+            if kept is not None:
+                complete[name] = kept
+                self._note_kept(missing)
+            elif missing:
+                unknown = True
+                self._note_missing(missing)
+        return None if unknown else complete
 
-    def _plan_new_signer(self, declared: DeclaredSigner) -> None:
-        missing = [value for value in declared.config.values() if isinstance(value, Missing)]
-        self._note_missing(missing)
-        if missing:
+    def _note_missing(self, missing: Iterable[Missing]) -> None:
+        self.plan.mistakes += [Mistake(each.place, each.why) for each in missing]
+
+    def _note_kept(self, missing: Iterable[Missing]) -> None:
+        self.plan.notes += [f"{each.place}: {each.why}; the stored value is kept" for each in missing]
+
+    def _plan_relayer(self, declared: DeclaredRecord) -> None:
+        known = declared.name or self._known_id(declared)
+        if known is None:
             return
-        config = SHAPES[declared.type](**declared.config)
-        self._configs[declared.id] = config
-        self.plan.notes += [f"{declared.place}.{hint}" for hint in hints(config)]
-        self.plan.steps.append(Create("signers", declared.id, NewSigner(declared.id, declared.type, config)))
-
-    def _compare_signer(self, declared: DeclaredSigner, before: StoredSigner) -> None:
-        self._configs[declared.id] = before.config
-        if declared.type != before.type:
-            self._note(f"{declared.place}.type", f"the stored signer is of type {before.type}; {_NEVER_IN_PLACE}")
-            return
-        for name in before.config.__struct_fields__:
-            wanted, kept = declared.config.get(name, msgspec.UNSET), getattr(before.config, name)
-            if isinstance(wanted, Missing):
-                self._note_kept([wanted])
-            elif _plain(wanted) != _plain(kept):
-                self._note(f"{declared.place}.config.{name}", f"differs from the stored one; {_NEVER_IN_PLACE}")
-
-    def _plan_notification(self, declared: DeclaredNotification) -> None:
-        before = self._stored.notification(declared.id)
-        key = declared.signing_key
-        if isinstance(key, Missing):
-            if before is None or not isinstance(before.signing_key, Secret):
-                self._note_missing([key])
-                return
-            self._note_kept([key])
-            key = None
-        after = KeyedNotification(
-            Notification(declared.id, declared.type, declared.url, has_signing_key=bool(key and key.reveal())), key
-        )
-        if before is None:
-            self.plan.steps.append(Create("notifications", declared.id, after))
-        elif changes := _notification_changes(before, after):
-            self.plan.steps.append(Change("notifications", declared.id, after, tuple(changes)))
-
-    def _plan_relayer(self, declared: DeclaredRelayer) -> None:
-        relayer_id = declared.id or self._known_id(declared)
-        if relayer_id is None:
-            return
-        before = self._stored.relayer(relayer_id) if relayer_id else None
         address = self._address(declared)
-        urls = self._urls(declared.custom_rpc_urls, before.custom_rpc_urls if isinstance(before, Relayer) else None)
-        if address is None or urls is None:
+        if address is None:
+            self._complete(declared.values, self._stored.find("relayers", known) if known else None)
             return
-        after = Relayer(
-            id=relayer_id or self._new_id(),
-            name=declared.name,
-            network=declared.network,
-            network_type=declared.network_type,
-            address=address,
-            signer_id=declared.signer_id,
-            notification_id=declared.notification_id,
-            custom_rpc_urls=urls,
-            policies=declared.policies,
-        )
-        self._add_relayer(before, after)
+        relayer_id = known or self._new_id()
+        self.relayer_ids.add(relayer_id)
+        self._plan_record(declared, relayer_id, declared.values | {"id": relayer_id, "address": address})
 
-    def _add_relayer(self, before: Relayer | Damaged | None, after: Relayer) -> None:
-        self.relayer_ids.add(after.id)
-        changes = relayer_changes(before, after) if isinstance(before, Relayer) else (FieldChange("custom_rpc_urls"),)
-        if before is None:
-            self.plan.steps.append(Create("relayers", after.id, after))
-        elif changes:
-            self.plan.steps.append(Change("relayers", after.id, after, changes))
-
-    def _known_id(self, declared: DeclaredRelayer) -> str | None:
-        """The id of the applied relayer of this name; empty when there is none, None when several."""
+    def _known_id(self, declared: DeclaredRecord) -> str | None:
+        """The id of the applied relayer of this name; empty when there is none, None when there are several."""
         named = self._declared.places["relayers"]
-        known = [each for each in self._stored.applied_relayers_named(declared.name) if each not in named]
+        applied = self._stored.applied_relayers_named(declared.values["name"])
+        known = [each for each in applied if each not in named]
         if len(known) > 1:
             self._note(f"{declared.place}.id", f"is missing, and {len(known)} stored relayers have this name")
             return None
         return known[0] if known else ""
 
-    def _address(self, declared: DeclaredRelayer) -> str | None:
-        """None when it is not known, which is noted here unless the mistake is the signer's."""
-        derived = self._signer_address(declared.signer_id)
+    def _address(self, declared: DeclaredRecord) -> str | None:
+        """None when it is not known. That is noted here, unless the mistake is in the signer."""
+        derived = self._signers.address_of(declared.values["signer_id"])
+        given: str = declared.values.get("address", "")
         if derived is None:
             return None
-        if not derived and not declared.address:
+        if not derived and not given:
             self._note(f"{declared.place}.address", "is missing, and cannot be derived from this signer")
             return None
-        if derived and declared.address not in ("", derived):
+        if derived and given not in ("", derived):
             self._note(f"{declared.place}.address", f"is not the address of this signer, which is {derived}")
             return None
-        return derived or declared.address
+        return derived or given
 
-    def _signer_address(self, signer_id: str) -> str | None:
-        """Empty when it cannot be derived; None when the signer is a mistake that is noted already."""
-        if signer_id not in self._addresses:
-            self._addresses[signer_id] = self._derived_address(signer_id)
-        return self._addresses[signer_id]
 
-    def _derived_address(self, signer_id: str) -> str | None:
-        if signer_id in self._configs:
-            return derived_address(self._configs[signer_id])
-        if signer_id in self._declared.places["signers"]:
-            return None
-        match self._stored.signer(signer_id):
-            case StoredSigner(config=config):
-                return derived_address(config)
-            case Damaged():
-                return ""  # what does not open tells no address
+def _kept(name: str, value: Any, found: StoredRecord | None) -> Any:
+    """The stored value of a field, if it can only be the one that a reference in `value` used to lead to."""
+    if found is None or name in found.damaged:
         return None
+    stored = getattr(found.record, name)
+    return stored if _may_be(value, stored) else None
 
 
-def _revealed(url: Secret | Missing) -> str:
-    return url.reveal() if isinstance(url, Secret) else ""
-
-
-def _all_alike(declared: tuple[DeclaredUrl, ...], stored: tuple[RpcUrl, ...]) -> bool:
-    """Whether nothing that is known differs, so that each missing URL can only be the stored one."""
-    return len(declared) == len(stored) and all(
-        wanted.weight == kept.weight and (isinstance(wanted.url, Missing) or wanted.url.reveal() == kept.url)
-        for wanted, kept in zip(declared, stored, strict=True)
-    )
-
-
-def _plain(value: Any) -> Any:
-    """JSON objects are compared by what they say, not by how it is written."""
-    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
-
-
-def _notification_changes(before: StoredNotification, after: KeyedNotification) -> list[FieldChange]:
-    changes = address_change(before.url, after.notification.url)
-    # No key stored and an empty one declared are the same; a damaged one differs from every other.
-    if after.signing_key is not None and after.signing_key != (before.signing_key or Secret("")):
-        changes.append(FieldChange("signing_key"))
-    return changes
+def _may_be(value: Any, stored: Any) -> bool:
+    """Whether a value does not differ from the stored one in any known part."""
+    if isinstance(value, Missing):
+        return stored is not msgspec.UNSET
+    if isinstance(value, Partial):
+        return all(_may_be(each, getattr(stored, name)) for name, each in value.values.items())
+    if isinstance(value, tuple):
+        return len(value) == len(stored) and all(_may_be(*pair) for pair in zip(value, stored, strict=True))
+    return bool(value == stored)

@@ -1,15 +1,15 @@
-"""What pruning removes: records an apply created that the file no longer names and nothing needs."""
+"""Plans what pruning removes: records that an apply created, the file no longer declares and nothing refers to."""
 
-from relaydeck.provisioning.declared import Declared, Resource
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Plan, Remove
+from relaydeck.provisioning.records import Declared, Resource
 from relaydeck.provisioning.stored import Stored
 
 _REFERRED_TO: tuple[Resource, ...] = ("notifications", "signers", "networks")
 
 
 def plan_removals(declared: Declared, stored: Stored, plan: Plan, kept: set[str]) -> None:
-    """`kept`: the ids of the relayers that the file declares, those that it names by name included."""
+    """`kept`: the ids of the relayers that the file declares by name only."""
     _Pruning(declared, stored, plan).plan_all(kept | set(declared.places["relayers"]))
 
 
@@ -23,7 +23,7 @@ class _Pruning:
     def plan_all(self, named: set[str]) -> None:
         relayers = [each for each in self._stored.applied("relayers") if each not in named]
         self._plan.steps += [Remove("relayers", each) for each in relayers]
-        # A relayer of the file counts by what the file says of it, not by what is stored.
+        # What a declared relayer refers to is in the file; what it refers to now does not matter.
         settled = named | set(relayers)
         for resource in _REFERRED_TO:
             for record in self._stored.applied(resource):

@@ -1,4 +1,4 @@
-"""Secrets that a file names instead of holding: `{ env = "NAME" }` and `{ file = "path" }`."""
+"""References that a file contains in place of secrets: `{ env = "NAME" }` and `{ file = "path" }`."""
 
 import re
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ class Reference(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A secret whose reference leads nowhere now. An existing record keeps the one it has."""
+    """A reference that leads nowhere. A stored record keeps the secret it has."""
 
     place: str
     why: str
 
 
 def as_reference(value: Any) -> Reference | None:
-    """A table with the one key `env` or `file` and a string is a reference; anything else is not."""
+    """A table is a reference if its only key is `env` or `file` and its value is a string."""
     if not isinstance(value, dict) or len(value) != 1:
         return None
     ((kind, name),) = value.items()
@@ -33,7 +33,7 @@ def as_reference(value: Any) -> Reference | None:
 
 
 def reference_problem(reference: Reference) -> str:
-    """A secret put where its name belongs is refused before a message could quote it."""
+    """Refuse a secret in place of its name before a message quotes it."""
     if reference.kind == "env" and not _VARIABLE.fullmatch(reference.name):
         return "env must be the name of an environment variable"
     if reference.kind == "file" and (not reference.name or is_private_key(reference.name)):
@@ -42,7 +42,7 @@ def reference_problem(reference: Reference) -> str:
 
 
 class Resolver:
-    """`folder` is where relative paths start."""
+    """Relative paths start from `folder`."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self._environment = environment
@@ -64,7 +64,7 @@ class Resolver:
         try:
             text = _text_of(self._folder / name)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text of at most 1 MiB"
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text of at most 1 MiB"
             return Missing(place, f"the file {name} cannot be read: {reason}")
         return Secret(text) if text else Missing(place, f"the file {name} is empty")
 
@@ -74,5 +74,5 @@ def _text_of(path: Path) -> str:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise ValueError
-    # Editors and `echo` end a file with a newline that is no part of the secret.
+    # Editors and `echo` add a final newline that is not part of the secret.
     return content.decode("utf-8").removesuffix("\n").removesuffix("\r")

@@ -1,10 +1,12 @@
-"""Writes the little TOML that an export needs. The standard library reads TOML but does not write it."""
+"""Writes the TOML of an export. The standard library reads TOML but does not write it."""
 
 import re
+from typing import Any
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-_GREATEST_INTEGER = 2**63 - 1  # what every TOML reader must take
+_GREATEST_INTEGER = 2**63 - 1  # the largest that every TOML reader accepts
+Content = dict[str, Any]
 
 
 def written_key(key: str) -> str:
@@ -25,7 +27,7 @@ def _escaped(character: str) -> str:
 
 
 def written(value: object) -> str:
-    """A value on one line; a table becomes an inline table, a greater integer digits in a string."""
+    """A value on one line: a table as an inline table, an integer beyond 64 bits as digits in a string."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -38,11 +40,11 @@ def written(value: object) -> str:
             return f"{{ {inner} }}"
         case list() | tuple():
             return f"[{', '.join(written(item) for item in value)}]"
-    raise TypeError(f"{type(value).__name__} is not written to TOML")
+    raise TypeError(f"{type(value).__name__} cannot be written as TOML")
 
 
-def written_table(header: str, content: dict[str, object]) -> str:
-    """A table with its header, its keys in the given order."""
+def written_table(header: str, content: Content) -> str:
+    """A table with its header; the keys keep their order."""
     return "\n".join([header, *(_line(key, value) for key, value in content.items()), ""])
 
 

@@ -55,16 +55,20 @@ class DisabledReason(msgspec.Struct, frozen=True):
 class Relayer(msgspec.Struct, frozen=True):
     id: Annotated[Identifier, field("Identifier.", example="sepolia-1", generated=True)]
     name: Annotated[Identifier, field("Name for people.", example="Sepolia one")]
-    network: Annotated[Identifier, field("Name of the network it works on.", example="sepolia")]
+    network: Annotated[Identifier, field("Name of the network it works on.", example="sepolia", refers_to="networks")]
     network_type: Annotated[NetworkType, field("Kind of that network.", example="evm")]
     address: Annotated[
         EvmAddress,
         field("Its address on the network.", example="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23", generated=True),
     ]
-    signer_id: Annotated[Identifier, field("The signer it uses.", example="ops")]
+    signer_id: Annotated[Identifier, field("The signer it uses.", example="ops", refers_to="signers")]
     notification_id: Annotated[
         Identifier | UnsetType,
-        field("The notification that receives its events. Left out while unset.", example="pager"),
+        field(
+            "The notification that receives its events. Left out while unset.",
+            example="pager",
+            refers_to="notifications",
+        ),
     ] = UNSET
     paused: Annotated[bool, field("Whether an operator has paused it.", example=False, read_only=True)] = False
     system_disabled: Annotated[bool, field("Whether the service has disabled it.", example=False, read_only=True)] = (

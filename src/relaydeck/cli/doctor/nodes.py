@@ -34,8 +34,9 @@ _PROBLEMS = {
 }
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _URLS = {
-    "network": "SELECT name, chain_id, sealed_rpc_urls FROM networks WHERE sealed_rpc_urls IS NOT NULL ORDER BY seq",
-    "relayer": "SELECT relayers.id, chain_id, relayers.sealed_rpc_urls FROM relayers"
+    "network": "SELECT name AS record, chain_id, sealed_rpc_urls FROM networks"
+    " WHERE sealed_rpc_urls IS NOT NULL ORDER BY seq",
+    "relayer": "SELECT relayers.id AS record, chain_id, relayers.sealed_rpc_urls FROM relayers"
     " JOIN networks ON networks.name = relayers.network"
     " WHERE relayers.sealed_rpc_urls IS NOT NULL ORDER BY relayers.seq",
 }
@@ -61,12 +62,13 @@ def node_findings(database: Reader, keyring: Keyring, allowed: tuple[AddressRang
 def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[Node, str]]:
     """Every URL and the record it belongs to. Damaged URLs are reported with the sealed values."""
     for kind, sql in _URLS.items():
-        for record, chain_id, sealed in database.stream(sql):
+        for row in database.stream(sql):
             try:
-                urls = msgspec.json.decode(keyring.open(sealed, _PLACES[kind](record)), type=tuple[RpcUrl, ...])
+                opened = keyring.open(row.sealed_rpc_urls, _PLACES[kind](row.record))
             except Damaged:
                 continue
-            yield from ((Node(url.url, chain_id), f"{kind} {record!r}") for url in urls)
+            urls = msgspec.json.decode(opened, type=tuple[RpcUrl, ...])
+            yield from ((Node(url.url, row.chain_id), f"{kind} {row.record!r}") for url in urls)
 
 
 async def _examine_all(nodes: list[Node], allowed: tuple[AddressRange, ...] | None) -> list[str]:

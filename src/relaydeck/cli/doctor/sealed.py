@@ -19,7 +19,7 @@ _STEP_ENTRIES = 1000
 def sealed_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
     rows = database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
     try:
-        keyring = open_keyring(read_master_key(settings.master_key_path), [(row[0], row[1]) for row in rows])
+        keyring = open_keyring(read_master_key(settings.master_key_path), [(row.id, row.wrapped) for row in rows])
     except OperatorError as error:
         yield Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
         return
@@ -32,10 +32,10 @@ def sealed_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
 def _sealed_values(database: Reader, keyring: Keyring) -> Iterator[Finding]:
     opened = damaged = 0
     for column in SEALED_COLUMNS:
-        sql = f"SELECT {column.identity}, {column.column} FROM {column.table} WHERE {column.column} IS NOT NULL"
-        for record, sealed in database.stream(sql):
+        columns = f"{column.identity} AS record, {column.column} AS sealed"
+        for row in database.stream(f"SELECT {columns} FROM {column.table} WHERE {column.column} IS NOT NULL"):
             try:
-                keyring.open(sealed, column.place(record))
+                keyring.open(row.sealed, column.place(row.record))
                 opened += 1
             except Damaged as damage:
                 damaged += 1

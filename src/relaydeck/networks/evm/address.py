@@ -3,13 +3,13 @@
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from relaydeck.fields import value_type
+from relaydeck.fields import TextForm, value_type
 
 if TYPE_CHECKING:
     from coincurve import PublicKey
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-EXPECTED = "expected an address: 0x and 40 hexadecimal digits"
+EXPECTED = "an address: 0x and 40 hexadecimal digits"
 
 
 def is_evm_address(text: str) -> bool:
@@ -34,11 +34,17 @@ def address_of(public_key: "PublicKey") -> str:
 def address_problem(address: str) -> str:
     """Return what is wrong with an address. The checksum of one in mixed case must be correct."""
     if not is_evm_address(address):
-        return EXPECTED
+        return f"expected {EXPECTED}"
     digits = address[2:]
     if digits in (digits.lower(), digits.upper()) or address == checksummed(address):
         return ""
     return "the checksum of this address (its upper and lower case) does not hold: a digit may be mistyped"
 
 
-EvmAddress = Annotated[str, value_type(address_problem)]
+def address_of_private_key(key: bytes) -> str:
+    from coincurve import PublicKey
+
+    return checksummed(address_of(PublicKey.from_valid_secret(key)))
+
+
+EvmAddress = Annotated[str, value_type(address_problem, TextForm(EXPECTED, parse=checksummed, sample="0x…"))]

@@ -1,0 +1,56 @@
+"""Applies a plan: every step in one transaction, or none."""
+
+from collections.abc import Callable, Iterable
+
+from relaydeck.provisioning.file import ReadFile
+from relaydeck.provisioning.mistakes import MistakenFile
+from relaydeck.provisioning.plan import Plan, Step
+from relaydeck.provisioning.planner import make_plan
+from relaydeck.provisioning.steps import take_step
+from relaydeck.provisioning.stored import ORIGIN, ReadRows, Stored
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.open_store import Store
+
+Progress = Callable[[list[Step]], Iterable[Step]]
+_UNCHANGED = "Nothing was changed."
+
+
+class Provisioner:
+    """Plans a file against a store, and applies it."""
+
+    def __init__(self, store: Store, file: ReadFile, *, file_name: str, prune: bool) -> None:
+        self._store = store
+        self._file = file
+        self._file_name = file_name
+        self._prune = prune
+
+    def plan(self) -> Plan:
+        """The plan for the store as it is now. Locks and writes nothing. Raises MistakenFile."""
+        return self._plan_and_revision("")[0]
+
+    def apply(self, *, now: int, actor: str = "apply", progress: Progress = iter) -> Plan:
+        """Plan and apply. Writes nothing if nothing differs. Raises MistakenFile, with nothing changed."""
+        plan, seen = self._plan_and_revision(_UNCHANGED)
+        if not plan.steps:
+            return plan
+        with self._store.database.transaction() as transaction:
+            if transaction.revision != seen + 1:
+                # Another process has written since: plan again.
+                plan = self._checked_plan(transaction.all, _UNCHANGED)
+            context = ChangeContext(transaction, AuditLog(self._store.vault), actor, now, ORIGIN)
+            for step in progress(plan.steps):
+                take_step(step, context)
+        return plan
+
+    def _plan_and_revision(self, remedy: str) -> tuple[Plan, int]:
+        database = self._store.database
+        with database.snapshot():
+            revision: int = database.read("SELECT revision FROM clock")[0].revision
+            return self._checked_plan(database.read, remedy), revision
+
+    def _checked_plan(self, read: ReadRows, remedy: str) -> Plan:
+        plan = make_plan(self._file.declared, Stored(read, self._store.vault), prune=self._prune)
+        if mistakes := self._file.mistakes + plan.mistakes:
+            raise MistakenFile(self._file_name, mistakes, remedy)
+        return plan

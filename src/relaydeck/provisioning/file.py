@@ -1,0 +1,129 @@
+"""Reads what a file declares, and notes every mistake that the file alone can show."""
+
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from relaydeck.fields import fields_of
+from relaydeck.identifiers import identifier_problem
+from relaydeck.networks.model import FeeToken
+from relaydeck.provisioning.mistakes import Mistake
+from relaydeck.provisioning.reader import Values, read_field, read_values
+from relaydeck.provisioning.records import (
+    IDENTITY,
+    RECORD_TYPES,
+    SIGNER_FIELDS,
+    Declared,
+    DeclaredRecord,
+    Mention,
+    Resource,
+)
+from relaydeck.provisioning.references import Resolver
+from relaydeck.provisioning.table import Table
+from relaydeck.signers.shapes import SHAPES
+
+
+class ReadFile(NamedTuple):
+    declared: Declared
+    mistakes: list[Mistake]
+
+
+def read_file(content: bytes, resolver: Resolver) -> ReadFile:
+    mistakes: list[Mistake] = []
+    try:
+        document = tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        return ReadFile(Declared(), [Mistake("", "it is not UTF-8 text")])
+    except (ValueError, RecursionError) as error:
+        return ReadFile(Declared(), [Mistake("", f"it is not TOML: {error}")])
+    return ReadFile(read_document(Table(document, "", mistakes, resolver)), mistakes)
+
+
+def read_document(root: Table) -> Declared:
+    declared = Declared()
+    for name, table in _networks(root, declared):
+        _add(declared, table, "networks", partial(_read_network, name))
+    for table in root.tables("signers"):
+        _add(declared, table, "signers", _read_signer)
+    for table in root.tables("notifications"):
+        _add(declared, table, "notifications", partial(read_values, record=RECORD_TYPES["notifications"]))
+    for table in root.tables("relayers"):
+        _add(declared, table, "relayers", partial(read_values, record=RECORD_TYPES["relayers"]))
+    _note_shared_names(root, declared)
+    root.close()
+    return declared
+
+
+def _networks(root: Table, declared: Declared) -> Iterator[tuple[str, Table]]:
+    networks = root.table("networks")
+    if networks is None:
+        return
+    for name in networks.names():
+        if problem := identifier_problem(name):
+            networks.note(name, f"the name of a network {problem}")
+        declared.places["networks"][name] = networks.at(name)
+        if (table := networks.table(name)) is not None:
+            yield name, table
+
+
+def _add(declared: Declared, table: Table, resource: Resource, read: Callable[[Table], Values]) -> None:
+    seen = len(table.mistakes)
+    values = read(table)
+    name = values.get(IDENTITY[resource], "")
+    _register(declared, table, resource, name)
+    declared.mentions += _mentions(table, resource, values)
+    if len(table.mistakes) == seen:
+        declared.records.append(DeclaredRecord(table.place, resource, name, values))
+
+
+def _register(declared: Declared, table: Table, resource: Resource, name: str) -> None:
+    if not name:
+        return
+    first = declared.places[resource].setdefault(name, table.place)
+    if first != table.place:
+        table.note(IDENTITY[resource], f"is already the id of {first}")
+
+
+def _mentions(table: Table, resource: Resource, values: Values) -> Iterator[Mention]:
+    record = RECORD_TYPES.get(resource)
+    for field in fields_of(record) if record else ():
+        if field.traits.refers_to and field.name in values:
+            yield Mention(table.at(field.name), field.traits.refers_to, values[field.name])  # type: ignore[arg-type]
+
+
+def _note_shared_names(root: Table, declared: Declared) -> None:
+    """A relayer without an id is found again by its name, so two of them must not share one."""
+    first: dict[str, str] = {}
+    for relayer in declared.of("relayers"):
+        owner = relayer.place if relayer.name else first.setdefault(relayer.values["name"], relayer.place)
+        if owner != relayer.place:
+            root.mistakes.append(Mistake(f"{relayer.place}.name", f"is already the name of {owner}; give both an id"))
+
+
+def _read_network(name: str, table: Table) -> Values:
+    values: Values = {"name": name} | read_values(table, RECORD_TYPES["networks"], key="name")
+    _note_ambiguous_tokens(table, values.get("native_symbol", ""), values.get("fee_tokens", ()))
+    return values
+
+
+def _note_ambiguous_tokens(table: Table, native_symbol: str, tokens: tuple[FeeToken, ...]) -> None:
+    """An estimate names a fee token by symbol or address, in any case of letters: each must mean one token."""
+    owners = {native_symbol.casefold(): "the native coin"}
+    for token in tokens:
+        for kind, name in (("symbol", token.symbol), ("address", token.address)):
+            owner = owners.setdefault(name.casefold(), token.symbol)
+            if owner != token.symbol:
+                table.note("fee_tokens", f"{token.symbol} has the same {kind} as {owner}")
+
+
+def _read_signer(table: Table) -> Values:
+    values = {each.name: value for each in SIGNER_FIELDS if (value := read_field(table, each)) is not UNSET}
+    config = table.table("config", required=True)
+    table.close()
+    shape = SHAPES.get(values.get("type", ""))
+    if config is not None and shape is not None:
+        values["config"] = read_values(config, shape)
+    return values

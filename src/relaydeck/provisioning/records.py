@@ -1,0 +1,77 @@
+"""The resources that can be declared, and what a file declares of them."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import NODEFAULT
+
+from relaydeck.fields import Field, Traits, fields_of
+from relaydeck.identifiers import identifier_problem
+from relaydeck.networks import network_rows
+from relaydeck.networks.model import Network
+from relaydeck.notifications import notification_rows
+from relaydeck.notifications.model import Notification
+from relaydeck.relayers import relayer_rows
+from relaydeck.relayers.model import Relayer
+from relaydeck.signers.shapes import SHAPES
+from relaydeck.store.record_table import RecordTable
+
+Resource = Literal["networks", "signers", "notifications", "relayers"]
+# In the order in which a plan creates them: a record comes after the records it refers to.
+RESOURCES: tuple[Resource, ...] = ("networks", "signers", "notifications", "relayers")
+IDENTITY: dict[Resource, str] = {"networks": "name", "signers": "id", "notifications": "id", "relayers": "id"}
+# The config of a signer depends on its type, so a signer is no single record type.
+RECORD_TYPES: dict[Resource, type[msgspec.Struct]] = {
+    "networks": Network,
+    "notifications": Notification,
+    "relayers": Relayer,
+}
+TABLES: dict[Resource, RecordTable[Any]] = {
+    "networks": network_rows.TABLE,
+    "notifications": notification_rows.TABLE,
+    "relayers": relayer_rows.TABLE,
+}
+SIGNER_FIELDS = (
+    Field("id", str, NODEFAULT, "Identifier.", "ops", identifier_problem, Traits()),
+    Field("type", Literal[tuple(SHAPES)], NODEFAULT, "Type of the signer.", "plain", None, Traits()),
+)
+# The column of relayers that refers to each resource.
+REFERRING: dict[str, str] = {each.traits.refers_to: each.name for each in fields_of(Relayer) if each.traits.refers_to}
+
+
+def settable_fields(record: type[msgspec.Struct]) -> list[Field]:
+    return [each for each in fields_of(record) if not each.traits.read_only]
+
+
+class DeclaredRecord(NamedTuple):
+    """A record of a file, checked as far as the file alone allows."""
+
+    place: str
+    resource: Resource
+    name: str  # empty: a relayer that is identified by its name
+    values: dict[str, Any]  # by field; Missing or Partial where a reference leads nowhere
+
+
+class Mention(NamedTuple):
+    """A record that another one refers to."""
+
+    place: str
+    resource: Resource
+    record: str
+
+
+def _no_places() -> dict[Resource, dict[str, str]]:
+    return {resource: {} for resource in RESOURCES}
+
+
+@dataclass
+class Declared:
+    """A record with a mistake is not in `records`, but its name is in `places`."""
+
+    records: list[DeclaredRecord] = field(default_factory=list)
+    places: dict[Resource, dict[str, str]] = field(default_factory=_no_places)
+    mentions: list[Mention] = field(default_factory=list)
+
+    def of(self, resource: Resource) -> list[DeclaredRecord]:
+        return [each for each in self.records if each.resource == resource]

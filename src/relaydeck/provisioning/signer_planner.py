@@ -1,0 +1,78 @@
+"""Plans the signers of a file. Key material is never changed in place."""
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from relaydeck.provisioning.mistakes import Mistake
+from relaydeck.provisioning.plan import Create, Plan
+from relaydeck.provisioning.reader import missing_in
+from relaydeck.provisioning.records import Declared, DeclaredRecord
+from relaydeck.provisioning.references import Missing
+from relaydeck.provisioning.stored import Stored
+from relaydeck.signers.addresses import derived_address
+from relaydeck.signers.hints import hints
+from relaydeck.signers.shapes import SHAPES, Config, NewSigner
+
+_NEVER_IN_PLACE = "key material is never changed in place: declare a new signer under another id"
+
+
+class SignerPlanner:
+    def __init__(self, declared: Declared, stored: Stored, plan: Plan) -> None:
+        self._declared = declared
+        self._stored = stored
+        self._plan = plan
+        self._configs: dict[str, Config] = {}  # of the signers in the file, once they are complete
+        self.address_of = cache(self._address_of)
+
+    def plan_signer(self, declared: DeclaredRecord) -> None:
+        before = self._stored.signer(declared.name)
+        if before is None:
+            self._plan_new(declared)
+        elif isinstance(before, NewSigner):
+            self._compare(declared, before)
+        else:
+            self._note(declared.place, f"{before}; see 'relaydeck doctor'")
+
+    def _note(self, place: str, problem: str) -> None:
+        self._plan.mistakes.append(Mistake(place, problem))
+
+    def _plan_new(self, declared: DeclaredRecord) -> None:
+        kind, values = declared.values["type"], declared.values["config"]
+        missing = list(missing_in(tuple(values.values())))
+        self._plan.mistakes += [Mistake(each.place, each.why) for each in missing]
+        if missing:
+            return
+        config = SHAPES[kind](**values)
+        self._configs[declared.name] = config
+        self._plan.notes += [f"{declared.place}.{hint}" for hint in hints(config)]
+        self._plan.steps.append(Create("signers", declared.name, NewSigner(declared.name, kind, config)))
+
+    def _compare(self, declared: DeclaredRecord, before: NewSigner) -> None:
+        self._configs[declared.name] = before.config
+        if declared.values["type"] != before.type:
+            self._note(f"{declared.place}.type", f"the stored signer is of type {before.type}; {_NEVER_IN_PLACE}")
+            return
+        for name in before.config.__struct_fields__:
+            wanted = declared.values["config"].get(name, msgspec.UNSET)
+            if isinstance(wanted, Missing):
+                self._plan.notes.append(f"{wanted.place}: {wanted.why}; the stored value is kept")
+            elif _plain(wanted) != _plain(getattr(before.config, name)):
+                self._note(f"{declared.place}.config.{name}", f"differs from the stored one; {_NEVER_IN_PLACE}")
+
+    def _address_of(self, signer_id: str) -> str | None:
+        """Empty when it cannot be derived; None when the signer has a mistake, which is noted already."""
+        if signer_id in self._configs:
+            return derived_address(self._configs[signer_id])
+        if signer_id in self._declared.places["signers"]:
+            return None
+        signer = self._stored.signer(signer_id)
+        if signer is None:
+            return None
+        return derived_address(signer.config) if isinstance(signer, NewSigner) else ""
+
+
+def _plain(value: Any) -> Any:
+    """JSON objects are compared by meaning, not by spelling."""
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value

@@ -1,0 +1,42 @@
+"""Amounts and time spans, and how documents write them."""
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+from relaydeck.fields import TextForm, value_type
+
+_AMOUNT = re.compile(r"[0-9]{1,60}(\.[0-9]{1,60})?")
+_AMOUNT_EXPECTED = 'a decimal in a string, such as "1.5"'
+_SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_SPAN_EXPECTED = 'a time span such as "90s", "5m", "1h" or "1d"'
+_SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+
+
+def amount_problem(text: str) -> str:
+    return "" if _AMOUNT.fullmatch(text) else f"expected {_AMOUNT_EXPECTED}, without sign or exponent"
+
+
+def positive_amount_problem(text: str) -> str:
+    return amount_problem(text) or ("" if Decimal(text) else "must be greater than 0")
+
+
+def span_problem(text: str) -> str:
+    return "" if _SPAN.fullmatch(text) else f"expected {_SPAN_EXPECTED}"
+
+
+def parse_span(text: str) -> int:
+    """`1h` as seconds."""
+    return int(text[:-1]) * _SECONDS[text[-1]]
+
+
+def write_span(seconds: int) -> str:
+    """Seconds in the largest unit that is exact."""
+    return next(f"{seconds // length}{unit}" for unit, length in _SECONDS.items() if seconds % length == 0)
+
+
+# A string in documents: a TOML or JSON float is not exact.
+_AMOUNT_FORM = TextForm(_AMOUNT_EXPECTED, parse=Decimal, write="{:f}".format, show="{:f}".format, sample="1.5")
+Amount = Annotated[Decimal, value_type(amount_problem, _AMOUNT_FORM)]
+PositiveAmount = Annotated[Decimal, value_type(positive_amount_problem, _AMOUNT_FORM)]
+TimeSpan = Annotated[int, value_type(span_problem, TextForm(_SPAN_EXPECTED, parse_span, write_span, write_span, "1h"))]
