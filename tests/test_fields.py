@@ -63,7 +63,8 @@ def test_every_example_is_of_its_type(record: type[msgspec.Struct]) -> None:
     kinds = {info.name: info.type for info in msgspec.structs.fields(record)}
     for each in fields_of(record):
         if each.example is not UNSET and each.type is not msgspec.Raw:
-            example = {"source": "fixed", **each.example} if each.name == "rate" else each.example
+            example: Any = {"source": "fixed", **each.example} if each.name == "rate" else each.example
+            example = each.form.parse(example) if each.form else example
             msgspec.convert(example, kinds[each.name], dec_hook=lambda kind, value: kind(value))
 
 

@@ -39,4 +39,13 @@ def write_span(seconds: int) -> str:
 _AMOUNT_FORM = TextForm(_AMOUNT_EXPECTED, parse=Decimal, write="{:f}".format, show="{:f}".format, sample="1.5")
 Amount = Annotated[Decimal, value_type(amount_problem, _AMOUNT_FORM)]
 PositiveAmount = Annotated[Decimal, value_type(positive_amount_problem, _AMOUNT_FORM)]
-TimeSpan = Annotated[int, value_type(span_problem, TextForm(_SPAN_EXPECTED, parse_span, write_span, write_span, "1h"))]
+# Seconds, which documents write with a unit.
+TimeSpan = Annotated[
+    int,
+    value_type(
+        span_problem,
+        TextForm(_SPAN_EXPECTED, parse=parse_span, write=write_span, show=write_span, sample="1h"),
+        type="string",
+        pattern=f"^{_SPAN.pattern}$",
+    ),
+]

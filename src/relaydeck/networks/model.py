@@ -54,7 +54,7 @@ class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
             example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
         ),
     ]
-    max_age: Annotated[TimeSpan, own_field("Age in seconds above which its answer is not used.", example=3600)]
+    max_age: Annotated[TimeSpan, own_field("Age above which its answer is not used.", example="1h")]
     inverse: Annotated[
         bool, own_field("Whether the aggregator returns native coins for one fee token.", example=False)
     ] = False
@@ -77,7 +77,7 @@ class CrossedRate(msgspec.Struct, frozen=True, tag_field="source", tag="crossed"
             example="0xA2F78ab2355fe2f984D808B5CeE7FD0A93D5270E",
         ),
     ]
-    max_age: Annotated[TimeSpan, own_field("Age in seconds above which an answer is not used.", example=3600)]
+    max_age: Annotated[TimeSpan, own_field("Age above which an answer is not used.", example="1h")]
 
 
 Rate = FixedRate | FeedRate | CrossedRate
