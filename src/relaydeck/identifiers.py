@@ -1,4 +1,4 @@
-"""What may be an identifier: 1 to 255 characters, none of them a control character, not `.` or `..`."""
+"""Identifiers: 1 to 255 characters, none of them a control character, and not `.` or `..`."""
 
 import random
 import time
@@ -8,7 +8,7 @@ from typing import Annotated
 from relaydeck.fields import value_type
 
 MAX_LENGTH = 255
-_this_millisecond = (0, "", count())  # which one, how its identifiers begin, and how they go on
+_this_millisecond = (0, "", count())  # the millisecond, how its identifiers begin, and its counter
 
 
 def identifier_problem(value: str) -> str:
@@ -18,12 +18,12 @@ def identifier_problem(value: str) -> str:
     if value in (".", ".."):
         return "must not be a dot segment"
     if not value.isprintable() and any(_is_control(character) for character in value):
-        return "must not hold control characters"
+        return "must not contain control characters"
     return ""
 
 
 def _is_control(character: str) -> bool:
-    # C0, DEL and C1: the category "Cc" of Unicode, which is fixed for good.
+    # C0, DEL and C1: the category "Cc" of Unicode, which never changes.
     return character < " " or "\x7f" <= character <= "\x9f"
 
 
@@ -40,15 +40,15 @@ Identifier = Annotated[
 
 
 def new_identifier() -> str:
-    """A UUID of version 7 (RFC 9562): it begins with the time, so that new ones lie together in an index.
+    """A UUID of version 7 (RFC 9562). It begins with the time, so that new identifiers are neighbours in an index.
 
-    Those of one millisecond count up from a random number (section 6.2), which also takes less than drawing each.
-    Unique, not secret; so from a generator that needs no system call, which would hand over the interpreter.
+    Identifiers of one millisecond count up from a random number (section 6.2), which costs less than drawing each.
+    They are unique, not secret: the generator needs no system call, which would release the interpreter lock.
     """
     global _this_millisecond
     millisecond, beginning, numbers = _this_millisecond
     if (now := time.time_ns() // 1_000_000) != millisecond:
-        # Two threads that do this at once draw two beginnings.
+        # Two threads that do this at the same time draw two beginnings, so their identifiers differ.
         _, beginning, numbers = _this_millisecond = (now, _beginning(now), count(random.getrandbits(47)))
     return f"{beginning}{next(numbers):012x}"
 

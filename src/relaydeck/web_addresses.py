@@ -1,4 +1,4 @@
-"""What may be the `url` of a webhook or a node: an absolute http(s) URL with a host."""
+"""URLs of webhooks and nodes: absolute http(s) URLs with a host."""
 
 import ipaddress
 import re
@@ -15,7 +15,7 @@ def web_address_problem(value: str) -> str:
     """What is wrong with `value` as an absolute http(s) URL; empty when nothing is."""
     # urlsplit silently drops tabs, newlines and leading blanks: refuse them before it sees them.
     if _FORBIDDEN.search(value):
-        return "must not hold blanks, control characters or backslashes"
+        return "must not contain blanks, control characters or backslashes"
     try:
         parts = urlsplit(value)
         host, _ = parts.hostname, parts.port

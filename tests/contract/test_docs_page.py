@@ -8,7 +8,7 @@ import pytest
 
 from relaydeck.contract.docs_page import curl_line
 from relaydeck.contract.openapi import document
-from relaydeck.contract.wording import RPC_ERRORS
+from relaydeck.contract.schemas import rpc_errors
 from tests.running import Running
 
 VOID = {"meta", "link", "br", "hr", "img"}
@@ -60,7 +60,7 @@ def test_every_operation_is_told_with_its_curl_line(page: str) -> None:
 def test_every_type_and_code_is_told(page: str) -> None:
     for name in document()["components"]["schemas"]:
         assert f'<article id="type-{name}">' in page
-    for code in RPC_ERRORS:
+    for code in rpc_errors():
         assert f"<code>{code}</code>" in page
 
 

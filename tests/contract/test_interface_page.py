@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from relaydeck.contract.openapi import document
-from relaydeck.contract.wording import RPC_ERRORS
+from relaydeck.contract.schemas import rpc_errors
 from tests.running import Running, make_token, run_command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "interface.md").read_text("utf-8")
@@ -41,5 +41,5 @@ def test_the_page_tells_every_operation_message_and_code() -> None:
                     if "allOf" in content["schema"]:
                         message = content["example"]["message"].replace("sepolia-9", "`<relayer_id>`")
                         assert f"| {status} | {message} |" in PAGE
-    for code in RPC_ERRORS:
+    for code in rpc_errors():
         assert f"| {code} |" in PAGE

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import schemathesis
 
-from relaydeck.contract import wire, wording
+from relaydeck.contract import wire
 from relaydeck.contract.openapi import document as build_document
-from relaydeck.contract.schemas import schemas
+from relaydeck.contract.schemas import rpc_errors, schemas
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.signers.shapes import SHAPES
 from relaydeck.store.write_signal import WriteSignal
@@ -98,8 +98,9 @@ def test_every_field_says_on_whose_word_it_is() -> None:
             assert described["description"], (name, field)
 
 
-def test_every_rpc_error_has_its_meaning() -> None:
-    assert {failure.code for failure in RpcFailure.__subclasses__()} | {-32601} == wording.RPC_ERRORS.keys()
+def test_every_rpc_error_has_its_own_code_and_a_meaning() -> None:
+    assert len(rpc_errors()) == len(RpcFailure.__subclasses__()) + 1
+    assert all(message and meaning.endswith(".") for message, meaning in rpc_errors().values())
 
 
 def test_secrets_are_marked_write_only() -> None:

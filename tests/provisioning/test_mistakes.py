@@ -86,7 +86,7 @@ def test_all_of_them_at_once(provisioned: ProvisionedHome) -> None:
         "signers[1].id: is already the id of signers[0]",
         "signers[2].id: is missing; expected a string",
         'signers[2].config.key: expected a string, { env = "NAME" } or { file = "path" }, found an integer',
-        "signers[3].id: must not hold control characters",
+        "signers[3].id: must not contain control characters",
         "signers[3].config.address: expected a string, found an integer",
         "signers[3].config.key_name: expected a string, found a boolean",
         'signers[3].config.role_id: expected a string, { env = "NAME" } or { file = "path" }, found a table',

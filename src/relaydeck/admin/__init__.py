@@ -1,1 +1,1 @@
-"""Our own management API under `/admin/v1`; the command line's verbs are the same code."""
+"""The management API under `/admin/v1`. The commands of `relaydeck` use the same code."""

@@ -1,4 +1,4 @@
-"""Everything under `/admin/v1`, put together for one worker."""
+"""Everything under `/admin/v1`, built for one worker."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ from relaydeck.store.writer import Writer
 
 
 class AdminApi:
-    """`render` makes a page for people of an OpenAPI document; `pool` gives the nodes that estimates use."""
+    """`render` makes a web page of an OpenAPI document; `pool` returns the nodes that estimates use."""
 
     def __init__(
         self,

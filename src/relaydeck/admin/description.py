@@ -1,4 +1,4 @@
-"""The admin API's description of itself: for machines at `openapi.json`, for people at `docs`, both open to all."""
+"""The description of the admin API: `openapi.json` for machines, `docs` for people. Neither needs a credential."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -13,7 +13,7 @@ _HTML = (b"content-type", b"text/html; charset=utf-8")
 
 
 class AdminDescription:
-    """Both are made on the first request for them and kept."""
+    """Both are built by the first request for them and kept."""
 
     def __init__(self, render: Callable[[dict[str, Any]], str]) -> None:
         self._render = render

@@ -1,8 +1,8 @@
-"""`Idempotency-Key`: a POST that was answered is not done again; for a day it gets the same answer.
+"""`Idempotency-Key`: for a day, a repeated POST gets the stored response and has no further effect.
 
-The answer is stored in the transaction of the change, so there is no moment in which one exists without the
-other; and because write transactions wait for each other, of two that race one acts and the other repeats. It
-may hold a new token, so it is sealed. A request that was refused changed nothing, and its key stays free.
+The response is stored in the transaction of the change, so neither exists without the other. Write transactions are
+serialised: of two requests at the same time, one makes the change and the other gets its response. A response can
+contain a new token, so it is stored encrypted. A refused request changes nothing and leaves its key unused.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _KEY = re.compile(rb"[\x21-\x7e]{1,255}")
 _REPLAYED = (b"idempotency-replayed", b"true")
 
 
-class _Kept(msgspec.Struct, frozen=True, array_like=True):
+class _StoredResponse(msgspec.Struct, frozen=True, array_like=True):
     request: bytes
     status: int
     body: bytes
@@ -29,7 +29,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
 
 
 def key_of(call: Call) -> bytes | None:
-    """Raises BadRequest when the key is not one."""
+    """Raises BadRequest for a key that is not valid."""
     key = call.headers.get(b"idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise BadRequest("Idempotency-Key must have 1 to 255 printable ASCII characters without blanks")
@@ -39,14 +39,14 @@ def key_of(call: Call) -> bytes | None:
 def once(
     context: ChangeContext, call: Call, operation: str, key: bytes, work: Callable[[ChangeContext], Reply]
 ) -> Reply:
-    """Do the work, or give the answer it had. Raises KeyUsedOtherwise."""
+    """Do the work, or return the stored response. Raises KeyUsedOtherwise."""
     assert call.credential is not None
     scope = hashlib.sha256(b"%d\0%b" % (call.credential.seq, key)).hexdigest()
     request = hashlib.sha256(b"\0".join([operation.encode(), call.argument.encode(), call.body])).digest()
     kept = _find(context, scope)
     if kept is None:
         reply = work(context)
-        _keep(context, scope, _Kept(request, reply.status, reply.body, dict(reply.headers).get(b"etag", b"")))
+        _keep(context, scope, _StoredResponse(request, reply.status, reply.body, dict(reply.headers).get(b"etag", b"")))
         return reply
     if kept.request != request:
         raise KeyUsedOtherwise("the same Idempotency-Key came with another path or body")
@@ -58,7 +58,7 @@ def _place(scope: str) -> Place:
     return Place("idempotency_keys", scope, "answer")
 
 
-def _find(context: ChangeContext, scope: str) -> _Kept | None:
+def _find(context: ChangeContext, scope: str) -> _StoredResponse | None:
     row = context.transaction.one(
         "SELECT sealed_answer FROM idempotency_keys WHERE scope = :scope AND created_at > :oldest",
         {"scope": scope, "oldest": context.now - KEPT_SECONDS},
@@ -66,12 +66,12 @@ def _find(context: ChangeContext, scope: str) -> _Kept | None:
     if row is None:
         return None
     try:
-        return msgspec.msgpack.decode(context.vault.open(row[0], _place(scope)), type=_Kept)
+        return msgspec.msgpack.decode(context.vault.open(row[0], _place(scope)), type=_StoredResponse)
     except Damaged as damage:
         raise ServerFailure(str(damage)) from None
 
 
-def _keep(context: ChangeContext, scope: str, kept: _Kept) -> None:
+def _keep(context: ChangeContext, scope: str, kept: _StoredResponse) -> None:
     context.transaction.execute(
         "DELETE FROM idempotency_keys WHERE created_at <= :oldest", {"oldest": context.now - KEPT_SECONDS}
     )

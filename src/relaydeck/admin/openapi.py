@@ -14,25 +14,24 @@ from relaydeck.errors import RequestError, Trait, errors_of
 from relaydeck.http.failures import problem_of
 
 _INTRODUCTION = """\
-Manages what `/api/v1` shows: networks, signers, notifications, relayers and tokens; and gives the log of events, \
-their deliveries and the audit log. Every operation takes a bearer credential of kind `admin`; another kind is \
-answered 403.
+Manages networks, signers, notifications, relayers and tokens, and shows events, their deliveries and the audit log. \
+Every operation requires a bearer credential of kind `admin`; another kind gets a 403.
 
-A POST may carry an `Idempotency-Key`: for 24 hours the same request with the same key gets the same answer and \
-changes nothing more; with another path or body it is answered 422. A single record is answered with an `ETag`; a \
-PATCH or DELETE with `If-Match` is answered 412 when the record has changed since.
+A POST may have an `Idempotency-Key`: for 24 hours, the same request with the same key gets the same response and has \
+no further effect; with another path or body it gets a 422. The response for a single record has an `ETag`. A PATCH or \
+DELETE with `If-Match` gets a 412 when the record has changed.
 
-Every error is answered with problem details (RFC 9457): `detail` states what exactly was wrong. HEAD is accepted \
+Every error has problem details (RFC 9457) as its body: `detail` states what exactly was wrong. HEAD is accepted \
 wherever GET is."""
 
 _TAGS = {
-    "networks": "Where the nodes of a chain are, and which tokens may pay a fee.",
-    "signers": "What holds a key. A key is never changed in place, and never shown.",
-    "notifications": "Webhooks that hear about relayers.",
-    "relayers": "Who acts on a network.",
-    "tokens": "Who may ask.",
-    "events": "What happened, and what became of telling it.",
-    "audit": "Who changed what.",
+    "networks": "Chains: their nodes, and the tokens that can pay a fee.",
+    "signers": "Configurations that hold a key. A signer cannot be changed, and its secrets are never shown.",
+    "notifications": "Webhooks that receive the events of relayers.",
+    "relayers": "An address on a network, with its signer and its policies.",
+    "tokens": "Access tokens.",
+    "events": "Events and their deliveries.",
+    "audit": "The audit log: every change and who made it.",
 }
 
 
@@ -100,7 +99,7 @@ def document() -> Json:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Relaydeck admin", "version": __version__, "description": _INTRODUCTION},
-        "servers": [{"url": "/", "description": "The service that gave this document."}],
+        "servers": [{"url": "/", "description": "The service that returned this document."}],
         "security": [{"bearer": []}],
         "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": paths,
@@ -122,7 +121,7 @@ def _envelope_name(operation: Operation) -> str:
 
 def _data(operation: Operation) -> Json:
     item = reference(operation.answer)
-    return {"type": "array", "items": item, "description": "What was asked for."} if operation.listed else item
+    return {"type": "array", "items": item, "description": "The records."} if operation.listed else item
 
 
 def _described(operation: Operation) -> Json:
@@ -144,12 +143,12 @@ def _parameters(operation: Operation) -> list[Json]:
     found = _list_parameters(operation) if operation.listed else []
     text = {"type": "string"}
     if "{id}" in operation.path:
-        which = _parameter("path", "id", "Which one, percent-encoded where the path asks for it.", text)
+        which = _parameter("path", "id", "Identifier of the record, percent-encoded where a path requires it.", text)
         found.append(which | {"required": True, "example": "sepolia-1"})
     if operation.method == "post":
-        found.append(_parameter("header", "Idempotency-Key", "Makes it safe to send again for 24 hours.", text))
+        found.append(_parameter("header", "Idempotency-Key", "Makes it safe to repeat the request for 24 hours.", text))
     if operation.method in ("patch", "delete") and operation.tag != "tokens":
-        found.append(_parameter("header", "If-Match", "The ETag it must still have.", text))
+        found.append(_parameter("header", "If-Match", "The `ETag` that the record must still have.", text))
     return found
 
 
@@ -174,16 +173,16 @@ def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
 
 
 def _answered(operation: Operation) -> Json:
-    null = envelope({"type": "null", "description": "Nothing."})
+    null = envelope({"type": "null", "description": "Always null."})
     content = {"schema": reference(_envelope_name(operation)) if operation.answer else null}
     if (example := examples().get(operation.answer)) is not None:
         metadata: Json = {"logs": [], "traces": []}
         content["example"] = {"data": example, "error": "", "metadata": metadata, "success": True}
     single = operation.answer in ("Network", "Signer", "Notification", "Relayer") and not operation.listed
-    headers = {"ETag": "Changes whenever the record does."} if single else {}
+    headers = {"ETag": "Changes with the record."} if single else {}
     if operation.method != "get":
         headers["Relaydeck-Revision"] = "The revision of this write, for `Relaydeck-Min-Revision` on `/api/v1`."
-    return _response("Done.", content, headers)
+    return _response("Success.", content, headers)
 
 
 def _refusals(operation: Operation) -> Json:

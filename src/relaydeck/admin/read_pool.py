@@ -1,4 +1,4 @@
-"""Reads for administrators: on a thread and a connection of their own, so that no search slows `/api/v1`."""
+"""Reads of the admin API, on a thread and a connection of their own: a slow search does not delay `/api/v1`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,11 +10,11 @@ from relaydeck.side_threads import SideThreads
 from relaydeck.store.open_store import Store, open_store
 
 Result = TypeVar("Result")
-_AWAY = "the database is away"
+_UNREACHABLE = "the database is unreachable"
 
 
 class ReadPool:
-    """The connection is opened by the first read."""
+    """The first read opens the connection."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -23,9 +23,9 @@ class ReadPool:
         self._abandoned = False
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
-        """Everything that `work` reads belongs to one moment, no older than any answered write. Raises StoreError."""
+        """Run `work` on a snapshot that includes every acknowledged write. Raises StoreError."""
         if self._abandoned:
-            raise StoreTrouble(_AWAY)
+            raise StoreTrouble(_UNREACHABLE)
         return await self._thread.run(partial(self._run, work))
 
     def _run(self, work: Callable[[Store], Result]) -> Result:
@@ -35,9 +35,9 @@ class ReadPool:
             return work(self._store)
 
     def abandon(self) -> None:
-        """Until `resume`, nobody waits for a database that is away."""
+        """Fail every read until `resume`: the database is unreachable."""
         self._abandoned = True
-        self._thread.give_up(StoreTrouble(_AWAY))
+        self._thread.give_up(StoreTrouble(_UNREACHABLE))
         if self._store is not None:
             self._store.database.abandon()
 

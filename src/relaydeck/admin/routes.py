@@ -1,6 +1,6 @@
-"""Which operation of `/admin/v1` a request asks for.
+"""Finds the operation of `/admin/v1` for a request.
 
-A path has at most three segments: a resource, an identifier, a verb. So finding one is a look-up.
+A path has at most three segments: a collection, an identifier, a verb. Finding one is a look-up.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ ROOT = "/admin/v1"
 
 class AdminRouter:
     def __init__(self, guarded: dict[str, Methods], open_to_all: dict[str, Methods]) -> None:
-        """Paths below `/admin/v1`, an identifier written `{id}`; those that need no credential apart."""
+        """Paths below `/admin/v1`, with `{id}` for an identifier. `open_to_all` needs no credential."""
         self._routes = {path: _routes(methods, "manage") for path, methods in guarded.items()}
         self._routes |= {path: _routes(methods, None) for path, methods in open_to_all.items()}
 

@@ -1,4 +1,4 @@
-"""`GET /admin/v1/relayers/{id}/why`: a relayer's state explained, its nodes asked now."""
+"""`GET /admin/v1/relayers/{id}/why`: explains the state of a relayer, with a call to each of its nodes."""
 
 import time
 

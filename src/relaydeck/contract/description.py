@@ -1,4 +1,4 @@
-"""The interface's description of itself: for machines at `/openapi.json`, for people at `/docs`."""
+"""The description of the interface: `/openapi.json` for machines, `/docs` for people."""
 
 from functools import cache
 from importlib import import_module
@@ -12,7 +12,7 @@ _HTML = (b"content-type", b"text/html; charset=utf-8")
 
 
 class DescriptionRoutes:
-    """Both are made on the first request for them: most workers are never asked, and starting stays quick."""
+    """Both are built by the first request for them: most workers never get one, and the service starts quickly."""
 
     def routes(self) -> dict[str, dict[str, Route]]:
         answers = {"/openapi.json": self.openapi, "/docs": self.docs}
@@ -26,7 +26,7 @@ class DescriptionRoutes:
 
 
 def admin_page(document: dict[str, Any]) -> str:
-    """Another interface's document, shown the same way."""
+    """The document of the admin API, as the same kind of page."""
     page: str = import_module("relaydeck.contract.docs_page").page(document)
     return page
 

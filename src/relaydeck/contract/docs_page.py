@@ -1,4 +1,4 @@
-"""The page for people at `/docs`: the OpenAPI document as HTML. No script, and nothing is loaded."""
+"""The OpenAPI document as an HTML page, without scripts or external resources."""
 
 import base64
 import hashlib
@@ -40,7 +40,7 @@ def page(document: Json) -> str:
 {_operations(document)}
 {_types(document["components"]["schemas"])}
 </main>
-<footer>Made from <a href="openapi.json">openapi.json</a>, which machines read.</footer>
+<footer>Generated from <a href="openapi.json">openapi.json</a>.</footer>
 </div>
 </body>
 </html>
@@ -48,7 +48,7 @@ def page(document: Json) -> str:
 
 
 def _policy(style: str) -> str:
-    """Nothing may be loaded or run but the one style sheet in the page, known by its digest."""
+    """Allows only the style sheet in the page, by its digest."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -59,7 +59,7 @@ def _header(info: Json) -> str:
 
 
 def _prose(text: str) -> str:
-    """Paragraphs, lists of `- ` lines and `code`: all the markup that our own words use."""
+    """Renders paragraphs, lists of `- ` lines and `code`: all the markup that our texts use."""
     parts = []
     for part in text.split("\n\n"):
         if part.startswith("- "):
@@ -75,7 +75,7 @@ def _inline(text: str) -> str:
 
 
 def _beginning(bearer: Json) -> str:
-    """What holds for every operation, told once."""
+    """What applies to every operation."""
     lines = 'export RELAYDECK="http://127.0.0.1:8080"\nexport TOKEN="$(relaydeck token create my-client)"'
     headers = (_row(name, "", {"description": words.text, _BASIS: words.basis}) for name, words in _COMMON)
     return "\n".join(
@@ -83,7 +83,7 @@ def _beginning(bearer: Json) -> str:
             '<section id="begin">\n<h2>Before you begin</h2>',
             f"<p>{_inline(bearer['description'])}</p>",
             f"<pre><code>{escape(lines)}</code></pre>",
-            _section("On every answer, and on every refusal", headers),
+            _section("Headers of every response, and of every error", headers),
             "</section>",
         ]
     )
@@ -140,7 +140,7 @@ def _operation(method: str, path: str, operation: Json, schemas: dict[str, Json]
             _request(operation, schemas),
             _example(method, path, operation),
             _answered(operation, schemas),
-            _section("Answers", (_answer(*each) for each in operation["responses"].items())),
+            _section("Responses", (_answer(*each) for each in operation["responses"].items())),
             "</article>",
         ]
     )
@@ -185,7 +185,7 @@ def _request(operation: Json, schemas: dict[str, Json]) -> str:
 
 
 def _without_choice(schema: Json) -> Json:
-    """What all shapes of a choice have in common."""
+    """The fields that all shapes of a choice have in common."""
     fields = {
         name: {k: v for k, v in field.items() if k not in ("enum", "$ref")}
         for name, field in schema["properties"].items()
@@ -200,7 +200,7 @@ def _folded_choice(kind: str, choice: Json, schemas: dict[str, Json]) -> str:
 
 
 def _answered(operation: Json, schemas: dict[str, Json]) -> str:
-    """The fields of what a success brings, folded away: its envelope is the same everywhere."""
+    """The fields of the data of a success, collapsed. The envelope is the same everywhere."""
     schema = next(iter(operation["responses"].values()))["content"].get("application/json", {}).get("schema", {})
     if "$ref" not in schema:
         return ""
@@ -222,11 +222,11 @@ def _example(method: str, path: str, operation: Json) -> str:
     if shown is None:
         return curl
     pretty = escape(json.dumps(shown, indent=2, ensure_ascii=False))
-    return f'<div class="example">{curl}<div><h4>Answer</h4><pre><code>{pretty}</code></pre></div></div>'
+    return f'<div class="example">{curl}<div><h4>Response</h4><pre><code>{pretty}</code></pre></div></div>'
 
 
 def curl_line(method: str, path: str, operation: Json) -> str:
-    """The operation's first example as something to paste."""
+    """A command line with the first example of the operation."""
     examples = {each["name"]: each.get("example", "") for each in operation.get("parameters", [])}
     lines = [f'curl -s "$RELAYDECK{_PARAMETER.sub(lambda name: examples[name[1]], path)}"']
     if method not in ("get", "post"):
@@ -257,14 +257,14 @@ def _answer(status: str, response: Json) -> str:
     headers = "".join(
         f"<li><code>{name}</code> {_inline(header['description'])}</li>"
         for name, header in response["headers"].items()
-        if name not in ("X-Request-Id", "Relaydeck-Reason")  # on every answer, on every refusal: told once, above
+        if name not in ("X-Request-Id", "Relaydeck-Reason")  # described once, at the top
     )
     return _row(status, kind, response, f"<ul>{headers}</ul>" if headers else "")
 
 
 def _types(schemas: dict[str, Json]) -> str:
     shown = "\n".join(_type(name, schema) for name, schema in schemas.items())
-    return f'<section id="types">\n<h2>Types</h2>\n<p>Every body, by name.</p>\n{shown}\n</section>'
+    return f'<section id="types">\n<h2>Types</h2>\n<p>Every body by its name.</p>\n{shown}\n</section>'
 
 
 def _type(name: str, schema: Json) -> str:
@@ -308,7 +308,7 @@ def _codes(schema: Json) -> str:
 
 
 def _kind(schema: Json) -> str:
-    """A schema in a few words, with a link where it has a name."""
+    """A short description of a schema, with a link where it has a name."""
     if "$ref" in schema:
         name = _name(schema)
         return f'<a href="#type-{name}">{name}</a>'

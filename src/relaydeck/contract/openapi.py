@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document: the five operations, what each can answer, and our own addresses at the root."""
+"""The OpenAPI 3.1 document: the five operations, their responses, and the service's own paths at the root."""
 
 import msgspec
 
@@ -21,18 +21,18 @@ def document() -> Json:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Relaydeck", "version": __version__, "description": wording.INTRODUCTION},
-        "servers": [{"url": "/", "description": "The service that gave this document."}],
+        "servers": [{"url": "/", "description": "The service that returned this document."}],
         "security": [{"bearer": []}],
         "tags": [
-            {"name": "signers", "description": "What holds a key, or knows where one is."},
-            {"name": "notifications", "description": "Webhooks that hear about relayers."},
+            {"name": "signers", "description": "Configurations that hold a key, or a reference to one."},
+            {"name": "notifications", "description": "Webhooks that receive the events of relayers."},
             {
                 "name": "relayers",
-                "description": "Who acts on a network, with which signer and under which policies.",
+                "description": "An address on a network, with its signer and its policies.",
             },
             {
                 "name": "service",
-                "description": "Relaydeck's own addresses, for machines. No credential is asked for.",
+                "description": "Paths of the service itself. They require no credential.",
             },
         ],
         "paths": _contract_paths() | _service_paths(),
@@ -87,8 +87,8 @@ def _create_signer() -> Json:
         "operationId": "createSigner",
         "tags": ["signers"],
         "summary": "Create a signer",
-        "description": "Stores a signer. When this is answered the signer is on disk, its secrets sealed. A "
-        "value that has the right type but is plainly unusable is stored too, and `metadata.logs` says so.",
+        "description": "Stores a signer. The response is sent when the signer is on disk, with its secrets "
+        "encrypted. A value of the right type that cannot work is stored too, with a hint in `metadata.logs`.",
         **_requires("call"),
         "requestBody": _body("SignerRequest", examples.signer_requests()),
         "responses": _aged(
@@ -105,9 +105,9 @@ def _update_notification() -> Json:
         "operationId": "updateNotification",
         "tags": ["notifications"],
         "summary": "Update a notification",
-        "description": "Changes what is given and leaves the rest.",
+        "description": "Changes the fields in the body and leaves the others as they are.",
         **_requires("call"),
-        "parameters": [_identifier("notification_id", "Which notification.")],
+        "parameters": [_identifier("notification_id", "Identifier of the notification.")],
         "requestBody": _body("NotificationUpdate", {"update": examples.NOTIFICATION_UPDATE}),
         "responses": _aged(
             {
@@ -137,17 +137,17 @@ def _list_relayers() -> Json:
 
 def _relayer_rpc() -> Json:
     answered = _success("RpcResponse", None)
-    answered["content"]["application/json"]["examples"] = _named(examples.FEE_ANSWERS)
-    answered["description"] = "The method's result, or the error object that says why there is none."
+    answered["content"]["application/json"]["examples"] = _as_examples(examples.FEE_ANSWERS)
+    answered["description"] = "The result of the method, or the error object."
     return {
         "operationId": "relayerRpc",
         "tags": ["relayers"],
         "summary": "Run a JSON-RPC call through a relayer",
-        "description": "`feeEstimate` is the one method. A body that is no JSON-RPC request is a Bad "
-        "Request; whatever goes wrong with a well-formed one is told in the `error` object of the response, "
-        "with status 200. Rate-limited, from the same allowance as the list of relayers.",
+        "description": "`feeEstimate` is the only method. A body that is not a JSON-RPC request is a Bad Request. A "
+        "failure of a valid request is in the `error` object of the response, with status 200. Rate-limited, with the "
+        "same allowance as the list of relayers.",
         **_requires("call"),
-        "parameters": [_identifier("relayer_id", "Which relayer."), _min_revision()],
+        "parameters": [_identifier("relayer_id", "Identifier of the relayer."), _min_revision()],
         "requestBody": _body("RpcRequest", {"feeEstimate": examples.FEE_REQUEST}),
         "responses": _limited(
             {
@@ -165,10 +165,10 @@ def _requires(permission: Permission) -> Json:
 
 def _paging() -> list[Json]:
     whole: Json = {"type": "integer", "minimum": 0}
-    page = "Which page, counted from 1. 0 is the same as leaving it out."
+    page = "Number of the page, from 1. 0 is the same as leaving it out."
     per_page = (
-        "Items on a page. 0 is the same as leaving it out; more than the largest allowed (a setting, 1000 by "
-        "default) is reduced to it."
+        "Items on a page. 0 is the same as leaving it out. A number above the maximum (a setting, 1000 by default) "
+        "is reduced to it."
     )
     return [
         _parameter("query", "page", page, whole | {"default": 1}),
@@ -177,7 +177,7 @@ def _paging() -> list[Json]:
 
 
 def _identifier(name: str, text: str) -> Json:
-    limits = " Percent-encoded where the path asks for it; 1 to 255 characters, none a control character."
+    limits = " Percent-encoded where a path requires it; 1 to 255 characters, none a control character."
     return _parameter("path", name, text + limits, msgspec.json.schema(Identifier)) | {
         "required": True,
         "example": examples.PATH_IDS[name],
@@ -186,7 +186,7 @@ def _identifier(name: str, text: str) -> Json:
 
 def _min_revision() -> Json:
     whole: Json = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
-    text = "The `Relaydeck-Revision` of a write: the answer is no older than that, whichever replica gives it."
+    text = "The `Relaydeck-Revision` of a write: the response of any replica includes that write."
     return _parameter("header", "Relaydeck-Min-Revision", text, whole) | {_BASIS: "ruling"}
 
 
@@ -195,11 +195,11 @@ def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
 
 
 def _body(name: str, shown: dict[str, Json]) -> Json:
-    content = {"schema": reference(name), "examples": _named(shown)}
+    content = {"schema": reference(name), "examples": _as_examples(shown)}
     return {"required": True, "content": {"application/json": content}}
 
 
-def _named(shown: dict[str, Json]) -> Json:
+def _as_examples(shown: dict[str, Json]) -> Json:
     return {name: {"value": value} for name, value in shown.items()}
 
 
@@ -208,7 +208,7 @@ def _success(name: str, example: Json | None) -> Json:
     if example is not None:
         content["example"] = example
     return {
-        "description": "Done.",
+        "description": "Success.",
         _BASIS: "ruling",
         "headers": _headers("X-Request-Id"),
         "content": {"application/json": content},
@@ -246,7 +246,7 @@ def _header(name: str, *, required: bool) -> Json:
 
 
 def _limited(responses: Json) -> Json:
-    """The credential is looked at before its allowance: only a 401 says nothing of it."""
+    """The credential is checked before its allowance: only a 401 has no such headers."""
     for status, response in responses.items():
         if status != "401":
             response["headers"] |= {name: _header(name, required=False) for name in _LIMIT_HEADERS}
@@ -265,17 +265,19 @@ def _written(response: Json) -> Json:
 
 
 def _service_paths() -> Json:
-    failing = _text("Why it cannot serve.")
+    ready, failing = _text("The service is ready: the database responds."), _text("The reason why it cannot serve.")
+    document = _response("application/json", "OpenAPI 3.1.", "object")
+    page = _response("text/html", "One page without external resources.")
     return {
-        "/healthz": _ours("healthz", "Is the process alive?", _text("It is.")),
-        "/readyz": _ours("readyz", "Can it serve?", _text("It can: the store answers."), {"503": failing}),
-        "/metrics": _ours("metrics", "What has it counted?", _text("Counters in the Prometheus text format.")),
-        "/openapi.json": _ours("openapi", "This document", _given("application/json", "OpenAPI 3.1.", "object")),
-        "/docs": _ours("docs", "This document, for people", _given("text/html", "One page, complete in itself.")),
+        "/healthz": _service_path("healthz", "Liveness", _text("The process is alive.")),
+        "/readyz": _service_path("readyz", "Readiness", ready, {"503": failing}),
+        "/metrics": _service_path("metrics", "Metrics", _text("Metrics in the Prometheus text format.")),
+        "/openapi.json": _service_path("openapi", "This document", document),
+        "/docs": _service_path("docs", "This document as a web page", page),
     }
 
 
-def _ours(name: str, summary: str, answer: Json, more: dict[str, Json] | None = None) -> Json:
+def _service_path(name: str, summary: str, answer: Json, more: dict[str, Json] | None = None) -> Json:
     return {
         "get": {
             "operationId": name,
@@ -289,10 +291,10 @@ def _ours(name: str, summary: str, answer: Json, more: dict[str, Json] | None = 
 
 
 def _text(text: str) -> Json:
-    return _given("text/plain", text)
+    return _response("text/plain", text)
 
 
-def _given(media_type: str, text: str, kind: str = "string") -> Json:
+def _response(media_type: str, text: str, kind: str = "string") -> Json:
     return {
         "description": text,
         _BASIS: "ruling",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relaydeck.contract import wire, wording
+from relaydeck.contract import wire
 from relaydeck.contract.rpc import METHOD_NOT_FOUND
 from relaydeck.contract.wording import Words
 from relaydeck.fees.errors import RpcFailure
@@ -41,7 +41,7 @@ def schemas() -> dict[str, Json]:
     for (name, property_name), more in _more().items():
         found[name]["properties"][property_name] |= more
     found["RpcResponse"]["oneOf"] = [{"required": ["result"]}, {"required": ["error"]}]
-    found["RpcError"]["oneOf"] = _rpc_errors()
+    found["RpcError"]["oneOf"] = _rpc_error_schemas()
     return dict(sorted(found.items()))
 
 
@@ -158,13 +158,15 @@ def _more() -> dict[tuple[str, str], Json]:
     }
 
 
-def _rpc_errors() -> list[Json]:
-    known = {METHOD_NOT_FOUND.code: METHOD_NOT_FOUND.message}
-    known |= {failure.code: failure.message for failure in RpcFailure.__subclasses__()}
+def rpc_errors() -> dict[int, tuple[str, str]]:
+    """Each code of a JSON-RPC error with its message and its meaning."""
+    known = {METHOD_NOT_FOUND.code: (METHOD_NOT_FOUND.message, "The method is not `feeEstimate`.")}
+    known |= {failure.code: (failure.message, failure.meaning) for failure in RpcFailure.__subclasses__()}
+    return dict(sorted(known.items()))
+
+
+def _rpc_error_schemas() -> list[Json]:
     return [
-        {
-            "properties": {"code": {"const": code}, "message": {"const": message}},
-            "description": wording.RPC_ERRORS.get(code, message),
-        }
-        for code, message in sorted(known.items())
+        {"properties": {"code": {"const": code}, "message": {"const": message}}, "description": meaning}
+        for code, (message, meaning) in rpc_errors().items()
     ]

@@ -1,4 +1,4 @@
-"""Texts of the OpenAPI document that belong to no type: its introduction, headers and error codes."""
+"""Texts of the OpenAPI document that belong to no type: its introduction and its headers."""
 
 from typing import NamedTuple
 
@@ -15,61 +15,46 @@ def ruling(text: str) -> Words:
 
 
 INTRODUCTION = """\
-Relaydeck manages relayers, the signers that hold their keys and the webhooks that hear about them, and runs \
+Relaydeck manages relayers, the signers that hold their keys and the webhooks that receive their events, and runs \
 JSON-RPC calls through a relayer.
 
-Five operations under `/api/v1` are the described interface; nothing else lives there. Every one takes a \
-bearer credential. Lists, creations and updates answer in one envelope, errors in another; the JSON-RPC call \
-answers in JSON-RPC's own shape.
+The five operations under `/api/v1` are the described interface, and nothing else is served there. Each requires a \
+bearer credential. A success has one envelope and an error another; the JSON-RPC call has the shape of JSON-RPC.
 
 Each operation, status, field and header carries `x-relaydeck-basis`:
 
-- `contract`: the described interface says so.
-- `ruling`: the described interface leaves it open, and this service decided. A later edition may differ.
+- `contract`: the described interface defines it.
+- `ruling`: the described interface leaves it open, and this service defines it. A later edition may differ.
 
-Every numeric status is a ruling, read off the message it comes with; the messages are contract. A path that \
-nothing is served at answers 404 with the message `Not Found`, and a method that a path does not take \
-answers 405 with `Method Not Allowed` and an `Allow` header, both in the error envelope. HEAD is accepted wherever GET \
-is.
+Every numeric status is a ruling, chosen by the meaning of its message; the messages are contract. An unknown path \
+returns 404 with the message `Not Found`. A method that a path does not accept returns 405 with the message \
+`Method Not Allowed` and an `Allow` header. Both have the error envelope. HEAD is accepted wherever GET is.
 
-Refusals come in this order: 404 or 405 for the path, 401, 429, 413, 400, 404 for the resource, 409."""
-
-# A config field of a signer that is not shown by default.
-WIDENED = ruling("Only with the setting `RELAYDECK_SIGNER_CONFIG=non_secret`.")
-
-RPC_ERRORS: dict[int, str] = {
-    -32601: "The method is not `feeEstimate`.",
-    -32602: "The params do not fit the method; `description` says where.",
-    -32603: "The service itself failed.",
-    -32000: "No RPC URL of the relayer or its network answered in time.",
-    -32001: "The transaction would fail when executed.",
-    -32002: "The relayer's policy does not allow this receiver.",
-    -32003: "There is no fresh rate for the fee token.",
-    -32004: "A node refused the question for another reason than a revert.",
-}
+A request is checked in this order: 404 or 405 for the path, 401, 429, 413, 400, 404 for the resource, 409."""
 
 HEADERS: dict[str, Words] = {
     "X-Request-Id": ruling(
-        "Names this request in the service's log. A request's own `X-Request-Id` is kept when it has 1 to "
+        "Identifies this request in the service's log. The request's own `X-Request-Id` is kept when it has 1 to "
         "128 characters of `A-Z a-z 0-9 . _ : / + = @ -`."
     ),
     "Relaydeck-Reason": ruling(
-        "What exactly was wrong: ASCII, at most 200 characters, in the service's words and field names, never a value."
+        "What exactly was wrong: at most 200 ASCII characters, with field names but never a value."
     ),
     "RateLimit": ruling(
-        "Requests that remain (`r`) and seconds until the allowance is whole again (`t`). Absent when no limit is set."
+        "Requests that remain (`r`) and seconds until the allowance is full again (`t`). Absent when no limit is set."
     ),
     "RateLimit-Policy": ruling(
-        "Requests that may come at once (`q`) and the seconds to refill them (`w`). Absent when no limit is set."
+        "Size of the allowance (`q`) and the seconds to refill it (`w`). Absent when no limit is set."
     ),
     "Relaydeck-Revision": ruling(
-        "The revision of this write. Sent as `Relaydeck-Min-Revision` with a later request to any replica, it makes "
-        "sure that the write is seen."
+        "The revision of this write. A later request to any replica that sends it as `Relaydeck-Min-Revision` sees "
+        "the write."
     ),
     "Relaydeck-Stale": ruling(
-        "Seconds since the database last answered; only while it is away and the answer comes from memory."
+        "Seconds since the database last responded. Present only while it is unreachable and the response comes from "
+        "memory."
     ),
-    "Retry-After": ruling("Seconds until the next request is admitted."),
-    "WWW-Authenticate": ruling("The scheme that is asked for."),
-    "Allow": ruling("The methods that the path takes."),
+    "Retry-After": ruling("Seconds until the next request is accepted."),
+    "WWW-Authenticate": ruling("The required scheme."),
+    "Allow": ruling("The methods that the path accepts."),
 }

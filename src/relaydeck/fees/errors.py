@@ -10,12 +10,15 @@ RpcFailure
 └── NodeRefused              -32004  a node answered with an error other than a revert, for example missing funds
 """
 
+from typing import ClassVar
+
 
 class RpcFailure(Exception):
     """The description may be shown to the caller: it never contains the secret part of a URL."""
 
-    code: int
-    message: str
+    code: ClassVar[int]
+    message: ClassVar[str]
+    meaning: ClassVar[str]  # for the documentation
 
     def __init__(self, description: str) -> None:
         super().__init__(description)
@@ -25,33 +28,40 @@ class RpcFailure(Exception):
 class InvalidParams(RpcFailure):
     code = -32602
     message = "Invalid params"
+    meaning = "The params do not fit the method; `description` says where."
 
 
 class InternalFailure(RpcFailure):
     code = -32603
     message = "Internal error"
+    meaning = "The service itself failed."
 
 
 class NodeUnreachable(RpcFailure):
     code = -32000
     message = "Node unreachable"
+    meaning = "No RPC URL of the relayer or its network answered in time."
 
 
 class ExecutionReverted(RpcFailure):
     code = -32001
     message = "Execution reverted"
+    meaning = "The transaction would fail when executed; `description` is the reason."
 
 
 class ReceiverNotWhitelisted(RpcFailure):
     code = -32002
     message = "Receiver not whitelisted"
+    meaning = "The relayer's policy does not allow this receiver."
 
 
 class NoFreshRate(RpcFailure):
     code = -32003
     message = "No fresh rate"
+    meaning = "There is no fresh rate for the fee token."
 
 
 class NodeRefused(RpcFailure):
     code = -32004
     message = "Node refused"
+    meaning = "A node answered with an error other than a revert, for example missing funds."

@@ -1,1 +1,1 @@
-"""What a signer is: a key, or a reference to one, in one of seven shapes."""
+"""Signers: a key, or a reference to one, as one of seven types."""
