@@ -1,4 +1,4 @@
-"""What needs no credential: on the service's own port, or from a process and a port of their own."""
+"""Paths that need no credential: served by the workers, or by a process of their own on another port."""
 
 import asyncio
 import os
@@ -28,12 +28,12 @@ from relaydeck.notifications.deliveries import count_deliveries
 from relaydeck.settings import Settings
 from relaydeck.store.open_store import Store, open_store
 
-_LOOK_SECONDS = 1.0
-_PATIENCE_SECONDS = 2.0  # with a database that hangs: a probe or a scrape has its own limits
+_CHECK_SECONDS = 1.0
+_READ_SECONDS = 2.0  # for a database that hangs: probes and scrapes have timeouts of their own
 
 
 class OperationsWorker:
-    """What answers on a port of its own when the settings ask for one: nothing that needs a credential."""
+    """The process behind RELAYDECK_OPERATIONS_ADDRESS. It serves nothing that needs a credential."""
 
     def __init__(self, service_pid: int, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._service = service_pid
@@ -56,10 +56,10 @@ class OperationsWorker:
             log=log,
         )
 
-        self._monitor_service = asyncio.create_task(self._end_with_the_service())
+        self._watchdog = asyncio.create_task(self._end_with_the_service())
 
     async def _readiness(self) -> Readiness:
-        """Of the workers, which go on from memory for a time: they have been without the database for as long as we."""
+        """The readiness of the workers: they lost the database when this process did, and serve from memory."""
         found = await store_readiness(self._store)
         if found.ready or not self._store.database.remote:
             self._away_since = None
@@ -68,16 +68,16 @@ class OperationsWorker:
         return readiness_from_memory(time.monotonic() - self._away_since, self._stale_seconds)
 
     async def _end_with_the_service(self) -> None:
-        """This worker's parent is a server of its own; the service is that one's parent."""
+        """The parent of this worker is its own server, and the parent of that server is the service."""
         server = os.getppid()
-        # The end of another process sets no event here.
+        # No event tells of the end of another process, so it is polled.
         while os.getppid() == server and _is_alive(self._service):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_SECONDS)
-        # The server while it is still ours; once it is gone, its place is taken by somebody else's process.
+            await asyncio.sleep(_CHECK_SECONDS)
+        # Stop the server while it is still the parent. Later its process id may belong to another process.
         os.kill(server if os.getppid() == server else os.getpid(), signal.SIGTERM)
 
     async def stop(self) -> None:
-        self._monitor_service.cancel()
+        self._watchdog.cancel()
         self._access_log.flush()
         self._store.close()
 
@@ -92,12 +92,12 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return False  # somebody else's by now
+        return False  # the process id belongs to another user's process by now
     return True
 
 
 def open_routes(metrics: Metrics, readiness: IsReady, store: Store) -> dict[str, dict[str, Route]]:
-    """What needs no credential."""
+    """Routes that need no credential."""
     operations = OperationsRoutes(metrics, readiness, partial(event_metrics, store))
     return operations.routes() | DescriptionRoutes().routes()
 
@@ -105,7 +105,7 @@ def open_routes(metrics: Metrics, readiness: IsReady, store: Store) -> dict[str,
 async def event_metrics(store: Store) -> dict[Metric, int]:
     """Empty while the store cannot be read: the scrape continues without them."""
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_READ_SECONDS):
             found = await store.database.run_in_reader(lambda: count_deliveries(store.database.read))
     except (StoreError, TimeoutError):
         return {}
@@ -120,7 +120,7 @@ async def event_metrics(store: Store) -> dict[Metric, int]:
 
 async def store_readiness(store: Store) -> Readiness:
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_READ_SECONDS):
             await store.database.run_in_reader(lambda: store.database.read("SELECT revision FROM clock", {}))
     except (StoreError, TimeoutError):
         return Readiness(False, "the store cannot be read")

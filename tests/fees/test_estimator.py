@@ -283,7 +283,7 @@ async def test_an_estimate_that_is_given_up_does_not_take_others_along() -> None
     async with fault_nodes("healthy") as (node,):
         node.delay = 0.1
         estimator = Estimator(OPTIONS)
-        await estimator.warm_up()
+        await estimator.pool((RpcUrl(node.url),), 31337)  # loads the engine
         first = asyncio.ensure_future(ask(estimator, network(node.url), transaction(1)))
         second = asyncio.ensure_future(ask(estimator, network(node.url), transaction(2)))
         await asyncio.sleep(0.15)

@@ -94,7 +94,7 @@ async def test_a_bad_fixed_rate(node: FaultNode, estimator: Estimator, fixed: st
 @pytest.mark.parametrize(
     ("decimals", "description"),
     [
-        (words(18), "configured with 6 decimals, its contract says 18"),
+        (words(18), "configured with 6 decimals, but its contract returns 18"),
         ("0x", "no contract answers decimals()"),
     ],
 )

@@ -10,7 +10,7 @@ from relaydeck.fees import Estimator, FeeOptions
 from relaydeck.log import Log
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import events
-from relaydeck.relayers import health, relayer_changes, relayer_rows
+from relaydeck.relayers import relayer_changes, relayer_rows, snapshots
 from relaydeck.relayers.incidents import Incident
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.relayers.monitor import Monitor, MonitorOptions
@@ -87,7 +87,7 @@ class Watching:
         return relayer_rows.from_row(row, self.store.vault)
 
     def incident(self, name: str) -> Incident:
-        found = health.find(self.store.database.read, self.store.vault, name)
+        found = snapshots.find(self.store.database.read, self.store.vault, name)
         assert found is not None
         return found.incident
 

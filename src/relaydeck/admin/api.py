@@ -11,7 +11,7 @@ from relaydeck.admin.responses import ChangeRunner
 from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation
-from relaydeck.relayers.why import GetPool
+from relaydeck.relayers.snapshots import GetPool
 from relaydeck.settings import Settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.writer import Writer

@@ -7,11 +7,12 @@ from relaydeck.admin.responses import Content, identifier_in_path, reply
 from relaydeck.admin.routes import Methods
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.relayers import why
+from relaydeck.relayers.snapshots import GetPool
 from relaydeck.settings import Settings
 
 
 class WhyOperation:
-    def __init__(self, read_pool: ReadPool, settings: Settings, pool: why.GetPool) -> None:
+    def __init__(self, read_pool: ReadPool, settings: Settings, pool: GetPool) -> None:
         self._read_pool = read_pool
         self._settings = settings
         self._pool = pool

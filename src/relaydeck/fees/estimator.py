@@ -53,11 +53,6 @@ class Estimator:
         engine = self._engine or await self._load()
         return engine.pool(urls, chain_id)
 
-    async def warm_up(self) -> None:
-        """Loads what the first estimate would load. No network I/O."""
-        if self._engine is None:
-            await self._load()
-
     async def _load(self) -> "Engine":
         # In a thread: the import takes most of a second, and the event loop has requests to serve.
         module = await asyncio.to_thread(import_module, "relaydeck.fees.engine")

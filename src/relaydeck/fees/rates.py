@@ -83,7 +83,7 @@ class RateReader:
             raise InternalFailure(f"no contract answers decimals() at the address of {token.symbol}")
         if found != token.decimals:
             raise InternalFailure(
-                f"{token.symbol} is configured with {token.decimals} decimals, its contract says {found}"
+                f"{token.symbol} is configured with {token.decimals} decimals, but its contract returns {found}"
             )
 
     async def _decimals_of(self, address: str) -> int | None:

@@ -108,7 +108,7 @@ class Attempt:
     # -- saving -----------------------------------------------------------------------------------
 
     async def _save(self, finished: FinishedAttempt) -> None:
-        """Repeat until it is saved: an event whose attempt is not saved would be sent again."""
+        """Repeat until it is saved: without its saved attempt the event would be sent again."""
         while True:
             try:
                 return await self._writer.write_jointly(self._save_together, finished)

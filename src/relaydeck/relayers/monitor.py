@@ -14,30 +14,24 @@ import asyncio
 import heapq
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from relaydeck.background import TaskSet, TurnLoop
 from relaydeck.errors import ServerFailure
 from relaydeck.log import Log
-from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.kinds import EventKind
-from relaydeck.relayers import health
-from relaydeck.relayers.health import RelayerSnapshot
+from relaydeck.relayers import health, snapshots
 from relaydeck.relayers.incidents import CheckResult
 from relaydeck.relayers.schedule import RelayerChanges, Schedule, ScheduleCursor
+from relaydeck.relayers.snapshots import GetPool, RelayerSnapshot
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.leases import Lease, LeaseLost
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
-
-if TYPE_CHECKING:
-    from relaydeck.networks.evm.pool import NodePool
-
-GetPool = Callable[[tuple[RpcUrl, ...], int], Awaitable["NodePool"]]
 
 _LONGEST_PAUSE = 60.0
 _SHORTEST_PAUSE = 0.02  # relayers that are due together are read together
@@ -160,7 +154,7 @@ class Monitor:
             if sequence not in self._under_check:  # else its last check takes longer than the interval
                 sequences.append(sequence)
         if sequences:
-            read = partial(health.read_relayers, self._read, self._vault, sequences)
+            read = partial(snapshots.read_relayers, self._read, self._vault, sequences)
             for relayer in await self._run_in_reader(read):
                 self._under_check.add(relayer.sequence)
                 self.checks.start(self._check(relayer))

@@ -15,7 +15,8 @@ from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:
-    from relaydeck.relayers.monitor import GetPool, Monitor
+    from relaydeck.relayers.monitor import Monitor
+    from relaydeck.relayers.snapshots import GetPool
 
 
 class MonitorService:

@@ -1,24 +1,21 @@
 """Explains the state of a relayer: what the monitor has stored, and what its nodes answer now. Only reads."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.errors import RelayerNotFound
-from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.kinds import EventKind
-from relaydeck.relayers import health
+from relaydeck.relayers import snapshots
 from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState, StateName
-from relaydeck.relayers.health import RelayerSnapshot
 from relaydeck.relayers.incidents import NodeProblem, ReadRows
 from relaydeck.relayers.schedule import next_check_at
+from relaydeck.relayers.snapshots import GetPool, RelayerSnapshot
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
 if TYPE_CHECKING:
-    from relaydeck.networks.evm.pool import NodePool
     from relaydeck.networks.evm.probe import Evidence
 
-GetPool = Callable[[tuple[RpcUrl, ...], int], Awaitable["NodePool"]]
 _ACTIONS = {"paused": EventKind.RELAYER_PAUSED.value, "disabled": EventKind.RELAYER_DISABLED.value}
 
 
@@ -38,7 +35,7 @@ class StoredState(NamedTuple):
 
 def read(read_rows: ReadRows, vault: Vault, relayer_id: str) -> StoredState:
     """Raises RelayerNotFound."""
-    snapshot = health.find(read_rows, vault, relayer_id)
+    snapshot = snapshots.find(read_rows, vault, relayer_id)
     if snapshot is None:
         raise RelayerNotFound(relayer_id)
     states = {"paused": snapshot.relayer.paused, "disabled": snapshot.relayer.system_disabled}

@@ -17,7 +17,7 @@ class BadTransaction(Exception):
 
 
 class UrlFailed(Exception):
-    """`reason` contains our own words only. `wait` is how long the node told us to wait, if it did."""
+    """`reason` contains our own words only. `wait` is the pause that the node requested, if any."""
 
     def __init__(self, reason: str, *, busy: bool = False, wait: float | None = None) -> None:
         super().__init__(reason)

@@ -20,7 +20,7 @@ class Evidence:
     block: int | None
     error: str
     seconds: float
-    wait: float | None = None  # how long the node told us to wait
+    wait: float | None = None  # the pause that the node requested
     answers: bool = True  # a node of this chain is there, even if it does not serve us now
 
 

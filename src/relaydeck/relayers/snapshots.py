@@ -1,0 +1,75 @@
+"""Relayers as a check sees them: the record, its incident, and the nodes to ask."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from relaydeck.networks import network_rows
+from relaydeck.networks.model import RpcUrl
+from relaydeck.relayers import incidents, relayer_rows
+from relaydeck.relayers.incidents import Incident, ReadRows
+from relaydeck.relayers.model import Relayer
+from relaydeck.store.database import Row
+from relaydeck.store.sealing import Damaged
+from relaydeck.store.vault import Vault
+
+if TYPE_CHECKING:
+    from relaydeck.networks.evm.pool import NodePool
+
+GetPool = Callable[[tuple[RpcUrl, ...], int], Awaitable["NodePool"]]  # for URLs and a chain id
+NONCE_SYNC_FAILED: Final = "NonceSyncFailed"
+
+_relayer_columns = ", ".join(f"r.{name}" for name in relayer_rows.COLUMNS.split(", "))
+_incident_columns = ", ".join(f"i.{name}" for name in incidents.COLUMNS.split(", "))
+_SELECT = (
+    f"SELECT {_relayer_columns}, {_incident_columns}, r.seq, r.revision, n.revision AS network_revision,"
+    " n.chain_id, n.sealed_rpc_urls AS sealed_network_urls"
+    f" FROM relayers r JOIN networks n ON n.name = r.network LEFT JOIN {incidents.TABLE} i ON i.relayer_id = r.id"
+)
+_urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...]).decode
+
+
+class RelayerSnapshot(NamedTuple):
+    """A relayer as it was when its check began. `revisions` are its own and its network's."""
+
+    sequence: int
+    relayer: Relayer
+    urls: tuple[RpcUrl, ...]
+    chain_id: int
+    revisions: tuple[int, int]
+    incident: Incident
+
+    @property
+    def disabled_by_monitor(self) -> bool:
+        """Only such a relayer is enabled by the monitor."""
+        reason = self.relayer.disabled_reason
+        return self.relayer.system_disabled and reason is not UNSET and reason.type == NONCE_SYNC_FAILED
+
+
+def read_relayers(read: ReadRows, vault: Vault, sequences: Sequence[int]) -> list[RelayerSnapshot]:
+    """Those of the relayers that are not paused and have a readable RPC URL."""
+    names = {f"s{number}": sequence for number, sequence in enumerate(sequences)}
+    listed = ", ".join(f":{name}" for name in names)
+    rows = read(f"{_SELECT} WHERE r.seq IN ({listed}) AND NOT r.paused", names)
+    return [each for each in (_snapshot(row, vault) for row in rows) if each.urls]
+
+
+def find(read: ReadRows, vault: Vault, relayer_id: str) -> RelayerSnapshot | None:
+    rows = read(f"{_SELECT} WHERE r.id = :id", {"id": relayer_id})
+    return _snapshot(rows[0], vault) if rows else None
+
+
+def _snapshot(row: Row, vault: Vault) -> RelayerSnapshot:
+    try:
+        relayer = relayer_rows.from_row(row, vault)
+        urls = relayer.custom_rpc_urls or _network_urls(row.sealed_network_urls, relayer.network, vault)
+    except Damaged:
+        relayer, urls = relayer_rows.without_urls(row), ()
+    revisions = (row.revision, row.network_revision)
+    return RelayerSnapshot(row.seq, relayer, urls, row.chain_id, revisions, incidents.from_row(row))
+
+
+def _network_urls(sealed: bytes | None, network: str, vault: Vault) -> tuple[RpcUrl, ...]:
+    return () if sealed is None else _urls_from_json(vault.open(sealed, network_rows.place(network)))
