@@ -113,12 +113,8 @@ def test_every_field_is_in_the_admin_document(record: type[msgspec.Struct]) -> N
 
 
 def test_every_field_is_in_the_admin_view(home: Path) -> None:
-    full = relayer(
-        "r1",
-        notification_id="pager",
-        disabled_reason=DisabledReason("why", "NonceSyncFailed"),
-        policies=Policies(gas_price_cap=1),
-    )
+    reason = {"disabled_reason": example_of(DisabledReason)}
+    full = msgspec.convert(example_of(Relayer) | {"id": "r1", "network": "dev"} | reason, Relayer)
     fill(home, notifications={"pager": "key"}, relayers=[full])
     with opened(home) as store:
         for collection, name, record in (
