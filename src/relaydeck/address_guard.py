@@ -1,9 +1,8 @@
-"""Which addresses a URL from outside may lead to: public ones, and those the operator allows.
+"""The addresses that a URL from outside may lead to: public ones, and those that the operator allows.
 
-The decision falls where the connection is made. `guarded_connector` resolves a name once, refuses it when
-any of its addresses is refused, and looks again at each address a socket is made for: so no spelling of a
-host, no second answer of a name server and no literal address gets past it. Host header and TLS name stay
-those of the URL.
+The check happens where the connection is made. `guarded_connector` resolves a name once, refuses the name when any of
+its addresses is refused, and checks again each address that it opens a socket for. No spelling of a host, no second
+response of a name server and no literal address bypasses it. The Host header and the TLS name remain those of the URL.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from relaydeck.settings import AddressRange
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
-# IANA's special-purpose registry, plus a metadata service that a cloud put at a public address.
+# The special-purpose registry of IANA, plus the metadata service of a cloud at a public address.
 _REFUSED_V4 = tuple(
     ip_network(each)
     for each in (
@@ -44,7 +43,7 @@ _REFUSED_V4 = tuple(
         "224.0.0.0/3",
     )
 )
-# Only this is handed out to the public; mapped, compatible, NAT64, unique-local, link-local … lie outside.
+# The only range of public addresses: mapped, compatible, NAT64, unique-local and link-local ones are outside.
 _PUBLIC_V6 = ip_network("2000::/3")
 _REFUSED_V6 = tuple(
     ip_network(each)
@@ -68,7 +67,7 @@ class AddressGuard:
         self._allow = tuple(allow)
 
     def permits(self, address: Address) -> bool:
-        """The allow list covers an address as it is: `127.0.0.0/8` does not cover `::ffff:127.0.0.1`."""
+        """The allow list applies to an address as it is: `127.0.0.0/8` does not cover `::ffff:127.0.0.1`."""
         if any(address in allowed for allowed in self._allow):
             return True
         return _is_public_v4(address) if isinstance(address, IPv4Address) else _is_public_v6(address)
@@ -76,14 +75,14 @@ class AddressGuard:
     def require(self, text: str) -> None:
         """Raises AddressRefused."""
         try:
-            address = ip_address(text.partition("%")[0])  # a zone says where, not what
+            address = ip_address(text.partition("%")[0])  # without the zone
         except ValueError:
             raise AddressRefused("not an address") from None
         if not self.permits(address):
             raise AddressRefused("the address is not public and not in the allow list")
 
     def socket_for(self, info: Any) -> socket.socket:
-        """A socket for one resolved address: the last moment to refuse it."""
+        """A socket for one resolved address, unless it is refused: the last check before the connection."""
         family, kind, protocol, _, where = info
         self.require(where[0])
         return socket.socket(family, kind, protocol)
@@ -100,7 +99,7 @@ def _is_public_v6(address: IPv6Address) -> bool:
 
 
 class SystemResolver:
-    """Asks the system, on threads of its own: a name server that hangs holds up nobody else's work."""
+    """Resolves names with the system resolver in its own threads, so that a hanging name server delays nothing else."""
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, "resolver")
@@ -130,7 +129,7 @@ class _GuardedResolver(AbstractResolver):
         if not addresses:
             raise OSError("the name has no address")
         for address in addresses:
-            self._guard.require(address)  # one that is refused refuses the name
+            self._guard.require(address)  # one refused address refuses the name
         return [_result(host, port, address) for address in addresses]
 
     async def close(self) -> None:
@@ -146,7 +145,7 @@ def _result(host: str, port: int, address: str) -> ResolveResult:
 def guarded_connector(
     guard: AddressGuard, resolve: Resolve, *, tls: ssl.SSLContext | bool = True, keep_alive_seconds: float = 30
 ) -> aiohttp.TCPConnector:
-    """A connector whose connections are all checked; a kept one leads where it was checked to lead."""
+    """A connector that checks every connection. A connection that is kept alive was checked when it was opened."""
     return aiohttp.TCPConnector(
         resolver=_GuardedResolver(guard, resolve),
         use_dns_cache=False,

@@ -1,4 +1,4 @@
-"""`RELAYDECK_DATABASE_URL`: where the data lives. It may hold a password, so it shows only what may be seen."""
+"""`RELAYDECK_DATABASE_URL`: where the data is stored. It may contain a password, which printing it hides."""
 
 import re
 from pathlib import Path
@@ -7,13 +7,13 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
-_UNSEEN = re.compile(r"[\x00-\x20\x7f-\x9f]")
+_INVISIBLE = re.compile(r"[\x00-\x20\x7f-\x9f]")
 _HOST = r"(\[[0-9A-Fa-f:.]+\]|[^:\[\],]*)(:[0-9]{1,5})?"
 _HOSTS = re.compile(rf"{_HOST}(,{_HOST})*")
 
 
 class DatabaseUrl:
-    """A checked URL. Only `reveal()` gives it whole; printing it shows server and database name."""
+    """A checked URL. Only `reveal()` returns all of it; printing it shows the server and the database name."""
 
     __slots__ = ("_value",)
 
@@ -30,11 +30,11 @@ class DatabaseUrl:
 
     @property
     def sqlite_path(self) -> Path | None:
-        """The file of an SQLite database; None of any other."""
+        """The file of an SQLite database; None for any other database."""
         return Path(self._value.removeprefix(_SQLITE)) if self._value.startswith(_SQLITE) else None
 
     def beside(self, name: str) -> "DatabaseUrl":
-        """Another database of the same server."""
+        """The URL of another database on the same server."""
         parts = urlsplit(self._value)
         query = urlencode([each for each in parse_qsl(parts.query) if each[0] != "dbname"], quote_via=quote)
         return DatabaseUrl(urlunsplit(parts._replace(path=f"/{name}", query=query)))
@@ -57,8 +57,8 @@ class DatabaseUrl:
 
 
 def _is_postgres(value: str) -> bool:
-    """Strict where a password with a bare `@ : / ? #` would be taken for a host or a port, and quoted in an error."""
-    if not value.startswith(_POSTGRES) or value in _POSTGRES or _UNSEEN.search(value):
+    """Strict: otherwise part of a password with an unencoded `@ : / ? #` would pass for a host and appear in errors."""
+    if not value.startswith(_POSTGRES) or value in _POSTGRES or _INVISIBLE.search(value):
         return False
     try:
         parts = urlsplit(value)

@@ -1,8 +1,8 @@
-"""The log: one line for each request and each thing an operator should know, on standard error.
+"""The log on standard error: a line for each request and for each event that an operator should know about.
 
-Lines are gathered and written by a thread, so that a slow reader of the log never slows an answer; when
-it falls too far behind, lines are dropped and counted rather than memory filled. A field is always one
-of ours (a name, a number, a reason in our words): no body, header, token, URL or secret is ever passed in.
+Lines are collected and written by a thread, so that a slow reader of the log never delays a response. When the reader
+falls too far behind, lines are dropped and counted instead of filling the memory. A field is a name, a number or a
+reason in our own words: no body, header, token, URL or secret is ever logged.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from relaydeck.timestamps import utc_with_milliseconds
 
 LEVELS = ("debug", "info", "warning", "error")
-_GATHER_SECONDS = 0.05
-_MOST_BEHIND_BYTES = 8 * 1024 * 1024
+_BATCH_SECONDS = 0.05
+_MAX_QUEUED_BYTES = 8 * 1024 * 1024
 
 Field = str | int | float | bool | None
 
@@ -25,11 +25,11 @@ Field = str | int | float | bool | None
 class Log:
     def __init__(self, *, as_json: bool, level: str = "info", descriptor: int = 2) -> None:
         self.as_json = as_json
-        self._least = LEVELS.index(level)
+        self._lowest = LEVELS.index(level)
         self._descriptor = descriptor
         self._lines: list[str] = []
-        self._gathering: asyncio.AbstractEventLoop | None = None
-        self._behind = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._queued = 0
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._millisecond = 0
@@ -37,22 +37,22 @@ class Log:
         self.dropped: Callable[[int], None] = lambda lines: None
 
     def gather(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on lines are gathered on this loop and written by a thread."""
-        self._gathering = loop
+        """Collect lines on this loop from now on, and write them in a thread."""
+        self._loop = loop
         self._thread = threading.Thread(target=self._write_queued, name="log", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is left and go back to writing line by line."""
+        """Write the remaining lines, then write line by line again."""
         self._flush()
-        self._gathering = None
+        self._loop = None
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join(timeout=2)
             self._thread = None
 
     def logs(self, level: str) -> bool:
-        return LEVELS.index(level) >= self._least
+        return LEVELS.index(level) >= self._lowest
 
     def event(self, level: str, event: str, **fields: Field) -> None:
         if not self.logs(level):
@@ -60,8 +60,8 @@ class Log:
         if self.as_json:
             line = json.dumps({"time": self.stamp(time.time()), "level": level, "event": event, **fields})
         else:
-            told = "".join(f" {name}={value}" for name, value in fields.items())
-            line = f"{self.stamp(time.time())} {level} {event}{told}"
+            shown = "".join(f" {name}={value}" for name, value in fields.items())
+            line = f"{self.stamp(time.time())} {level} {event}{shown}"
         self.add(line + "\n")
 
     def stamp(self, moment: float) -> str:
@@ -72,29 +72,29 @@ class Log:
         return self._stamped
 
     def add(self, text: str) -> None:
-        """Whole lines, already formatted."""
-        if self._gathering is None:
+        """Log whole lines that are already formatted."""
+        if self._loop is None:
             self._write(text.encode())
             return
         if not self._lines:
-            self._gathering.call_later(_GATHER_SECONDS, self._flush)
+            self._loop.call_later(_BATCH_SECONDS, self._flush)
         self._lines.append(text)
 
     def _flush(self) -> None:
         if not self._lines:
             return
         lines, self._lines = self._lines, []
-        if self._behind > _MOST_BEHIND_BYTES:
+        if self._queued > _MAX_QUEUED_BYTES:
             self.dropped(len(lines))
             return
         data = "".join(lines).encode()
-        self._behind += len(data)
+        self._queued += len(data)
         self._queue.put(data)
 
     def _write_queued(self) -> None:
         while (data := self._queue.get()) is not None:
             self._write(data)
-            self._behind -= len(data)
+            self._queued -= len(data)
 
     def _write(self, data: bytes) -> None:
         try:

@@ -1,10 +1,10 @@
-"""A value that must not be seen: printing, logging or formatting it shows nothing of it."""
+"""A value that must stay hidden: printing, logging or formatting it reveals nothing."""
 
 from typing import Any, Final
 
 
 class Secret:
-    """Holds a string; only `reveal()` gives it back, so each use of a secret can be searched for."""
+    """Holds a string. Only `reveal()` returns it, so every use of a secret can be found by search."""
 
     __slots__ = ("_value",)
 
@@ -29,11 +29,11 @@ class Secret:
         return hash(("Secret", self._value))
 
     def __reduce__(self) -> Any:
-        raise TypeError("a secret is not pickled")
+        raise TypeError("a secret cannot be pickled")
 
 
 def decode_secret(kind: type, value: Any) -> Any:
-    """msgspec's hook for fields of type Secret."""
+    """Decode a field of type Secret: a hook for msgspec."""
     if kind is not Secret or not isinstance(value, str):
         raise TypeError("Expected `str`")
     return Secret(value)

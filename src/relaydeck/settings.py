@@ -1,6 +1,6 @@
-"""Every setting, once: its name, type, default and meaning. `docs/settings.md` is printed from here.
+"""Every setting: its name, type, default and meaning. `make docs` writes `docs/settings.md` from this module.
 
-A field `rate_limit_burst` is read from the environment variable `RELAYDECK_RATE_LIMIT_BURST`.
+The environment variable `RELAYDECK_RATE_LIMIT_BURST` sets the field `rate_limit_burst`.
 """
 
 import difflib
@@ -20,7 +20,7 @@ PREFIX = "RELAYDECK_"
 AddressRange = IPv4Network | IPv6Network
 _LIMITS_SCHEMES = ("redis", "rediss", "valkey", "valkeys")
 _LIMITS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
-_LARGEST = 1_000_000_000  # times a billion it still fits the 64 bits of a rate limit's cell
+_LARGEST = 1_000_000_000  # a billion times this fits the 64 bits of a cell in the rate limit table
 
 
 def _count(text: str) -> int:
@@ -71,7 +71,7 @@ def _path(text: str) -> Path:
 
 
 def _limits_url(text: str) -> Secret:
-    """A secret, because it may hold a password."""
+    """A secret, because it may contain a password."""
     if not _is_limits_url(text):
         raise ValueError(
             "redis://HOST:PORT/NUMBER (or rediss, valkey, valkeys) or unix:///PATH, USER:PASSWORD@ before the host; "
@@ -125,153 +125,166 @@ def _setting(read: Callable[[str], Any], default: Any, meaning: str, shown: str 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     home: Path = _setting(
-        _path, Path(".relaydeck"), "Folder that holds all state: an SQLite database and the master key file."
+        _path, Path(".relaydeck"), "Folder for all state: the SQLite database and the master key file."
     )
     database_url: DatabaseUrl | None = _setting(
         DatabaseUrl,
         None,
-        "Where the data lives: `sqlite:///path`, or `postgresql://user:password@host:port/name`.",
+        "The database: `sqlite:///path` or `postgresql://user:password@host:port/name`.",
         "sqlite:///<home>/relaydeck.db",
     )
     master_key_file: Path | None = _setting(
-        _path, None, "File with the master key that seals every secret at rest.", "<home>/master.key"
+        _path, None, "File with the master key that encrypts every stored secret.", "<home>/master.key"
     )
     bootstrap_token_file: Path | None = _setting(
         _path,
         None,
-        "File with an access token of your own making (32 to 256 characters of `A-Z a-z 0-9 - . _ ~ + / =`). "
-        "`serve` accepts it under the name `bootstrap`; a changed file replaces it at the next start.",
+        "File with an access token that you provide (32 to 256 characters of `A-Z a-z 0-9 - . _ ~ + / =`). "
+        "`relaydeck serve` accepts it under the name `bootstrap`. If the file changes, the next start replaces it.",
         "none",
     )
     bootstrap_token_kind: str = _setting(
         _one_of("api", "readonly", "admin"),
         "api",
-        "What the bootstrap token may do: `api`, `readonly` or `admin`.",
+        "Kind of the bootstrap token: `api`, `readonly` or `admin`.",
     )
     stale_seconds: float = _setting(
         _seconds,
         300.0,
-        "How long lists are answered from memory, with their age, while a PostgreSQL database is away.",
+        "How long the service serves lists from memory, marked with their age, while PostgreSQL is unreachable.",
     )
     rate_limit_per_second: int = _setting(
         _count_or_zero,
         100,
-        "Requests a second that one credential may make to list-relayers and the JSON-RPC call together. 0: no limit.",
+        "Requests per second that one credential may make to list-relayers and the JSON-RPC call together. 0: "
+        "no limit.",
     )
     rate_limit_burst: int = _setting(
-        _count, 300, "Requests that one credential may make at once before that rate applies."
+        _count, 300, "Requests that one credential may make at once before the rate applies."
     )
     limits_url: Secret | None = _setting(
         _limits_url,
         None,
-        "Valkey or Redis server that keeps the rate limits of several replicas: "
-        "`redis://`, `rediss://`, `valkey://`, `valkeys://` or `unix://`. Each replica must be given the same limits.",
-        "none: each machine limits by itself",
+        "Valkey or Redis server that holds the rate limits of several replicas: "
+        "`redis://`, `rediss://`, `valkey://`, `valkeys://` or `unix://`. Configure the same limits on every replica.",
+        "none: each machine applies the limit by itself",
     )
     limits_password_file: Path | None = _setting(
-        _path, None, "File with the password of that server, instead of one in its URL.", "none"
+        _path, None, "File with the password of the limit server, as an alternative to a password in its URL.", "none"
     )
     limits_timeout_seconds: float = _setting(
-        _seconds, 0.1, "How long that server may take before the machine limits by itself until it answers again."
+        _seconds,
+        0.1,
+        "How long the limit server may take to respond. After that, the machine applies the limit by itself until the "
+        "server responds again.",
     )
-    max_per_page: int = _setting(_count, 1000, "Largest page a list gives; a larger `per_page` is reduced to it.")
-    max_body_bytes: int = _setting(_count, 1_048_576, "Largest request body that is read.")
+    max_per_page: int = _setting(_count, 1000, "Largest page of a list. A larger `per_page` is reduced to it.")
+    max_body_bytes: int = _setting(_count, 1_048_576, "Largest request body that is accepted.")
     body_timeout_seconds: float = _setting(
-        _seconds, 10.0, "How long a client may take to send its request body before it is refused."
+        _seconds, 10.0, "How long a client may take to send the body of a request before the service refuses it."
     )
     header_timeout_seconds: float = _setting(
         _seconds,
         10.0,
-        "How long a client may take to send its request headers before its connection is closed.",
+        "How long a client may take to send the headers of a request before the service closes the connection.",
     )
     stop_timeout_seconds: float = _setting(
-        _seconds, 30.0, "How long requests in flight may take to finish once the service is told to stop."
+        _seconds, 30.0, "How long running requests may take to finish when the service stops."
     )
     signer_config: str = _setting(
         _one_of("shown", "non_secret"),
         "shown",
-        "Which config fields a signer answers with: `shown` (address, key_name, mount_point, namespace) or "
-        "`non_secret` (every field that is no secret).",
+        "Which config fields of a signer `/api/v1` returns: `shown` (address, key_name, mount_point, namespace) or "
+        "`non_secret` (every field that is not secret).",
     )
     rpc_deadline_seconds: float = _setting(
-        _seconds, 5.0, "How long a fee estimate may wait for nodes in all, over every URL it is tried on."
+        _seconds, 5.0, "How long a fee estimate may wait for nodes in total, over all RPC URLs."
     )
     rpc_try_timeout_seconds: float = _setting(
-        _seconds, 2.0, "How long one node may take before the next one is asked too."
+        _seconds, 2.0, "How long one node may take before the service also queries the next one."
     )
-    rpc_probe_seconds: float = _setting(_seconds, 30.0, "Longest pause before a node that failed is tried again.")
-    rpc_connections: int = _setting(_count, 64, "Most connections to one node, kept alive between estimates.")
+    rpc_probe_seconds: float = _setting(_seconds, 30.0, "Longest pause before the service tries a failed node again.")
+    rpc_connections: int = _setting(
+        _count, 64, "Largest number of connections to one node. They are kept alive between estimates."
+    )
     monitor_interval_seconds: float = _setting(
         _seconds_or_zero,
         60.0,
-        "How often each relayer's nonce and balance are read from its nodes. 0: never, and none is disabled.",
+        "How often the monitor reads the nonce and the balance of each relayer from its nodes. 0 turns the "
+        "monitor off.",
     )
     monitor_rounds: int = _setting(
-        _count, 3, "How many rounds in a row no node of a relayer may answer before the relayer is disabled."
+        _count, 3, "After how many consecutive rounds without a response from any of its nodes a relayer is disabled."
     )
     lease_seconds: float = _setting(
         _seconds,
         30.0,
-        "How long work that others could do (delivering events, watching relayers) stays with a process that died. On "
-        "PostgreSQL `RELAYDECK_WEBHOOK_TIMEOUT_SECONDS` is added for events.",
+        "How long the work of a process that died (delivering events, monitoring relayers) waits before "
+        "another process "
+        "takes it over. For events on PostgreSQL, `RELAYDECK_WEBHOOK_TIMEOUT_SECONDS` is added.",
     )
     rpc_guard: str = _setting(
         _one_of("off", "on"),
         "off",
-        "`on`: nodes are asked only at public addresses and those of `RELAYDECK_RPC_ALLOW`. `off`: at any, since nodes "
-        "are often private.",
+        "`on`: nodes may only be at public addresses and at those in `RELAYDECK_RPC_ALLOW`. `off`: at any "
+        "address, since "
+        "nodes are often private.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
         _address_ranges,
         (),
-        "Addresses or CIDR ranges, comma-separated, that nodes may be asked at although they are not public.",
+        "Addresses or CIDR ranges, separated by commas, where nodes may be although they are not public.",
         "none",
     )
     priority_fee_percentile: float = _setting(
         _percentile,
         50.0,
-        "Which tip of a block counts for `eip1559_pricing`: its percentile, weighted by gas.",
+        "Which priority fee of a block `eip1559_pricing` uses: its percentile, weighted by gas.",
     )
     priority_fee_blocks: int = _setting(
-        _count, 10, "How many of the latest blocks the median of those tips is taken over."
+        _count, 10, "Over how many of the latest blocks the median of those priority fees is taken."
     )
     webhook_allow: tuple[AddressRange, ...] = _setting(
         _address_ranges,
         (),
-        "Addresses or CIDR ranges, comma-separated, that events may be sent to although they are not public.",
+        "Addresses or CIDR ranges, separated by commas, where events may be sent although they are not public.",
         "none",
     )
     webhook_timeout_seconds: float = _setting(
-        _seconds, 15.0, "How long one try to deliver an event may take, from the name look-up to the answer's status."
+        _seconds,
+        15.0,
+        "How long one attempt to deliver an event may take, from resolving the name to the status of the response.",
     )
     event_retention_days: int = _setting(
-        _count, 30, "How many days events are kept, with the tries to deliver them, once nothing is left to do."
+        _count, 30, "How many days a finished event is kept, with its delivery attempts."
     )
     trusted_proxies: tuple[AddressRange, ...] = _setting(
         _address_ranges,
         (),
-        "Proxies (addresses or CIDR ranges, comma-separated) whose `X-Forwarded-For` tells the client's address.",
+        "Proxies (addresses or CIDR ranges, separated by commas) from which `X-Forwarded-For` is accepted as "
+        "the address "
+        "of the client.",
         "none",
     )
     operations_address: tuple[str, int] | None = _setting(
         _listen_address,
         None,
-        "HOST:PORT that answers `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/docs` instead of the "
-        "service's own port.",
-        "the service's own port",
+        "HOST:PORT for `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/docs`, instead of the port of the "
+        "service.",
+        "the port of the service",
     )
     log_format: str = _setting(
-        _one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, else json."
+        _one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, JSON otherwise."
     )
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"),
         "info",
-        "Least level that is logged; requests are `info`.",
+        "Lowest level that is logged. Requests are logged at `info`.",
     )
 
     @property
     def database(self) -> Path | DatabaseUrl:
-        """The file of an SQLite database, or the address of a server."""
+        """The file of an SQLite database, or the URL of a database server."""
         if self.database_url is None:
             return self.home / "relaydeck.db"
         return self.database_url.sqlite_path or self.database_url
@@ -282,12 +295,12 @@ class Settings:
 
     @property
     def rpc_allowed(self) -> tuple[AddressRange, ...] | None:
-        """Where nodes may be asked beside public addresses; None when anywhere."""
+        """Where nodes may be besides public addresses; None: anywhere."""
         return self.rpc_allow if self.rpc_guard == "on" else None
 
     @property
     def run_folder(self) -> Path:
-        """Shared between the processes of one machine; holds nothing that must survive them."""
+        """Shared by the processes of one machine; nothing in it must survive them."""
         return self.home / "run"
 
 
@@ -296,7 +309,7 @@ def variable(setting: "Field[Any]") -> str:
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of this environment; every bad value is named at once."""
+    """The settings in an environment. Raises OperatorError, which names every bad value."""
     values: dict[str, Any] = {}
     problems: list[str] = []
     for setting in fields(Settings):
@@ -313,7 +326,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
 
 
 def unknown_names(environment: Iterable[str] = os.environ) -> list[str]:
-    """A warning for each RELAYDECK_* name that is no setting, with the nearest one that is."""
+    """A warning for each RELAYDECK_* name that is not a setting, with the nearest one that is."""
     known = [variable(setting) for setting in fields(Settings)]
     warnings = []
     for name in sorted(environment):
@@ -334,10 +347,11 @@ def settings_page() -> str:
         [
             "# Settings",
             "",
-            "Every setting is an environment variable, read once at the start. A bad value stops the start with a",
-            "message that names it; an unknown `RELAYDECK_*` name is reported with the nearest known one and ignored.",
+            "Every setting is an environment variable, which Relaydeck reads once at the start. If a value is invalid,",
+            "Relaydeck does not start and names it. It ignores an unknown `RELAYDECK_*` name, with a warning that",
+            "suggests the nearest known one.",
             "",
-            "This page is printed from `src/relaydeck/settings.py` by `make docs`; a test keeps it current.",
+            "`make docs` writes this page from `src/relaydeck/settings.py`; a test keeps it current.",
             "",
             "| variable | default | meaning |",
             "|---|---|---|",

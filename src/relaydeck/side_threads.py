@@ -1,6 +1,7 @@
-"""Threads beside the event loop that can be left behind: a call that waits for a server that hangs has no end.
+"""Threads beside the event loop that do not delay the end of the process.
 
-The executors of the standard library are waited for when the process ends, however long that takes.
+A call to a server that hangs may never return, and Python waits for the executors of the standard library when the
+process ends, however long that takes. These threads are abandoned instead.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ _Task = tuple["asyncio.Future[Any]", Callable[[], Any]]
 
 class SideThreads:
     def __init__(self, count: int, name: str, enter: Callable[[], None] = lambda: None) -> None:
-        """`enter` is called first thing in each thread. They are started by the first task."""
+        """Each thread calls `enter` first. The first task starts the threads."""
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._threads = [
@@ -30,7 +31,7 @@ class SideThreads:
 
     async def run(self, work: Callable[[], Result]) -> Result:
         if self._ended:
-            raise RuntimeError("these threads have ended")
+            raise RuntimeError("the threads have ended")
         if not self._started:
             self._started = True
             for thread in self._threads:
@@ -42,13 +43,13 @@ class SideThreads:
         return await answer
 
     def give_up(self, error: Exception) -> None:
-        """Answer everyone who waits with an error. What has begun may go on; what has not is not done any more."""
+        """Fail every task that has not finished. One that is running may continue; one that waits is never run."""
         for answer in list(self._waiting):
             if not answer.done():
                 answer.set_exception(error)
 
     def end(self, patience: float = _PATIENCE_SECONDS) -> bool:
-        """Let what is under way come to its end; False when that took too long and it was left behind."""
+        """Wait for running tasks; False when they took too long and were abandoned."""
         self._ended = True
         if not self._started:
             return True
@@ -64,16 +65,16 @@ class SideThreads:
         while (task := self._tasks.get()) is not None:
             answer, work = task
             if not answer.done():
-                _carry_out(answer, work)
+                _execute(answer, work)
 
 
-def _carry_out(answer: "asyncio.Future[Any]", work: Callable[[], Any]) -> None:
+def _execute(answer: "asyncio.Future[Any]", work: Callable[[], Any]) -> None:
     result, error = None, None
     try:
         result = work()
     except BaseException as raised:
         error = raised
-    with suppress(RuntimeError):  # a thread that was left behind outlives its loop
+    with suppress(RuntimeError):  # an abandoned thread outlives its loop
         answer.get_loop().call_soon_threadsafe(_settle, answer, result, error)
 
 

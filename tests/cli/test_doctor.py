@@ -258,7 +258,7 @@ def test_the_server_of_the_shared_limits_is_checked(home: Path) -> None:
     alone = "until it responds, each machine limits on its own"
     assert [answered, refused, gone] == [
         f"ok    {subject}: it responds",
-        f"FAIL  {subject}: it refuses the user name or password; {alone}",
+        f"FAIL  {subject}: it refused the user name or password; {alone}",
         f"FAIL  {subject}: it cannot be reached; {alone}",
     ]
 

@@ -108,4 +108,4 @@ def test_a_replica_serves_with_them(secrets: Path, valkey: Valkey, tmp_path: Pat
         running.port = port
         running.await_answer()
         assert running.ask("GET", "/readyz").status == 200
-    assert "the shared limits do not answer" not in running.log
+    assert "the limit server does not respond" not in running.log

@@ -19,5 +19,5 @@ def test_a_broken_body_is_a_bad_request(service: Running, rest: bytes) -> None:
         answer = b"".join(iter(lambda: client.recv(65_536), b""))
     head_of_answer, _, body = answer.partition(b"\r\n\r\n")
     assert head_of_answer.startswith(b"HTTP/1.1 400 ")
-    assert b"relaydeck-reason: the body broke off before its end" in head_of_answer
+    assert b"relaydeck-reason: the body is incomplete" in head_of_answer
     assert body == b'{"data":null,"message":"Bad Request","success":false}'

@@ -104,7 +104,7 @@ async def test_what_waits_when_the_service_stops_is_answered(limiter: SharedLimi
     ("rules", "problem"),
     [
         (["+eval", "+evalsha", "-auth"], ""),
-        (["-eval"], "its user may not run what the limit needs"),
+        (["-eval"], "its user lacks the permission to run the script"),
     ],
 )
 async def test_a_user_of_few_rights_is_enough(valkey: Valkey, rules: list[str], problem: str) -> None:
@@ -139,7 +139,7 @@ async def test_a_server_of_another_kind_is_told_of(tmp_path: Path, valkey: Valke
 
 async def test_a_password_file_that_is_not_there_is_told_of(tmp_path: Path, valkey: Valkey) -> None:
     server = LimitServer(Secret(valkey.url), tmp_path / "none", timeout_seconds=5)
-    assert await asked(server) == "a file it needs cannot be read"
+    assert await asked(server) == "a file that the connection needs cannot be read"
 
 
 @asynccontextmanager
@@ -169,4 +169,4 @@ async def test_a_server_behind_tls_is_asked_only_when_its_certificate_is_known(t
             await asked(LimitServer(Secret(url), None, timeout_seconds=5))
             for url in (known, f"valkeys://localhost:{port}", known.replace("localhost", "127.0.0.1", 1))
         ]
-    assert outcomes == ["", *["TLS with it fails: check its certificate, and that it speaks TLS"] * 2]
+    assert outcomes == ["", *["the TLS handshake failed: check its certificate, and that it uses TLS"] * 2]

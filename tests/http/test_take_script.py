@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import relaydeck.http
 from relaydeck.http.ratelimit import RateLimiter
-from relaydeck.http.shared_limits import verdicts_on
+from relaydeck.http.shared_limits import decisions_for
 from tests.valkey import Valkey
 
 SCRIPT = Path(relaydeck.http.__file__).with_name("take.lua").read_text("utf-8")
@@ -75,7 +75,7 @@ def test_it_gives_what_the_table_of_one_machine_gives(
     for pause, asking in schedule:
         clock.now += pause * MICROSECOND
         level = lasting_level(client, rate, burst, asking, clock.now // MICROSECOND)
-        assert list(verdicts_on(level, asking, rate, burst)) == [table.take(1) for _ in range(asking)]
+        assert list(decisions_for(level, asking, rate, burst)) == [table.take(1) for _ in range(asking)]
 
 
 def lasting_level(client: redis.Redis, rate: int, burst: int, asking: int, now: int) -> int:

@@ -9,7 +9,7 @@ from relaydeck.admin.filters import FILTERS, Filter
 from relaydeck.admin.views import RecordView, ShowRow
 from relaydeck.errors import BadRequest, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
 from relaydeck.http.paging import Page
-from relaydeck.http.query import query_parameters
+from relaydeck.http.parameters import query_parameters
 from relaydeck.networks import network_rows
 from relaydeck.notifications import notification_rows
 from relaydeck.relayers import relayer_rows

@@ -13,7 +13,7 @@ from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import Pagination, success
 from relaydeck.http.paging import Page
-from relaydeck.http.path_identifiers import path_identifier
+from relaydeck.http.parameters import path_identifier
 from relaydeck.http.pipeline import Call, Reply, actor_of, written_at
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext

@@ -11,7 +11,7 @@ from relaydeck.fees.errors import InvalidParams, RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import FeeEstimateParams
 from relaydeck.http.decoding import body_decoder, reason_of
-from relaydeck.http.path_identifiers import path_identifier
+from relaydeck.http.parameters import path_identifier
 from relaydeck.http.pipeline import Call, CatchUp, Reply
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.sealing import Damaged

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from relaydeck.contract.wire import NotificationUpdate
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import encode_success
-from relaydeck.http.path_identifiers import path_identifier
+from relaydeck.http.parameters import path_identifier
 from relaydeck.http.pipeline import Call, Reply, Written, actor_of, written_at
 from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification

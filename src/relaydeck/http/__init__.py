@@ -1,1 +1,1 @@
-"""What every request meets: credentials, rate limit, size limit, request id, access log, metrics."""
+"""What every request passes: credential, rate limit, body, request id, access log, metrics."""

@@ -1,4 +1,4 @@
-"""What each request leaves behind: gathered while requests are answered, logged and counted in batches."""
+"""The record of each request: collected while requests are served, then logged and counted in batches."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ from relaydeck.http.clients import ClientAddress, Peer
 from relaydeck.http.metrics import UNEXPECTED_FAILURES, Metrics
 from relaydeck.log import Log
 
-_GATHER_SECONDS = 0.05
-_MOST_GATHERED = 64  # few enough to be in the processor's cache still when they are written down
+_BATCH_SECONDS = 0.05
+_BATCH_RECORDS = 64  # few enough to be still in the processor's cache when they are written
 
 # moment, route, status, nanoseconds taken, request id, token name as JSON, peer, X-Forwarded-For, reason
 Record = tuple[float, str, int, int, bytes, str, Peer, bytes | None, str]
@@ -23,43 +23,43 @@ class AccessLog:
         self._metrics = metrics
         self._client = clients.address_of
         self._loop = loop
-        self._gathered: list[Record] = []
-        self._timed = False
+        self._records: list[Record] = []
+        self._scheduled = False
 
     def add(self, record: Record) -> None:
-        if not self._timed:
-            self._timed = True
-            self._loop.call_later(_GATHER_SECONDS, self._flush_in_time)
-        self._gathered.append(record)
-        if len(self._gathered) == _MOST_GATHERED:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_later(_BATCH_SECONDS, self._flush_on_time)
+        self._records.append(record)
+        if len(self._records) == _BATCH_RECORDS:
             self.flush()
 
-    def _flush_in_time(self) -> None:
-        self._timed = False
+    def _flush_on_time(self) -> None:
+        self._scheduled = False
         self.flush()
 
     def flush(self) -> None:
-        records, self._gathered = self._gathered, []
+        records, self._records = self._records, []
         if records and self._log.logs("info"):
             self._log.add("".join(self._json_lines(records) if self._log.as_json else self._text_lines(records)))
         by_route: dict[str, list[Record]] = defaultdict(list)
         for record in records:
             by_route[record[1]].append(record)
-        for route, its_records in by_route.items():
-            self._metrics.requests(route, map(_status, its_records), map(_taken, its_records))
+        for route, batch in by_route.items():
+            self._metrics.requests(route, map(_status, batch), map(_taken, batch))
 
     def _json_lines(self, records: list[Record]) -> list[str]:
-        # In line rather than in functions of its own: this runs once for every request there is.
+        # Inline instead of in functions: this runs for every request.
         lines, stamped_at, stamp = [], 0, ""
         for moment, route, status, taken, request_id, token, peer, forwarded, reason in records:
             if (millisecond := int(moment * 1000)) != stamped_at:
                 stamped_at, stamp = millisecond, self._log.stamp(moment)
             client = peer[0] if forwarded is None and peer else self._client(peer, forwarded)
-            told = f',"reason":{json.dumps(reason)}' if reason else ""
+            explained = f',"reason":{json.dumps(reason)}' if reason else ""
             lines.append(
                 f'{{"time":"{stamp}","level":"info","event":"request","request_id":"{request_id.decode()}",'
                 f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
-                f'"client":"{client}"{told}}}\n'
+                f'"client":"{client}"{explained}}}\n'
             )
         return lines
 

@@ -1,4 +1,4 @@
-"""Reader a request body: bounded in size and time, and so that the client can read a refusal."""
+"""Read the body of a request, bounded in size and time, so that the client can still read a refusal."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,39 +8,39 @@ from relaydeck.errors import BadRequest, BodyTooLarge
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
-# A client that is still sending does not read. What it sends beyond the limit is thrown away, up to here,
-# so that it gets to the refusal; past this its connection is closed on it.
+# A client that is still sending does not read the response. The service discards what the client sends beyond the
+# limit, up to this bound, so that the client reaches the refusal; beyond it the service closes the connection.
 _DISCARDED_AT_MOST = 64 * 1024 * 1024
 _DISCARDED_SECONDS = 5.0
 
 
 class BodyReader:
-    """Reads for many requests at once. One timer looks after all: one for each would cost more than the reading."""
+    """Reads many bodies at once. One timer serves them all: one for each would cost more than the reading."""
 
     def __init__(self, max_bytes: int, seconds: float) -> None:
         self._max_bytes = max_bytes
         self._seconds = seconds
-        self._reading: dict[asyncio.Task[Any], float] = {}  # since when, in order
+        self._reading: dict[asyncio.Task[Any], float] = {}  # when each began, oldest first
         self._late: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.get_running_loop()
-        self._watched = False
+        self._timer_is_set = False
 
     async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        """The whole body. Raises BodyTooLarge, BadRequest when it is too slow or breaks off."""
-        announced = _announced(headers)
+        """The whole body. Raises BodyTooLarge, or BadRequest when the body is late or incomplete."""
+        announced = _announced_length(headers)
         if announced > self._max_bytes:
-            if b"expect" not in headers:  # else the client waits for our word before it sends
+            if b"expect" not in headers:  # such a client waits for a response before it sends
                 await discard(receive)
             raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
         reading = asyncio.current_task(self._loop)
         assert reading is not None
         self._reading[reading] = self._loop.time()
-        if not self._watched:
-            self._watch(self._seconds)
+        if not self._timer_is_set:
+            self._set_timer(self._seconds)
         try:
             message = await receive()
             body = _part(message)
-            # Asking the server for an end that we know of costs as much again as asking for the body.
+            # Asking the server for an end that is already known costs as much as asking for the body.
             if message.get("more_body") and len(body) != announced:
                 return await self._read_on(body, receive, reading)
         except asyncio.CancelledError:
@@ -54,17 +54,17 @@ class BodyReader:
         self._check(len(body))
         return body
 
-    def _watch(self, seconds: float) -> None:
-        self._watched = True
-        self._loop.call_later(seconds, self._cut_off)
+    def _set_timer(self, seconds: float) -> None:
+        self._timer_is_set = True
+        self._loop.call_later(seconds, self._cancel_late)
 
-    def _cut_off(self) -> None:
-        """End the readings that took too long; come back when the next one may have."""
-        self._watched = False
+    def _cancel_late(self) -> None:
+        """Cancel the readings that are late, and set the timer for the next one."""
+        self._timer_is_set = False
         now = self._loop.time()
         for reading, since in self._reading.items():
             if (left := since + self._seconds - now) > 0:
-                self._watch(left)
+                self._set_timer(left)
                 return
             if reading not in self._late:
                 self._late.add(reading)
@@ -88,22 +88,22 @@ class BodyReader:
             raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
 
 
-def _announced(headers: Mapping[bytes, bytes]) -> int:
-    """The length of the body; -1 when it comes in chunks, or there is none."""
+def _announced_length(headers: Mapping[bytes, bytes]) -> int:
+    """The length of the body; -1 when it arrives in chunks or there is none."""
     length = headers.get(b"content-length", b"-1")
-    # The server has refused a length that is no plain number; one given twice is the same twice.
+    # The server refuses a length that is not a plain number, and two that differ.
     return int(length if b"," not in length else length.partition(b",")[0])
 
 
 def _part(message: dict[str, Any]) -> bytes:
     if message["type"] != "http.request":
-        raise BadRequest("the body broke off before its end")
+        raise BadRequest("the body is incomplete")
     part: bytes = message.get("body", b"")
     return part
 
 
 async def discard(receive: Receive) -> None:
-    """Throw away what the client is still sending, within bounds."""
+    """Read and drop what the client is still sending, within bounds."""
     size = 0
     try:
         async with asyncio.timeout(_DISCARDED_SECONDS):

@@ -1,4 +1,4 @@
-"""Where a request comes from: its peer, or behind a trusted proxy what that proxy says."""
+"""The address of a client: its peer, or the address that a trusted proxy states in X-Forwarded-For."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,13 +22,13 @@ class ClientAddress:
         return peer[0]
 
     def _forwarded(self, peer: str, forwarded: bytes) -> str:
-        """The last address that a trusted proxy did not add itself."""
+        """The last address that is not a trusted proxy."""
         client = peer
         for hop in reversed(forwarded.decode("latin-1").split(",")):
             try:
                 client = _plain_address(hop.strip())
             except ValueError:
-                break  # whoever wrote this is not a proxy of ours
+                break  # a trusted proxy writes addresses only
             if not self._trusts(client):
                 break
         return client
@@ -43,5 +43,5 @@ class ClientAddress:
 
 def _plain_address(text: str) -> str:
     if "%" in text:
-        raise ValueError  # a zone may hold any character, even one that ends a field of the log
+        raise ValueError  # a zone may contain any character, even one that ends a field of the log
     return str(ip_address(text))

@@ -1,7 +1,7 @@
-"""The Valkey or Redis server that keeps the buckets of several replicas: one connection, one script.
+"""The Valkey or Redis server that holds the rate limit buckets of several replicas: one connection, one script.
 
-Of its address only scheme, host and port are ever told, and of its errors only our own words: theirs may quote
-a password.
+Only the scheme, host and port of its address are ever shown, and its errors only in our own words: its own messages
+may quote a password.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
 
 T = TypeVar("T")
-_SECOND_LOOK_SECONDS = 0.02
+_GRACE_SECONDS = 0.02
 
 
 class LimitServerError(Exception):
-    """Why the server cannot be asked, in our words."""
+    """Why the limit server cannot be used, in our words."""
 
 
 class LimitServer:
-    """Speaks to the server by the client's single connections: its pool costs twice as much for each question."""
+    """Uses a single connection of the client library: its connection pool costs twice as much per command."""
 
     def __init__(self, url: Secret, password_file: Path | None, timeout_seconds: float) -> None:
         self._url = url
@@ -46,8 +46,8 @@ class LimitServer:
         return f"unix://{parts.path}" if parts.scheme == "unix" else shown_address(self._url.reveal())
 
     async def connect(self) -> None:
-        """Connect anew and hand the script over, run on no bucket: it is loaded, and may be run."""
-        # In a thread: it takes a tenth of a second, and requests are answered meanwhile.
+        """Open a new connection and run the script on no bucket: this loads it and checks the permission to run it."""
+        # In a thread: the import takes a tenth of a second, and the worker serves requests meanwhile.
         await asyncio.to_thread(import_module, "redis.asyncio")
         await self.close()
         await self._in_time(self._connect())
@@ -55,14 +55,14 @@ class LimitServer:
     async def _connect(self) -> None:
         self._connection = self._new_connection()
         await self._connection.connect()  # type: ignore[no-untyped-call]
-        await self._ask("EVAL", self._script, 0, 1, 1)
+        await self._send("EVAL", self._script, 0, 1, 1)
 
     def _new_connection(self) -> "AbstractConnection":
         from redis.asyncio import ConnectionPool
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
 
-        # The older protocol greets with fewer questions; the time of each is kept by `_in_time`.
+        # The older protocol needs fewer round trips to connect. `_in_time` limits the time of each command.
         options: dict[str, Any] = {
             "protocol": 2,
             "driver_info": None,
@@ -71,39 +71,39 @@ class LimitServer:
         }
         if self._password_file is not None:
             options["password"] = self._password_file.read_text("utf-8").strip()
-        # Valkey's schemes are those of Redis by another name.
+        # The schemes of Valkey are those of Redis under another name.
         pool = ConnectionPool.from_url(re.sub("^valkey", "redis", self._url.reveal()), **options)
         connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
         return connection
 
     async def take(self, rate: int, burst: int, asked: dict[str, int]) -> list[int]:
-        """What each bucket held, in millionths of a request, before as many were taken as asked for or as it had."""
+        """Take requests from buckets. Returns the level of each before that, in millionths of a request."""
         return await self._in_time(self._take([len(asked), *asked, rate, burst, *asked.values()]))
 
     async def _take(self, arguments: list[str | int]) -> list[int]:
         from redis.exceptions import NoScriptError
 
         try:
-            return await self._ask("EVALSHA", self._digest, *arguments)
-        except NoScriptError:  # it was restarted, or told to forget its scripts
-            return await self._ask("EVAL", self._script, *arguments)
+            return await self._send("EVALSHA", self._digest, *arguments)
+        except NoScriptError:  # the server was restarted, or its scripts were flushed
+            return await self._send("EVAL", self._script, *arguments)
 
-    async def _ask(self, *command: str | int) -> list[int]:
+    async def _send(self, *command: str | int) -> list[int]:
         assert self._connection is not None
         await self._connection.send_command(*command)
         levels: list[int] = await self._connection.read_response()
         return levels
 
     async def _in_time(self, answer: Awaitable[T]) -> T:
-        """The answer, or LimitServerError.
+        """The answer. Raises LimitServerError, also when it takes too long.
 
-        When the time is up there is a second look: if it was this process that stood still, the answer lies in the
-        socket and nobody has had the time to read it.
+        When the time is up, the event loop gets a moment to read the socket once more: if this process was paused,
+        the answer has arrived and nothing has read it yet.
         """
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(None) as deadline:
-                up = loop.call_later(self._timeout, lambda: deadline.reschedule(loop.time() + _SECOND_LOOK_SECONDS))
+                up = loop.call_later(self._timeout, lambda: deadline.reschedule(loop.time() + _GRACE_SECONDS))
                 try:
                     return await answer
                 finally:
@@ -114,7 +114,7 @@ class LimitServer:
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(Exception):  # what is thrown away may be broken
+            with suppress(Exception):  # the connection may be broken
                 await connection.disconnect(nowait=True)
 
 
@@ -122,15 +122,15 @@ def problem_words(error: Exception) -> str:
     from redis import exceptions
 
     if isinstance(error, UnicodeDecodeError | PermissionError | FileNotFoundError | IsADirectoryError):
-        return "a file it needs cannot be read"
+        return "a file that the connection needs cannot be read"
     if isinstance(error.__context__ or error, ssl.SSLError):
-        return "TLS with it fails: check its certificate, and that it speaks TLS"
+        return "the TLS handshake failed: check its certificate, and that it uses TLS"
     if isinstance(error, exceptions.NoPermissionError):
-        return "its user may not run what the limit needs"
+        return "its user lacks the permission to run the script"
     if isinstance(error, exceptions.AuthenticationError):
-        return "it refuses the user name or password"
+        return "it refused the user name or password"
     if isinstance(error, TimeoutError | exceptions.TimeoutError):
-        return "it does not answer in time"
+        return "it did not respond in time"
     if isinstance(error, OSError | exceptions.ConnectionError):
         return "it cannot be reached"
-    return f"it answers with an error ({type(error).__name__})"
+    return f"it responded with an error ({type(error).__name__})"

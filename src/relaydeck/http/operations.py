@@ -1,4 +1,4 @@
-"""For machines, without a credential: is it alive, is it ready, what has it counted."""
+"""Health, readiness and metrics, for machines, without a credential."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
@@ -11,10 +11,10 @@ _EXPOSITION = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
 class Readiness(NamedTuple):
-    """Whether requests can be served, and what there is to say of it."""
+    """Whether the service can serve requests, and the text that says so."""
 
     ready: bool
-    said: str = "ready"
+    text: str = "ready"
 
 
 IsReady = Callable[[], Awaitable[Readiness]]
@@ -25,25 +25,25 @@ class OperationsRoutes:
         self,
         metrics: Metrics,
         readiness: IsReady,
-        samples: Callable[[], Awaitable[Mapping[Metric, int]]],
+        look_up: Callable[[], Awaitable[Mapping[Metric, int]]],
     ) -> None:
-        """`samples` gives what is looked up for a scrape; nothing when that cannot be done."""
+        """`look_up` reads the metrics that are not counted; it returns none of them while the store cannot be read."""
         self._metrics = metrics
         self._readiness = readiness
-        self._samples = samples
+        self._look_up = look_up
 
     def routes(self) -> dict[str, dict[str, Route]]:
         answers = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
         return {path: {"GET": Route("operations", None, answer=answer)} for path, answer in answers.items()}
 
     async def healthz(self, _call: Call) -> Reply:
-        """The process answers."""
+        """The process responds."""
         return Reply(200, b"ok\n", _TEXT)
 
     async def readyz(self, _call: Call) -> Reply:
-        """Requests can be served too."""
-        ready, said = await self._readiness()
-        return Reply(200 if ready else 503, f"{said}\n".encode(), _TEXT)
+        """The process can serve requests."""
+        ready, text = await self._readiness()
+        return Reply(200 if ready else 503, f"{text}\n".encode(), _TEXT)
 
     async def metrics(self, _call: Call) -> Reply:
-        return Reply(200, self._metrics.exposition(await self._samples()).encode(), _EXPOSITION)
+        return Reply(200, self._metrics.exposition(await self._look_up()).encode(), _EXPOSITION)

@@ -1,21 +1,21 @@
-"""`page` and `per_page`: plain decimal integers of any length; zero means "not given"."""
+"""`page` and `per_page`: plain decimal integers of any length; 0 means "not given"."""
 
 from typing import NamedTuple
 
 from relaydeck.errors import BadRequest
-from relaydeck.http.query import query_parameters
+from relaydeck.http.parameters import query_parameters
 
 DEFAULT_PER_PAGE = 10
-_FITS = 18  # digits that surely fit a machine integer; more is past the end of any list
+_FITS = 18  # this many digits always fit a machine integer; a longer number is past the end of any list
 
 
 class Page(NamedTuple):
-    number: str  # decimal digits: a page number may be longer than any integer we would compute with
+    number: str  # decimal digits: a page number may be too long to compute with
     per_page: int
     coerced: bool
 
     def bounds(self, total: int) -> tuple[int, int]:
-        """Which items of a list of `total` the page shows."""
+        """The first item of the page in a list of `total` items, and the end."""
         if len(self.number) > _FITS:
             return total, total
         start = min((int(self.number) - 1) * self.per_page, total)

@@ -1,8 +1,7 @@
-"""The one door: every request is matched, recognised, limited, read, answered, counted and logged here.
+"""The pipeline that every request passes: route, credential, rate limit, body, operation, response, record.
 
-The order of refusal is the order of the code: unknown path (404) or wrong method (405), then credential
-(401; 403 where the route says so), rate (429), body size (413), content (400), and only then what the
-resources say (404, 409).
+The order of the code is the order of refusals: unknown path (404) or wrong method (405), credential (401, or 403
+where the route declares it), rate (429), size of the body (413), content (400), then the operation (404, 409).
 """
 
 import re
@@ -27,19 +26,19 @@ Headers = list[tuple[bytes, bytes]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
-_PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else 0x3F for byte in range(256))  # in a header; others become `?`
-_NOBODY = '"-"'
+_PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else 0x3F for byte in range(256))  # in a header, other bytes become `?`
+_ANONYMOUS = '"-"'
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """What an operation is told of its request."""
+    """A request as an operation receives it."""
 
     argument: str  # the identifier in the path, still percent-encoded
     headers: dict[bytes, bytes]
     body: bytes
     query: bytes
-    credential: Credential | None  # None where none was asked for
+    credential: Credential | None  # None: the route needs none
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -55,13 +54,13 @@ class Route(msgspec.Struct, frozen=True):
     name: str
     permission: str | None  # what the credential must grant; None: the operation needs no credential
     limited: bool = False
-    page: Callable[[bytes], bytes] | None = None  # query -> body, from memory, which is caught up first
+    page: Callable[[bytes], bytes] | None = None  # query -> body, from the read model after it has caught up
     answer: Callable[[Call], Awaitable[Reply]] | None = None
     denied: type[RequestError] = Unauthorized  # raised when the credential lacks the permission
 
 
 Written = tuple[tuple[bytes, bytes], ...]
-# Makes what is remembered fresh enough: at once, or by and by, with headers that say how old it is.
+# Brings the read model up to date: at once (None), or after waiting, with headers that state its age.
 CatchUp = Callable[[], Awaitable[Sequence[tuple[bytes, bytes]]] | None]
 Find = Callable[[str, str, bytes], tuple[Route, str]]
 UNMATCHED = Route("unmatched", None)
@@ -74,7 +73,7 @@ def with_head(methods: dict[str, Route]) -> dict[str, Route]:
 
 
 def actor_of(call: Call) -> str:
-    """How the audit log names who asked."""
+    """The actor of a request in the audit log."""
     assert call.credential is not None
     return call.credential.actor
 
@@ -108,7 +107,7 @@ class Pipeline:
         self._limiter = limiter
         self._shared_limiter = shared_limiter
         self._limit_policy = limit_policy
-        self._decision: LimitDecision = (False, 0, 0, 0)  # the last one
+        self._decision: LimitDecision = (False, 0, 0, 0)  # the last one, and its header
         self._limit_header = b""
         self._bodies = bodies
         self._access_log = access_log
@@ -120,7 +119,7 @@ class Pipeline:
         self._id_prefix = secrets.token_hex(6).encode() + b"-"
         self._id_numbers = count(1)
 
-    # The way of every request: in line where a call would cost as much as what it does.
+    # Steps are inline where a call would cost as much as the step itself.
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         started, now = self._nanoseconds(), self._now()
         headers = dict(scope["headers"])
@@ -131,7 +130,7 @@ class Pipeline:
         if request_id is None or not _REQUEST_ID.fullmatch(request_id):
             request_id = b"%b%x" % (self._id_prefix, next(self._id_numbers))
         extra: Headers = [(b"x-request-id", request_id)]
-        route, token, reason, unread, credential = UNMATCHED, _NOBODY, "", True, None
+        route, token, reason, unread, credential = UNMATCHED, _ANONYMOUS, "", True, None
         try:
             methods = self._exact_routes.get(scope["raw_path"])
             found = methods.get(scope["method"]) if methods else None
@@ -151,7 +150,7 @@ class Pipeline:
                         decision = self._limiter.take(credential.seq)
                     else:
                         decision = await self._shared_limiter.take(credential)
-                    if decision is not self._decision:  # mostly it is: that of a full bucket
+                    if decision is not self._decision:  # a full bucket returns the same object each time
                         self._decision, self._limit_header = decision, b'"default";r=%d;t=%d' % decision[1:3]
                     extra += (self._limit_policy, (b"ratelimit", self._limit_header))
                     if not decision[0]:
@@ -191,16 +190,17 @@ class Pipeline:
         if not isinstance(error, RequestError):
             # Its type and place, never its text, which might quote the caller.
             place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}
-            self._log.event("error", "unexpected failure", **place)
+            self._log.event("error", "a request failed unexpectedly: please report this line", **place)
             self._access_log.count_unexpected()
             return ServerFailure("unexpected")
         if error.status >= 500:
-            self._log.event("error", "request failed", request_id=request_id.decode(), reason=error.reason)
+            event = "a request failed: run 'relaydeck doctor' to check disk and database"
+            self._log.event("error", event, request_id=request_id.decode(), reason=error.reason)
         return error
 
 
 def _merged(headers: Headers) -> dict[bytes, bytes]:
-    """Repeated headers as one, as RFC 9110 reads them. So two credentials are none, two content types no JSON."""
+    """Join repeated headers as RFC 9110 does: two credentials become none, two content types are not JSON."""
     merged: dict[bytes, bytes] = {}
     for name, value in headers:
         merged[name] = merged[name] + b", " + value if name in merged else value
@@ -214,7 +214,7 @@ def _revision(given: bytes) -> int:
 
 
 def written_at(revision: int) -> Written:
-    """The header that tells the revision of a write: what a reader may ask for at least."""
+    """The header with the revision of a write, which a later request may send as Relaydeck-Min-Revision."""
     return ((b"relaydeck-revision", b"%d" % revision),)
 
 

@@ -1,8 +1,8 @@
 """A token bucket per credential, exact across the workers of one machine.
 
-Levels are whole billionths of a request and times whole nanoseconds, so that `rate` requests a second
-refill exactly `rate` billionths a nanosecond: nothing is rounded. The table is a file mapped by every
-worker; the file's lock is the kernel's, which releases it when a worker is killed.
+Levels are whole billionths of a request and times are whole nanoseconds, so a rate of N requests per second adds
+exactly N billionths per nanosecond: nothing is rounded. The table is a file that every worker maps. A file lock guards
+it, because the kernel releases that lock when a worker is killed.
 """
 
 import ctypes
@@ -14,18 +14,18 @@ from pathlib import Path
 
 from relaydeck.shared_memory import map_cells
 
-# Called without releasing the interpreter lock: the file's lock is held for a microsecond, while handing the
-# interpreter to another thread and waiting to get it back takes longer than that.
+# Called without releasing the interpreter lock: the file lock is held for a microsecond, and giving the interpreter
+# to another thread and getting it back takes longer.
 _flock = ctypes.PyDLL(None).flock
 _EXCLUSIVE, _UNLOCK = fcntl.LOCK_EX, fcntl.LOCK_UN
 
 _ONE = 1_000_000_000
 _CELLS_PER_SLOT = 2  # time of the last change, level
 _SLOTS_PER_STEP = 4096
-_SHARED = 0  # the cell that says whether several processes use the table; slots count from 1
+_SHARED = 0  # this cell is 1 when several processes use the table; slots count from 1
 
 
-# Whether the request is admitted, what remains, and the whole seconds until the bucket is full / holds one again.
+# Whether the request is admitted, how many remain, and in how many seconds the bucket is full and holds one again.
 LimitDecision = tuple[bool, int, int, int]
 
 
@@ -41,13 +41,13 @@ class RateLimiter:
         self._nanoseconds = nanoseconds
         self._cells = map_cells(path, _SLOTS_PER_STEP * _CELLS_PER_SLOT)
         self._size = len(self._cells)
-        # Open files of this process's own: a lock belongs to the open file, not to the process tree.
+        # Each process opens the files itself: a lock belongs to the open file, which a child process would share.
         self._lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._users = os.open(path.with_suffix(".users"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._join()
 
     def _join(self) -> None:
-        """Find out whether anyone shares the table, and tell them if so: alone, nobody needs the lock."""
+        """Record whether several processes share the table: a single one needs no lock."""
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
             fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,12 +68,12 @@ class RateLimiter:
         try:
             now = self._nanoseconds()
             last = cells[cell]
-            # Never used, or the machine's clock began anew since: full, as it is mostly.
+            # Unused so far, or the clock restarted with the machine: the bucket is full, which is the usual case.
             if last == 0 or now < last or (level := cells[cell + 1] + (now - last) * self._rate) >= self._full:
                 level, decision = self._after_full
             else:
                 level, decision = self._after(level)
-            # The time first: a worker killed between the two stores can only make the bucket emptier.
+            # The time first: a worker killed between the two stores can only leave the bucket emptier.
             cells[cell] = now
             cells[cell + 1] = level
         finally:
@@ -82,7 +82,7 @@ class RateLimiter:
         return decision
 
     def _after(self, level: int) -> tuple[int, LimitDecision]:
-        """What is left of a level when a request comes, and what is said of it."""
+        """The level after a request, and the decision about the request."""
         if admitted := level >= _ONE:
             level -= _ONE
         to_full = -((level - self._full) // self._a_second)

@@ -1,8 +1,8 @@
-"""The rate limit between replicas: the same buckets, kept by a server that all of them ask.
+"""The rate limit across replicas: the same buckets, held by one limit server.
 
-Requests that arrive while a question is under way are asked for together in the next one, so that a busy
-worker pays for few round trips and holds one connection. When the server does not answer in time, this worker
-takes from the buckets of its own machine until it does: nobody waits for a server that is known to be gone.
+Requests that arrive while a command is in progress share the next one, so a busy worker needs few round trips and one
+connection. When the server does not respond in time, the worker uses the buckets of its own machine until the server
+responds again: no request waits for a server that is known to be away.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from relaydeck.log import Log
 
 _ONE = 1_000_000
 _PROBE_SECONDS = 1.0
+LIMITS_AWAY = "the limit server does not respond: this machine applies the limit by itself until it does"
 
-Waiting = list[tuple[int, "asyncio.Future[LimitDecision]"]]  # slots of the machine's own table, and who waits
+Waiting = list[tuple[int, "asyncio.Future[LimitDecision]"]]  # the slot in the machine's own table, the request
 
 
 class SharedLimiter:
@@ -40,10 +41,10 @@ class SharedLimiter:
         self._log = log
         self._metrics = metrics
         self._probe_seconds = probe_seconds
-        self._alone = False  # at first requests wait for the connection, or for the news that there is none
+        self._alone = False  # the first requests wait until the connection is open or has failed
         self._waiting: dict[str, Waiting] = {}
-        self._asked = asyncio.Event()
-        self._task = asyncio.create_task(self._keep_asking())
+        self._requested = asyncio.Event()
+        self._task = asyncio.create_task(self._serve_batches())
 
     async def take(self, credential: Credential) -> LimitDecision:
         """Take one request from a credential's bucket, if it holds one."""
@@ -51,10 +52,10 @@ class SharedLimiter:
             return self._local.take(credential.seq)
         decision: asyncio.Future[LimitDecision] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(bucket_of(credential.digest), []).append((credential.seq, decision))
-        self._asked.set()
+        self._requested.set()
         return await decision
 
-    async def _keep_asking(self) -> None:
+    async def _serve_batches(self) -> None:
         while True:
             try:
                 await self._server.connect()
@@ -62,14 +63,14 @@ class SharedLimiter:
                 await self._answer_batches()
             except LimitServerError as problem:
                 self._go_alone(str(problem))
-            except Exception as error:  # nobody foresaw it: requests are limited all the same
+            except Exception as error:  # whatever it is, requests are still limited
                 self._go_alone(type(error).__name__)
             await asyncio.sleep(self._probe_seconds)
 
     async def _answer_batches(self) -> None:
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._requested.wait()
+            self._requested.clear()
             batch, self._waiting = self._waiting, {}
             try:
                 asked = {bucket: len(waiting) for bucket, waiting in batch.items()}
@@ -81,21 +82,20 @@ class SharedLimiter:
                 self._answer(level, waiting)
 
     def _answer(self, level: int, waiting: Waiting) -> None:
-        decisions = verdicts_on(level, len(waiting), self._rate, self._burst)
+        decisions = decisions_for(level, len(waiting), self._rate, self._burst)
         for (_, decision), found in zip(waiting, decisions, strict=True):
-            if not decision.done():  # its client may be gone
+            if not decision.done():  # its client may have disconnected
                 decision.set_result(found)
 
     def _go_together(self) -> None:
         if self._alone:
-            self._log.event("info", "the shared limits answer again", server=self._server.shown)
+            self._log.event("info", "the limit server responds again", server=self._server.shown)
         self._alone = False
         self._metrics.set(LIMITS_ALONE, 0)
 
     def _go_alone(self, problem: str) -> None:
         if not self._alone:
-            told = {"server": self._server.shown, "problem": problem}
-            self._log.event("warning", "the shared limits do not answer: this machine limits by itself", **told)
+            self._log.event("warning", LIMITS_AWAY, server=self._server.shown, problem=problem)
             self._metrics.count(LIMITS_FALLBACKS)
         self._alone = True
         self._metrics.set(LIMITS_ALONE, 1)
@@ -118,10 +118,10 @@ class SharedLimiter:
         await self._server.close()
 
 
-def verdicts_on(level: int, asking: int, rate: int, burst: int) -> Iterator[LimitDecision]:
-    """What each of several that asked at once is told, when the bucket held `level` millionths of a request."""
+def decisions_for(level: int, requests: int, rate: int, burst: int) -> Iterator[LimitDecision]:
+    """The decisions about several requests at once, for a bucket that held `level` millionths of a request."""
     full, a_second = burst * _ONE, rate * _ONE
-    for _ in range(asking):
+    for _ in range(requests):
         if admitted := level >= _ONE:
             level -= _ONE
         to_next = 0 if level >= _ONE else -((level - _ONE) // a_second)
@@ -129,8 +129,8 @@ def verdicts_on(level: int, asking: int, rate: int, burst: int) -> Iterator[Limi
 
 
 def bucket_of(digest: bytes) -> str:
-    """A credential's bucket, by a name that tells neither the token nor the digest it is recognised by.
+    """The name of a credential's bucket. It reveals neither the token nor its stored digest.
 
-    The part in braces keeps all of them in one slot of a cluster.
+    The part in braces puts all buckets into one slot of a cluster.
     """
     return "{relaydeck}:limit:" + hashlib.sha256(b"limit" + digest).hexdigest()[:32]

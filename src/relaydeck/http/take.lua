@@ -1,9 +1,9 @@
--- The levels of buckets at this moment, and a number of requests taken from each.
--- KEYS: buckets. ARGV: requests a second, burst, then for each bucket how many ask at once, then (in tests) the time.
+-- Take requests from buckets. Returns the level of each bucket before that.
+-- KEYS: buckets. ARGV: requests per second, burst, the number of requests for each bucket, and in tests the time.
 --
--- Levels are whole millionths of a request and times whole microseconds, so that `rate` requests a second refill
--- exactly `rate` millionths a microsecond. Every number stays below 2^53, where Lua still counts exactly.
--- A bucket that is not there is full; so one that has had the time to fill up may expire.
+-- Levels are whole millionths of a request and times are whole microseconds, so a rate of N requests per second adds
+-- exactly N millionths per microsecond. Every number stays below 2^53, where the numbers of Lua are exact.
+-- A missing bucket is full, so a bucket may expire once it has had the time to fill up.
 local ONE = 1000000
 local rate, full = tonumber(ARGV[1]), tonumber(ARGV[2]) * ONE
 local now = tonumber(ARGV[#KEYS + 3])
@@ -18,7 +18,7 @@ for i, key in ipairs(KEYS) do
     local kept = redis.call('GET', key)
     if kept then
         local last, left = string.match(kept, '^(%d+) (%d+)$')
-        -- A clock that was set back refills nothing until it goes on.
+        -- A clock that was set back adds nothing until it passes the stored time.
         local elapsed = math.max(now - tonumber(last), 0)
         if elapsed < to_full then
             level = math.min(tonumber(left) + elapsed * rate, full)

@@ -3,7 +3,7 @@
 import pytest
 
 from relaydeck.errors import BadRequest
-from relaydeck.http.query import MOST_PARAMETERS, query_parameters
+from relaydeck.http.parameters import MOST_PARAMETERS, query_parameters
 from tests.running import Running
 
 
