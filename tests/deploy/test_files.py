@@ -218,4 +218,4 @@ def test_the_page_names_every_file_and_says_that_none_was_run() -> None:
     page = (DEPLOY / "README.md").read_text("utf-8")
     named = {path.relative_to(DEPLOY).parts[0] for path in FILES} - {"README.md", ".gitignore"}
     assert [name for name in sorted(named) if f"`{name}" not in page] == []
-    assert "**Not run.**" in page
+    assert "**Nobody has run the container files yet.**" in page

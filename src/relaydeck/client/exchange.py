@@ -115,7 +115,7 @@ def error_of(response: Response) -> ClientError:
     return api_error_class(response.status, message)(
         message,
         status=response.status,
-        reason=response.headers.get("Relaydeck-Reason") or _text(body.get("detail")),
+        reason=_text(body.get("detail")) or response.headers.get("Relaydeck-Reason") or "",
         request_id=response.headers.get("X-Request-Id") or "",
         retry_after=_seconds(response.headers.get("Retry-After")),
         problem=body if "title" in body else None,
