@@ -52,7 +52,8 @@ sbom: $(VENV)/.tools $(VENV)/.runtime ## Write sbom.cdx.json: what a deployment 
 	@rm -rf $(VENV)/sbom && $(PYTHON) -m venv --without-pip $(VENV)/sbom
 	@$(PIP) --python $(VENV)/sbom/bin/python install --require-hashes -r requirements.lock
 	@$(PIP) --python $(VENV)/sbom/bin/python install --no-deps --no-index --no-build-isolation .
-	@$(VENV)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --PEP-639 \
+	@$(PIP) --python $(VENV)/sbom/bin/python uninstall --yes flit_core
+	@$(VENV)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application \
 		--output-reproducible -o sbom.cdx.json $(VENV)/sbom/bin/python
 
 LOCK := $(VENV)/tools/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url pyproject.toml

@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
+from tests.fork_server import Done, Forked, fork_server
 from tests.places import setting_of
 
 COMMAND = (sys.executable, "-m", "relaydeck")
@@ -77,16 +78,25 @@ def clean_environment(home: Path, **settings: str) -> dict[str, str]:
     return kept | {"RELAYDECK_HOME": str(home)} | {f"RELAYDECK_{name.upper()}": v for name, v in settings.items()}
 
 
-def run_command(home: Path, *arguments: str, stdin: str = "", **settings: str) -> "subprocess.CompletedProcess[str]":
+def run_command(home: Path, *arguments: str, stdin: str = "", **settings: str) -> Done:
     """Run `relaydeck …` to its end; the caller looks at the outcome."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        input=stdin,
-        env=clean_environment(home, **settings),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    environment = clean_environment(home, **settings)
+    if "COVERAGE_PROCESS_CONFIG" not in environment:
+        return fork_server().run(arguments, environment, stdin, timeout=120)
+    ended = subprocess.run(  # each process is measured from its start
+        [*COMMAND, *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    return Done(ended.returncode, ended.stdout, ended.stderr)
+
+
+def start_command(
+    arguments: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+) -> "Forked | subprocess.Popen[bytes]":
+    """Start `relaydeck …` in a session of its own, its standard error in `log`."""
+    if "COVERAGE_PROCESS_CONFIG" not in environment:
+        return fork_server().start(arguments, environment, log)
+    return subprocess.Popen(
+        [*COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
     )
 
 
@@ -111,12 +121,8 @@ class Running:
         self.token = token
         self.log_path = home.parent / f"{home.name}-{self.port}.log"
         with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*COMMAND, "serve", "--port", str(self.port), *arguments],
-                env=clean_environment(home, **settings),
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
+            self.process = start_command(
+                ["serve", "--port", str(self.port), *arguments], clean_environment(home, **settings), log
             )
         self.await_answer()
 

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from relaydeck.cli.assignments import document
 from relaydeck.errors import OperatorError
 from tests.admin.conftest import ADDRESS, PAGER, RELAYER, SEPOLIA, timeless
 from tests.conftest import DEMO
+from tests.fork_server import Done
 from tests.running import run_command
 
 
@@ -22,7 +22,7 @@ def provisioned(home: Path) -> Path:
     return home
 
 
-def run(home: Path, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+def run(home: Path, *arguments: str, stdin: str = "") -> Done:
     done = run_command(home, *arguments, stdin=stdin)
     assert done.returncode == 0, done.stderr
     return done

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from relaydeck.database_url import DatabaseUrl
+from tests.fork_server import Done
 from tests.places import ENGINES
 from tests.postgres import PostgresServer
 from tests.running import COMMAND, Running, clean_environment, make_token, run_command
@@ -34,11 +35,11 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> DatabaseUrl:
     return server.url(server.fresh())
 
 
-def move(home: Path, target: DatabaseUrl) -> "subprocess.CompletedProcess[str]":
+def move(home: Path, target: DatabaseUrl) -> Done:
     return run_command(home, "db", "move", "--to", "-", stdin=target.reveal() + "\n")
 
 
-def there(home: Path, target: DatabaseUrl, *words: str) -> "subprocess.CompletedProcess[str]":
+def there(home: Path, target: DatabaseUrl, *words: str) -> Done:
     return run_command(home, *words, database_url=target.reveal())
 
 

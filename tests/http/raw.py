@@ -32,14 +32,14 @@ class Wire:
 
     def answers(self, amount: int) -> Iterator[Answer]:
         """So many answers that came one after the other, whatever way they were cut up."""
-        stream = self.socket.makefile("rb")
-        for _ in range(amount):
-            first = stream.readline()
-            if not first:
-                raise ConnectionResetError
-            status = int(first.split()[1])
-            headers = dict(_headers(stream))
-            yield Answer(status, headers, stream.read(int(headers["content-length"])))
+        with self.socket.makefile("rb") as stream:
+            for _ in range(amount):
+                first = stream.readline()
+                if not first:
+                    raise ConnectionResetError
+                status = int(first.split()[1])
+                headers = dict(_headers(stream))
+                yield Answer(status, headers, stream.read(int(headers["content-length"])))
 
     def closed(self) -> bool:
         """Whether the other side ends the connection, within the time given, without another word."""
