@@ -10,12 +10,12 @@ import pytest
 
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, read_bootstrap_token
 from relaydeck.cli.tokens import create
+from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.token_book import TokenBook, TokenCredential
 from relaydeck.credentials.token_rows import Token, all_tokens
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.log import Log
-from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
 from tests.contract import shapes
 from tests.running import Running, make_token, run_command
@@ -249,8 +249,7 @@ def accept(home: Path, written: str, kind: str = "api") -> None:
     path = home.parent / "token"
     path.write_text(written)
     with opened(home) as store:
-        given = Settings(home=home, bootstrap_token_file=path, bootstrap_token_kind=kind)
-        accept_bootstrap_token(given, store, Log(as_json=True, level="error"))
+        accept_bootstrap_token(path, TokenKind(kind), store, Log(as_json=True, level="error"))
 
 
 def kind_of(home: Path, token: str) -> str | None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from relaydeck import __version__
-from relaydeck.cli.conform import conform
+from relaydeck.cli.conform_command import conform
 from relaydeck.cli.database_commands import DATABASE_COMMANDS
 from relaydeck.cli.options import PATH, as_json, at_home
-from relaydeck.cli.resource_commands import GROUPS
+from relaydeck.cli.resource_commands import RESOURCE_COMMANDS
 from relaydeck.cli.token_commands import token
 
 
@@ -33,34 +33,6 @@ def serve(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Pa
     from relaydeck.cli.serve import run
 
     run(host, port, workers, tls_cert, tls_key)
-
-
-@cli.command(
-    short_help="Create and change networks, signers, notifications and relayers from a file.",
-    epilog="\b\nExamples:\n  relaydeck apply examples/demo.toml --plan\n  relaydeck export | relaydeck apply - --plan",
-)
-@click.argument("file")
-@click.option("--plan", is_flag=True, help="Print what would change, and change nothing.")
-@click.option("--prune", is_flag=True, help="Also delete records that an earlier apply created and FILE omits.")
-@at_home
-def apply(file: str, plan: bool, prune: bool) -> None:
-    """Create and change networks, signers, notifications and relayers as FILE describes them.
-
-    FILE is TOML; - reads standard input. All changes are made, or none. Records that FILE does not mention stay as
-    they are. A secret is a string, { env = "NAME" } or { file = "path" }.
-    """
-    from relaydeck.cli.provisioning import apply_file
-
-    apply_file(file, plan_only=plan, prune=prune)
-
-
-@cli.command(epilog="Example:  relaydeck export > relaydeck.toml")
-@at_home
-def export() -> None:
-    """Print the stored records as an apply file. In place of each secret it contains a reference to fill in."""
-    from relaydeck.cli.provisioning import export_state
-
-    export_state()
 
 
 @cli.command(
@@ -94,5 +66,5 @@ def doctor() -> None:
     examine()
 
 
-for command in (token, *GROUPS, *DATABASE_COMMANDS, conform):
+for command in (token, *RESOURCE_COMMANDS, *DATABASE_COMMANDS, conform):
     cli.add_command(command)

@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from relaydeck.errors import OperatorError, RequestError
 from relaydeck.settings import Settings, read_settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.migrate import schema_version
-from relaydeck.store.open_store import Store, open_reader_at, open_store
+from relaydeck.store.open_store import Store, open_reader_at, open_store, open_store_at
 from relaydeck.store.sealing import Damaged, read_master_key
 
 
@@ -51,6 +52,20 @@ def existing_store() -> Iterator[Store]:
     require_data(settings)
     with closing(open_store(settings)) as store, _refusals_for_operators():
         yield store
+
+
+@contextmanager
+def store_for_apply(*, may_create: bool) -> Iterator[Store]:
+    """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder."""
+    settings = read_settings()
+    if may_create or has_data(settings):
+        with closing(open_store(settings)) as store:
+            yield store
+        return
+    with TemporaryDirectory(prefix="relaydeck-plan-") as folder:
+        home = Path(folder)
+        with closing(open_store_at(home, home / "relaydeck.db", home / "master.key")) as store:
+            yield store
 
 
 @contextmanager

@@ -7,7 +7,7 @@ so that a name cannot move the cursor, set the window title or change colours.
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 Column = Callable[[dict[str, Any]], Any]
 Advance = Callable[[int], None]
 _WIDTH_WITHOUT_TERMINAL = 200
+
+
+class Styled(NamedTuple):
+    """A cell of a table with a colour."""
+
+    text: str
+    colour: str
 
 
 def printable(text: str) -> str:
@@ -78,7 +85,7 @@ def print_rows(names: Sequence[str], sections: Iterable[Iterable[Iterable[Any]]]
         table.add_column(name, overflow="fold")  # a shortened identifier cannot be copied
     for section in sections:
         for row in section:
-            table.add_row(*(Text(printable(_cell(value))) for value in row))
+            table.add_row(*(Text(printable(_cell(value)), _colour(value)) for value in row))
         table.add_section()
     _console(soft_wrap=False).print(table)
 
@@ -131,4 +138,10 @@ def _flat(view: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, Styled):
+        return value.text
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _colour(value: Any) -> str:
+    return value.colour if isinstance(value, Styled) else ""

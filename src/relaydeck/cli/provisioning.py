@@ -5,11 +5,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from relaydeck.cli.local_store import actor, existing_store, has_data
+from relaydeck.cli.local_store import actor, existing_store, store_for_apply
 from relaydeck.cli.output import counted, print_line, print_notes, print_styled, progress_bar
 from relaydeck.errors import OperatorError
 from relaydeck.provisioning.apply import Provisioner
@@ -17,8 +16,6 @@ from relaydeck.provisioning.export import exported
 from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.plan import Change, Create, FieldChange, Plan, Remove, Step
 from relaydeck.provisioning.references import Resolver
-from relaydeck.settings import read_settings
-from relaydeck.store.open_store import Store, open_store, open_store_at
 
 _MANY_STEPS = 1000  # from which on a progress bar is useful
 _STYLES: dict[type[Step], tuple[str, str]] = {
@@ -36,7 +33,7 @@ _VERBS: dict[type[Step], tuple[str, str]] = {
 def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
     name, content, folder = _read(file)
     declared = read_file(content, Resolver(os.environ, folder))
-    with _store(may_create=not plan_only) as store:
+    with store_for_apply(may_create=not plan_only) as store:
         provisioner = Provisioner(store, declared, file_name=name, prune=prune)
         plan = provisioner.plan() if plan_only else _apply(provisioner)
     print_notes(plan.notes)
@@ -44,20 +41,6 @@ def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
         _print_steps(plan)
     for line in _summary(plan, done=not plan_only):
         print_line(line)
-
-
-@contextmanager
-def _store(*, may_create: bool) -> Iterator[Store]:
-    """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder."""
-    settings = read_settings()
-    if may_create or has_data(settings):
-        with closing(open_store(settings)) as store:
-            yield store
-        return
-    with TemporaryDirectory(prefix="relaydeck-plan-") as folder:
-        home = Path(folder)
-        with closing(open_store_at(home, home / "relaydeck.db", home / "master.key")) as store:
-            yield store
 
 
 def _apply(provisioner: Provisioner) -> Plan:

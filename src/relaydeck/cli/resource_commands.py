@@ -63,8 +63,19 @@ def _add_reads(group: click.Group, singular: str) -> None:
         _actions().show(f"{singular}s", name, as_json)
 
 
+class _DocumentCommand(click.Command):
+    """Takes the fields of a record, which its help lists. The name of the group is that of the record."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from relaydeck.cli.field_help import write_fields
+
+        assert ctx.parent is not None
+        write_fields(formatter, f"{ctx.parent.info_name}s", update=self.name == "update")  # type: ignore[arg-type]
+        super().format_epilog(ctx, formatter)
+
+
 def _add_create(group: click.Group, singular: str) -> None:
-    @group.command("create", help=f"Create a {singular}. {_FIELDS}")
+    @group.command("create", cls=_DocumentCommand, help=f"Create a {singular}. {_FIELDS}")
     @click.argument("fields", nargs=-1)
     @click.option("--from", "source", default="", help="Start from the JSON object in this file; - for standard input.")
     @as_json
@@ -74,7 +85,11 @@ def _add_create(group: click.Group, singular: str) -> None:
 
 
 def _add_update(group: click.Group, singular: str) -> None:
-    @group.command("update", help=f"Change the {singular} called NAME. {_FIELDS} FIELD:=null removes a value.")
+    @group.command(
+        "update",
+        cls=_DocumentCommand,
+        help=f"Change the {singular} called NAME. {_FIELDS} FIELD:=null removes a value.",
+    )
     @click.argument("name")
     @click.argument("fields", nargs=-1)
     @click.option(
@@ -236,4 +251,41 @@ def audit_verify(kept: str) -> None:
     _audit().check(kept)
 
 
-GROUPS = (network, signer, notification, relayer, event, audit)
+@click.command(
+    short_help="Create and change networks, signers, notifications and relayers from a file.",
+    epilog="\b\nExamples:\n  relaydeck apply examples/demo.toml --plan\n  relaydeck export | relaydeck apply - --plan",
+)
+@click.argument("file")
+@click.option("--plan", is_flag=True, help="Print what would change, and change nothing.")
+@click.option("--prune", is_flag=True, help="Also delete records that an earlier apply created and FILE omits.")
+@at_home
+def apply(file: str, plan: bool, prune: bool) -> None:
+    """Create and change networks, signers, notifications and relayers as FILE describes them.
+
+    FILE is TOML; - reads standard input. All changes are made, or none. Records that FILE does not mention stay as
+    they are. A secret is a string, { env = "NAME" } or { file = "path" }.
+    """
+    from relaydeck.cli.provisioning import apply_file
+
+    apply_file(file, plan_only=plan, prune=prune)
+
+
+@click.command(epilog="Example:  relaydeck export > relaydeck.toml")
+@at_home
+def export() -> None:
+    """Print the stored records as an apply file. In place of each secret it contains a reference to fill in."""
+    from relaydeck.cli.provisioning import export_state
+
+    export_state()
+
+
+RESOURCE_COMMANDS: tuple[click.Command, ...] = (
+    network,
+    signer,
+    notification,
+    relayer,
+    event,
+    audit,
+    apply,
+    export,
+)

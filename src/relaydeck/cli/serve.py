@@ -23,6 +23,7 @@ from granian.server.common import AbstractServer
 from relaydeck import __version__
 from relaydeck.app import Application
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, print_first_token
+from relaydeck.credentials.kinds import TokenKind
 from relaydeck.errors import OperatorError
 from relaydeck.log import Log
 from relaydeck.operations_worker import OperationsWorker
@@ -43,7 +44,7 @@ def run(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path
     _require_free(host, port)
     store = open_store(settings)
     try:
-        accept_bootstrap_token(settings, store, log)
+        accept_bootstrap_token(settings.bootstrap_token_file, TokenKind(settings.bootstrap_token_kind), store, log)
         print_first_token(store, f"{'https' if tls_cert else 'http'}://{_in_url(host)}:{port}", log)
     finally:
         store.close()  # SQLite connections must not be inherited by the workers

@@ -12,19 +12,17 @@ from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError
 from relaydeck.log import Log
 from relaydeck.secret import Secret
-from relaydeck.settings import Settings
 from relaydeck.store.open_store import Store
 
 _BOOTSTRAP_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,256}")
 
 
-def accept_bootstrap_token(settings: Settings, store: Store, log: Log) -> None:
-    path = settings.bootstrap_token_file
+def accept_bootstrap_token(path: Path | None, kind: TokenKind, store: Store, log: Log) -> None:
+    """Make the token in the file at `path` the only one named `bootstrap`."""
     if path is None:
         return
     token = read_bootstrap_token(path)
     digest = digest_of(token.reveal().encode())
-    kind = TokenKind(settings.bootstrap_token_kind)
     if _is_current(_last_bootstrap_token(store), digest, kind, log):
         return
     with change_in(store) as change:

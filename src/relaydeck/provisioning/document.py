@@ -1,38 +1,21 @@
 """One record's JSON document, as the admin API and the commands take it: read, planned and applied like a file's."""
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-
 from relaydeck.errors import BadRequest
-from relaydeck.fields import fields_of
 from relaydeck.provisioning.file import read_document
 from relaydeck.provisioning.mistakes import Mistake, place_in
 from relaydeck.provisioning.plan import Step
 from relaydeck.provisioning.planner import make_plan
-from relaydeck.provisioning.records import RECORD_TYPES, Resource
-from relaydeck.provisioning.references import Missing, Reference, Resolver, as_reference
+from relaydeck.provisioning.records import Resource, field_names
+from relaydeck.provisioning.references import NO_REFERENCE, NoReferences, Resolver, as_reference
 from relaydeck.provisioning.stored import Stored
 from relaydeck.provisioning.table import Table
-from relaydeck.secret import Secret
 
 _UNKNOWN = "is not a known key"
-_NO_REFERENCE = "must be a string: references are for files"
 _IN_THIS_FILE = ", in this file or stored"
 Document = dict[str, Any]
-
-
-class NoReferences(Resolver):
-    """For requests: a caller must not make the service read its environment or its files."""
-
-    def __init__(self) -> None:
-        super().__init__({}, Path())
-
-    def resolve(self, reference: Reference, place: str) -> Secret | Missing:
-        return Missing(place, _NO_REFERENCE)
 
 
 class RecordDocument:
@@ -47,7 +30,7 @@ class RecordDocument:
         mistakes = self._mistakes(content, _is_null, "must not be null")
         if isinstance(resolver, NoReferences):
             # Refused here: a plan would take a reference for a missing secret and keep the stored one.
-            mistakes += self._mistakes(content, _is_reference, _NO_REFERENCE)
+            mistakes += self._mistakes(content, _is_reference, NO_REFERENCE)
         self._declared = read_document(Table(whole, "", mistakes, resolver))
         self._refuse(mistakes)
 
@@ -87,22 +70,10 @@ def _places(value: Any, is_wrong: Callable[[Any], bool], place: str = "") -> lis
         return [place]
     parts: Iterable[tuple[str, Any]] = ()
     if isinstance(value, dict):
-        parts = ((f"{place}.{key if key in _field_names() else '?'}", each) for key, each in value.items())
+        parts = ((f"{place}.{key if key in field_names() else '?'}", each) for key, each in value.items())
     elif isinstance(value, list):
         parts = ((f"{place}[{number}]", each) for number, each in enumerate(value))
     return [found for where, each in parts for found in _places(each, is_wrong, where)]
-
-
-@cache
-def _field_names() -> frozenset[str]:
-    return frozenset(name for record in RECORD_TYPES.values() for name in _names_in(record))
-
-
-def _names_in(record: type[msgspec.Struct]) -> Iterator[str]:
-    for field in fields_of(record):
-        yield field.name
-        for nested in (*field.variants, *([field.record] if field.record else ())):
-            yield from _names_in(nested)
 
 
 def merged(target: Any, patch: Any) -> Any:

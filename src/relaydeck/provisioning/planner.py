@@ -1,18 +1,15 @@
 """Compares a file with the database. Every mistake is noted, and planning continues to find the others."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
-
-import msgspec
 
 from relaydeck.identifiers import new_identifier
 from relaydeck.provisioning.differences import differences
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Change, Create, Plan
 from relaydeck.provisioning.pruning import plan_removals
-from relaydeck.provisioning.reader import Partial, Values, missing_in
+from relaydeck.provisioning.reader import Values, may_be, missing_in
 from relaydeck.provisioning.records import RECORD_TYPES, Declared, DeclaredRecord
-from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.signer_planner import SignerPlanner
 from relaydeck.provisioning.stored import Stored, StoredRecord
 
@@ -74,17 +71,11 @@ class _Planner:
             kept = _kept(name, value, found) if missing else None
             if kept is not None:
                 complete[name] = kept
-                self._note_kept(missing)
+                self.plan.notes += [f"{each}; the stored value is kept" for each in missing]
             elif missing:
                 unknown = True
-                self._note_missing(missing)
+                self.plan.mistakes += missing
         return None if unknown else complete
-
-    def _note_missing(self, missing: Iterable[Missing]) -> None:
-        self.plan.mistakes += [Mistake(each.place, each.why) for each in missing]
-
-    def _note_kept(self, missing: Iterable[Missing]) -> None:
-        self.plan.notes += [f"{each.place}: {each.why}; the stored value is kept" for each in missing]
 
     def _plan_relayer(self, declared: DeclaredRecord) -> None:
         known = declared.name or self._known_id(declared)
@@ -128,15 +119,4 @@ def _kept(name: str, value: Any, found: StoredRecord | None) -> Any:
     if found is None or name in found.damaged:
         return None
     stored = getattr(found.record, name)
-    return stored if _may_be(value, stored) else None
-
-
-def _may_be(value: Any, stored: Any) -> bool:
-    """Whether a value does not differ from the stored one in any known part."""
-    if isinstance(value, Missing):
-        return stored is not msgspec.UNSET
-    if isinstance(value, Partial):
-        return all(_may_be(each, getattr(stored, name)) for name, each in value.values.items())
-    if isinstance(value, tuple):
-        return len(value) == len(stored) and all(_may_be(*pair) for pair in zip(value, stored, strict=True))
-    return bool(value == stored)
+    return stored if may_be(value, stored) else None

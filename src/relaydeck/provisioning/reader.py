@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from relaydeck.fields import Field, fields_of
 from relaydeck.provisioning.json_objects import read_object
-from relaydeck.provisioning.mistakes import kind_of, listed, suggestion
+from relaydeck.provisioning.mistakes import Mistake, kind_of, listed, suggestion
 from relaydeck.provisioning.records import settable_fields
 from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.table import TEXT_OR_REFERENCE, Table
@@ -26,14 +26,25 @@ class Partial(NamedTuple):
     values: Values
 
 
-def missing_in(value: Any) -> Iterator[Missing]:
+def missing_in(value: Any) -> Iterator[Mistake]:
     """Every reference in a value that leads nowhere."""
     if isinstance(value, Missing):
-        yield value
+        yield Mistake(value.place, value.why)
     elif isinstance(value, Partial):
         yield from (each for inner in value.values.values() for each in missing_in(inner))
     elif isinstance(value, tuple):
         yield from (each for inner in value for each in missing_in(inner))
+
+
+def may_be(value: Any, stored: Any) -> bool:
+    """Whether a value with references that lead nowhere does not differ from the stored one in any known part."""
+    if isinstance(value, Missing):
+        return stored is not UNSET
+    if isinstance(value, Partial):
+        return all(may_be(each, getattr(stored, name)) for name, each in value.values.items())
+    if isinstance(value, tuple):
+        return len(value) == len(stored) and all(may_be(*pair) for pair in zip(value, stored, strict=True))
+    return bool(value == stored)
 
 
 def read_values(table: Table, record: type[msgspec.Struct], *, key: str = "", sealed: bool = False) -> Values:

@@ -1,6 +1,8 @@
 """The resources that can be declared, and what a file declares of them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -9,11 +11,8 @@ from msgspec import NODEFAULT
 from relaydeck.fields import Field, Traits, fields_of
 from relaydeck.identifiers import identifier_problem
 from relaydeck.networks import network_rows
-from relaydeck.networks.model import Network
 from relaydeck.notifications import notification_rows
-from relaydeck.notifications.model import Notification
 from relaydeck.relayers import relayer_rows
-from relaydeck.relayers.model import Relayer
 from relaydeck.signers.shapes import SHAPES
 from relaydeck.store.record_table import RecordTable
 
@@ -21,23 +20,34 @@ Resource = Literal["networks", "signers", "notifications", "relayers"]
 # In the order in which a plan creates them: a record comes after the records it refers to.
 RESOURCES: tuple[Resource, ...] = ("networks", "signers", "notifications", "relayers")
 IDENTITY: dict[Resource, str] = {"networks": "name", "signers": "id", "notifications": "id", "relayers": "id"}
-# The config of a signer depends on its type, so a signer is no single record type.
-RECORD_TYPES: dict[Resource, type[msgspec.Struct]] = {
-    "networks": Network,
-    "notifications": Notification,
-    "relayers": Relayer,
-}
+# The config of a signer depends on its type, so that signers have no single record type.
 TABLES: dict[Resource, RecordTable[Any]] = {
     "networks": network_rows.TABLE,
     "notifications": notification_rows.TABLE,
     "relayers": relayer_rows.TABLE,
 }
+RECORD_TYPES: dict[Resource, type[msgspec.Struct]] = {resource: table.record for resource, table in TABLES.items()}
 SIGNER_FIELDS = (
     Field("id", str, NODEFAULT, "Identifier.", "ops", identifier_problem, Traits()),
     Field("type", Literal[tuple(SHAPES)], NODEFAULT, "Type of the signer.", "plain", None, Traits()),
 )
 # The column of relayers that refers to each resource.
-REFERRING: dict[str, str] = {each.traits.refers_to: each.name for each in fields_of(Relayer) if each.traits.refers_to}
+REFERRING: dict[str, str] = {
+    each.traits.refers_to: each.name for each in fields_of(RECORD_TYPES["relayers"]) if each.traits.refers_to
+}
+
+
+@cache
+def field_names() -> frozenset[str]:
+    """The name of every field, at any depth."""
+    return frozenset(name for record in RECORD_TYPES.values() for name in _names_in(record))
+
+
+def _names_in(record: type[msgspec.Struct]) -> Iterator[str]:
+    for each in fields_of(record):
+        yield each.name
+        for nested in (*each.variants, *([each.record] if each.record else ())):
+            yield from _names_in(nested)
 
 
 def settable_fields(record: type[msgspec.Struct]) -> list[Field]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from relaydeck.secret import Secret
 from relaydeck.signers.hints import is_private_key
 
+NO_REFERENCE = "must be a string: references are for files"
 _MOST_BYTES = 1_048_576
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -67,6 +68,16 @@ class Resolver:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text of at most 1 MiB"
             return Missing(place, f"the file {name} cannot be read: {reason}")
         return Secret(text) if text else Missing(place, f"the file {name} is empty")
+
+
+class NoReferences(Resolver):
+    """For requests: a caller must not make the service read its environment or its files."""
+
+    def __init__(self) -> None:
+        super().__init__({}, Path())
+
+    def resolve(self, reference: Reference, place: str) -> Secret | Missing:
+        return Missing(place, NO_REFERENCE)
 
 
 def _text_of(path: Path) -> str:

@@ -41,7 +41,7 @@ class SignerPlanner:
     def _plan_new(self, declared: DeclaredRecord) -> None:
         kind, values = declared.values["type"], declared.values["config"]
         missing = list(missing_in(tuple(values.values())))
-        self._plan.mistakes += [Mistake(each.place, each.why) for each in missing]
+        self._plan.mistakes += missing
         if missing:
             return
         config = SHAPES[kind](**values)

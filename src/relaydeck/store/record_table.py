@@ -28,7 +28,7 @@ class RecordTable(Generic[R]):
     def __init__(self, name: str, record: type[R], identity: str = "id") -> None:
         self.name = name
         self.identity = identity
-        self._record = record
+        self.record = record
         self._fields = tuple(field for field in fields_of(record) if field.traits.stored)
         assert self._fields == fields_of(record)[: len(self._fields)], "fields without a column come last"
         self.column_names = tuple(_column(field) for field in self._fields)
@@ -78,7 +78,7 @@ class RecordTable(Generic[R]):
     def _made(self, values: list[Any]) -> R:
         for at, convert in self._converters:
             values[at] = convert(values[at])
-        return self._record(*values)
+        return self.record(*values)
 
     def sealed_value(self, row: Row, field: str) -> bytes | None:
         """The sealed form of a field, as the row holds it."""

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from relaydeck.cli.doctor.finding import Finding
-from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
-from relaydeck.relayers import relayer_rows
 from relaydeck.settings import AddressRange
 from relaydeck.store.database import Reader
+from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.sealing import Damaged, Keyring
 from relaydeck.web_addresses import shown_address
 
@@ -40,7 +39,7 @@ _URLS = {
     " JOIN networks ON networks.name = relayers.network"
     " WHERE relayers.sealed_rpc_urls IS NOT NULL ORDER BY relayers.seq",
 }
-_PLACES = {"network": network_rows.place, "relayer": relayer_rows.place}
+_PLACES = {each.table: each.place for each in SEALED_COLUMNS if each.column == "sealed_rpc_urls"}
 
 
 class Node(NamedTuple):
@@ -64,7 +63,7 @@ def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[Node
     for kind, sql in _URLS.items():
         for row in database.stream(sql):
             try:
-                opened = keyring.open(row.sealed_rpc_urls, _PLACES[kind](row.record))
+                opened = keyring.open(row.sealed_rpc_urls, _PLACES[f"{kind}s"](row.record))
             except Damaged:
                 continue
             urls = msgspec.json.decode(opened, type=tuple[RpcUrl, ...])
