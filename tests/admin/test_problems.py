@@ -3,7 +3,7 @@
 import pytest
 
 from relaydeck.errors import RequestError, ServerFailure, StillInUse, request_errors
-from relaydeck.http.failures import problem_of
+from relaydeck.http.error_body import problem_of
 from tests.admin.conftest import Admin
 
 SECRET = "whsec_c2VjcmV0LXRoYXQtbXVzdC1ub3QtYXBwZWFy"

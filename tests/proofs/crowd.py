@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from relaydeck.errors import ServerFailure
-from relaydeck.http.failures import problem_of
+from relaydeck.http.error_body import problem_of
 from tests.admin.conftest import success
 from tests.contract import shapes
 from tests.contract.shapes import failure

@@ -11,7 +11,7 @@ from relaydeck.admin.routes import ROOT
 from relaydeck.admin.schemas import Json, envelope, examples, reference, schemas
 from relaydeck.credentials.kinds import kinds_with
 from relaydeck.errors import RequestError, Trait, errors_of
-from relaydeck.http.failures import problem_of
+from relaydeck.http.error_body import problem_of
 
 _INTRODUCTION = """\
 Manages networks, signers, notifications, relayers and tokens, and shows events, their deliveries and the audit log. \

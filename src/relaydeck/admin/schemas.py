@@ -8,7 +8,7 @@ from relaydeck.admin import bodies
 from relaydeck.admin.bodies import Created
 from relaydeck.fields import BASIS, Field, example_of, fields_of
 from relaydeck.http.envelope import Metadata, Pagination, Success
-from relaydeck.http.failures import Problem
+from relaydeck.http.error_body import Problem
 from relaydeck.networks.model import Network
 from relaydeck.notifications.model import EventBody, Notification
 from relaydeck.relayers.explanation import Explanation

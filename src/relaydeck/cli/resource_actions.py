@@ -8,45 +8,12 @@ from relaydeck.admin import commands, queries
 from relaydeck.admin.commands import COLLECTIONS
 from relaydeck.cli.assignments import document
 from relaydeck.cli.local_store import existing_store, local_change
-from relaydeck.cli.output import Column, print_json, print_note, print_notes, print_record, print_table
+from relaydeck.cli.output import print_json, print_note, print_notes, print_record, print_table
+from relaydeck.cli.resource_columns import COLUMNS
 from relaydeck.errors import OperatorError
 from relaydeck.http.paging import Page
 from relaydeck.provisioning.records import Resource
 from relaydeck.provisioning.references import Resolver
-
-
-def _state(view: dict[str, Any]) -> str:
-    states = [word for word, field in (("paused", "paused"), ("disabled", "system_disabled")) if view[field]]
-    return ", ".join(states) or "active"
-
-
-COLUMNS: dict[Resource, dict[str, Column]] = {
-    "networks": {
-        "name": lambda view: view["name"],
-        "chain id": lambda view: view["chain_id"],
-        "coin": lambda view: view["native_symbol"],
-        "nodes": lambda view: len(view.get("rpc_urls", ())),
-        "fee tokens": lambda view: ", ".join(view["fee_tokens"]),
-    },
-    "signers": {
-        "id": lambda view: view["id"],
-        "type": lambda view: view["type"],
-        "created": lambda view: view["created_at"],
-    },
-    "notifications": {
-        "id": lambda view: view["id"],
-        "url": lambda view: view["url"],
-        "signed": lambda view: "yes" if view["has_signing_key"] else "no",
-    },
-    "relayers": {
-        "id": lambda view: view["id"],
-        "name": lambda view: view["name"],
-        "network": lambda view: view["network"],
-        "state": _state,
-        "address": lambda view: view["address"],
-        "signer": lambda view: view["signer_id"],
-    },
-}
 
 
 def show_all(resource: Resource, filters: dict[str, str], limit: int, as_json: bool) -> None:

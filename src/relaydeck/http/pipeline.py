@@ -17,7 +17,7 @@ from relaydeck.errors import BadFraming, BadRequest, RequestError, ServerFailure
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive, discard
 from relaydeck.http.credential import Credential, FindCredential
-from relaydeck.http.failures import failure_body
+from relaydeck.http.error_body import failure_body
 from relaydeck.http.ratelimit import LimitDecision, RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log
