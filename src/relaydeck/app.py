@@ -51,7 +51,7 @@ from relaydeck.relayers.monitor_service import MonitorService
 from relaydeck.settings import Settings
 from relaydeck.signers import signer_rows
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.follower import Follower, Follows
+from relaydeck.store.follower import Follower, FollowsTable
 from relaydeck.store.listing import Listing
 from relaydeck.store.open_store import Store, open_store
 from relaydeck.store.sealing import Damaged
@@ -79,7 +79,7 @@ class Worker:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._closers = AsyncExitStack()
         self._admin: AdminApi | None = None
-        self._abandoned = False  # the database is unreachable: nothing waits for it
+        self._suspended = False  # the database is unreachable: nothing waits for it
         self._store = self._open_store()
         self._access_log = self._open_access_log()
         self._writer = self._start_writer()
@@ -147,7 +147,7 @@ class Worker:
         self._closers.push_async_callback(service.close)
         return service
 
-    def _build_follower(self, followers: list[Follows]) -> "Follower | RemoteFollower":
+    def _build_follower(self, followers: list[FollowsTable]) -> "Follower | RemoteFollower":
         database = self._store.database
         if not database.remote:
             return Follower(database, followers, self._forget)
@@ -157,7 +157,7 @@ class Worker:
             followers,
             self._forget,
             stale_seconds=self._settings.stale_seconds,
-            announce=self._announce_away,
+            report_problem=self._report_problem,
         )
 
     async def _close_follower(self) -> None:
@@ -220,8 +220,8 @@ class Worker:
             api: type[AdminApi] = import_module(_ADMIN_API).AdminApi
             self._admin = api(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
             self._closers.callback(self._admin.close)
-            if self._abandoned:
-                self._admin.abandon()
+            if self._suspended:
+                self._admin.suspend()
         return self._admin.find(method, path, raw_path)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
@@ -230,17 +230,17 @@ class Worker:
 
     # -- a database that is away ------------------------------------------------------------------
 
-    def _announce_away(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         self._metrics.set(STORE_AWAY, bool(problem))
         if problem:
             self._log.event("error", "the database is unreachable: lists are answered from memory", problem=problem)
-            self._writer.give_up(problem)
+            self._writer.fail_pending(problem)
         else:
             self._log.event("info", "the database is reachable again")
-        self._abandoned = bool(problem)
+        self._suspended = bool(problem)
         for each in (self._store.database, self._admin):
             if each is not None:
-                each.abandon() if problem else each.resume()
+                each.suspend() if problem else each.resume()
 
     def _problem(self) -> str:
         return "" if isinstance(self._follower, Follower) else self._follower.problem
@@ -285,7 +285,7 @@ class Worker:
 
     def _check_for_writes(self, follower: Follower) -> None:
         try:
-            follower.look()
+            follower.refresh()
         except StoreError as error:
             self._log.event("error", "the store cannot be read", problem=str(error))
 

@@ -140,7 +140,7 @@ def test_the_audit_log_is_listed_verified_and_its_breaks_are_found(provisioned: 
     tamper(provisioned, "DELETE FROM audit WHERE seq > 5")
     assert run(provisioned, "audit", "verify").stdout.startswith("5 entries, every link holds")
     assert refused(provisioned, "audit", "verify", "--head", head) == (
-        "relaydeck: the audit log is broken: entry 6 is missing: the given head was taken at 6\n"
+        "relaydeck: the audit log is broken: entry 6 is missing: the given head was taken at row 6\n"
         "The entries before it are unchanged. Compare the rest with a backup.\n"
     )
     tamper(provisioned, "UPDATE audit SET actor = 'cli:nobody' WHERE seq = 3")

@@ -18,7 +18,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.store.copying.backup import write_backup
 from relaydeck.store.copying.backup_file import BackupFile
 from relaydeck.store.copying.copy import DatabaseSource
-from relaydeck.store.copying.format import MAGIC, Footer, Header, packed
+from relaydeck.store.copying.format import MAGIC, Footer, Header, encode_frame
 from tests.conftest import DEMO
 from tests.places import ENGINES, choose
 from tests.postgres import PostgresServer
@@ -199,7 +199,7 @@ def test_a_master_key_of_another_home_is_neither_used_nor_replaced(small: Path, 
 def test_a_file_that_exists_is_only_replaced_by_force(small: Path, tmp_path: Path) -> None:
     home, path = tmp_path / "small", tmp_path / "there"
     path.write_text("mine")
-    assert f"{path} exists already" in typed(home, "backup", str(path), fails=True)
+    assert f"{path} exists" in typed(home, "backup", str(path), fails=True)
     assert path.read_text() == "mine"
     typed(home, "backup", "--force", str(path))
     assert read(path).contents == read(small).contents
@@ -244,7 +244,7 @@ def _kept_backup(factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
 def test_a_damaged_file_restores_nothing(small: Path, elsewhere: Path) -> None:
     whole = small.read_bytes()
     small.write_bytes(whole[:-40] + b"\0" + whole[-39:])
-    assert "is damaged or cut short" in typed(elsewhere, "restore", str(small), fails=True)
+    assert "is damaged or truncated" in typed(elsewhere, "restore", str(small), fails=True)
     assert not elsewhere.exists()
 
 
@@ -258,10 +258,10 @@ def test_a_backup_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_backup_of_a_newer_schema_is_refused(small: Path, tmp_path: Path) -> None:
-    frames = packed(Header("9.9", 9999, 1, [], None)) + packed(Footer({}))
+    frames = encode_frame(Header("9.9", 9999, 1, [], None)) + encode_frame(Footer({}))
     small.write_bytes(MAGIC + frames + hashlib.sha256(MAGIC + frames).digest())
     told = typed(tmp_path / "new", "restore", str(small), fails=True)
-    assert "is of schema version 9999, this program knows" in told and "Relaydeck 9.9 or newer" in told
+    assert "has schema version 9999, this program knows" in told and "Relaydeck 9.9 or newer" in told
     assert not (tmp_path / "new").exists()
 
 

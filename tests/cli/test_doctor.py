@@ -218,7 +218,7 @@ def test_the_wrong_master_key(provisioned: Path) -> None:
 def test_a_missing_master_key(provisioned: Path) -> None:
     (provisioned / "master.key").unlink()
     assert examined(provisioned)["master key"].remark.startswith(
-        f"the master key file {provisioned}/master.key is missing. Put it back from your backup"
+        f"the master key file {provisioned}/master.key is missing. Restore it from your backup"
     )
     assert not (provisioned / "master.key").exists()
 

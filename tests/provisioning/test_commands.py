@@ -146,4 +146,4 @@ def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "occupied").write_text("a file where a folder should be")
     refused = run_command(tmp_path / "occupied" / "home", "apply", "-", stdin=WHOLE)
     assert refused.returncode == 1
-    assert "cannot be made" in refused.stderr
+    assert "cannot be created" in refused.stderr

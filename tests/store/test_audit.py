@@ -138,7 +138,7 @@ def test_a_cut_off_end_is_found_with_a_head_from_before(store: Store, end: int) 
     cut = ("DELETE FROM audit WHERE seq > :end", {"end": end})
     assert isinstance(after(store, cut), Head)
     found = after(store, cut, kept=head(store.database.read))
-    assert found == BrokenLink(end + 1, f"is missing: the given head was taken at {ROWS}")
+    assert found == BrokenLink(end + 1, f"is missing: the given head was taken at row {ROWS}")
 
 
 def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: Store) -> None:
@@ -151,7 +151,7 @@ def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: S
             append(AuditLog(store.vault), transaction, number + 100)
         assert isinstance(verify(reading(transaction), store.vault), Head)
         found = verify(reading(transaction), store.vault, kept)
-        assert found == BrokenLink(ROWS, "is not the row that the given head was taken at")
+        assert found == BrokenLink(ROWS, "differs from the row that the given head was taken from")
 
 
 def test_text_that_became_bytes_is_a_change(store: Store) -> None:

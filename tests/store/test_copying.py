@@ -13,8 +13,9 @@ from relaydeck.store.copying.backup import write_backup
 from relaydeck.store.copying.backup_file import BackupFile
 from relaydeck.store.copying.contents import LEFT_OUT, Content, content_of, copied_tables
 from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
-from relaydeck.store.copying.drill import restored, scratch
-from relaydeck.store.copying.mark import MARK, marked, remove_mark, set_mark
+from relaydeck.store.copying.drill import restore_into_scratch
+from relaydeck.store.copying.mark import MARK, remove_mark, set_mark, unfinished_copy_of
+from relaydeck.store.copying.scratch import scratch_database
 from relaydeck.store.database import Database
 from relaydeck.store.migrate import migrate, schema_version
 from relaydeck.store.open_store import open_store_at
@@ -176,7 +177,7 @@ def test_a_target_that_holds_anything_is_refused_and_left_as_it_is(make: Make, t
     before = everything(target)
     with pytest.raises(OperatorError, match="the target is not empty"):
         copy(source, target)
-    assert (everything(target), marked(target)) == (before, None)
+    assert (everything(target), unfinished_copy_of(target)) == (before, None)
 
 
 def test_a_target_with_a_table_of_somebody_else_is_refused(make: Make) -> None:
@@ -232,14 +233,14 @@ def test_a_drill_finds_a_row_that_did_not_come_back_as_it_was(make: Make, engine
     with source.snapshot():
         write_backup(DatabaseSource(source), tmp_path / "backup", now=1, advance=ignored)
     where = beside._url if isinstance(beside, PostgresDatabase) else tmp_path / "x"
-    with (tmp_path / "backup").open("rb") as file, scratch(where) as database:
+    with (tmp_path / "backup").open("rb") as file, scratch_database(where) as database:
         assert isinstance(database, type(beside))
         set_mark(database, "a drill")
         migrate(database)
         with database.migration() as execute:
             for statement in SABOTAGE[engine]:
                 execute(statement)
-        compared = restored(BackupFile(tmp_path / "backup", file, ignored), database, unwatched)
+        compared = restore_into_scratch(BackupFile(tmp_path / "backup", file, ignored), database, unwatched)
     assert [each.table for each in compared if each.found != each.expected] == ["signers"]
     assert len(compared) == 15
 
@@ -252,7 +253,7 @@ def unwatched(_what: str, _total: int) -> Iterator[Callable[[int], None]]:
 def test_the_scratch_database_is_gone_afterwards(make: Make, postgres: PostgresServer) -> None:
     beside = make("postgresql")
     assert isinstance(beside, PostgresDatabase)
-    with scratch(beside._url) as database:
+    with scratch_database(beside._url) as database:
         migrate(database)
         (found,) = postgres.ask("SELECT count(*) FROM pg_database WHERE datname LIKE 'relaydeck_drill_%'")
         assert found == (1,)
@@ -262,6 +263,6 @@ def test_the_scratch_database_is_gone_afterwards(make: Make, postgres: PostgresS
 def test_where_no_database_may_be_created_the_scratch_is_sqlite(make: Make, postgres: PostgresServer) -> None:
     postgres.ask("CREATE ROLE modest LOGIN PASSWORD 'modest'")
     url = DatabaseUrl(f"postgresql://modest:modest@127.0.0.1:{postgres.port}/postgres")
-    with scratch(url) as database:
+    with scratch_database(url) as database:
         assert isinstance(database, SqliteDatabase)
         copy(filled(make("sqlite")), database)

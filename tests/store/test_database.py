@@ -82,7 +82,7 @@ def test_leaving_by_an_error_changes_nothing_and_takes_no_revision(database: Dat
     assert (names(database), revision(database)) == ([], 0)
 
 
-def test_a_commit_rings_the_bell_and_an_undone_transaction_does_not(database: Database) -> None:
+def test_a_commit_sends_the_signal_and_a_rolled_back_transaction_does_not(database: Database) -> None:
     before = database.write_signal.last()
     with pytest.raises(Undone), database.transaction():
         raise Undone

@@ -47,7 +47,7 @@ def wrong(made: Path) -> str:
     (made / "master.key").write_text("00" * 32 + "\n")
     return (
         "relaydeck: the master key does not open this database's keyring\n"
-        "Put back the master key file this database was created with (RELAYDECK_MASTER_KEY_FILE). "
+        "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE). "
         "Nothing was changed.\n"
     )
 
@@ -56,7 +56,7 @@ def missing(made: Path) -> str:
     (made / "master.key").unlink()
     return (
         f"relaydeck: the master key file {made / 'master.key'} is missing\n"
-        "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
+        "Restore it from your backup: without it the sealed secrets of this database cannot be opened. "
         "Nothing was changed.\n"
     )
 
@@ -100,7 +100,7 @@ def test_a_home_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     done = run_command(tmp_path / "file" / "home", "token", "create", "first")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"relaydeck: the folder {tmp_path / 'file' / 'home'} cannot be made: ")
+    assert done.stderr.startswith(f"relaydeck: the folder {tmp_path / 'file' / 'home'} cannot be created: ")
 
 
 def urls(name: str) -> tuple[RpcUrl, ...]:

@@ -151,7 +151,7 @@ class ListingAgainstAList(RuleBasedStateMachine):
 
     @rule()
     def look_without_being_told(self) -> None:
-        self.books.follower.look()
+        self.books.follower.refresh()
 
     @invariant()
     def the_whole_list_is_the_model(self) -> None:

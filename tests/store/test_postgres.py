@@ -18,7 +18,7 @@ from relaydeck.settings import Settings
 from relaydeck.store.migrate import newest_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
-from relaydeck.store.postgres_change_feed import CHANNEL
+from relaydeck.store.postgres_connection import CHANNEL
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import place_of
 from tests.postgres import PostgresServer
@@ -162,7 +162,9 @@ def test_a_database_in_another_encoding_is_refused(postgres: PostgresServer, tmp
     home = tmp_path / "home"
     with pytest.raises(OperatorError) as refused:
         open_store_at(home, postgres.url("latin"), home / "master.key")
-    assert refused.value.problem == f"the database postgresql://127.0.0.1:{postgres.port}/latin has the encoding LATIN1"
+    assert refused.value.problem == (
+        f"the database postgresql://127.0.0.1:{postgres.port}/latin has the encoding LATIN1, but UTF8 is required"
+    )
 
 
 def test_five_first_starts_at_once_migrate_once_and_agree_on_one_data_key(
@@ -188,7 +190,7 @@ def test_a_second_home_does_not_make_a_master_key_of_its_own(home: Path, url: Da
         1,
         "",
         f"relaydeck: the master key file {other / 'master.key'} is missing\n"
-        "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
+        "Restore it from your backup: without it the sealed secrets of this database cannot be opened. "
         "Nothing was changed.\n",
     )
     assert not other.exists()

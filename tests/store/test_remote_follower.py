@@ -35,7 +35,7 @@ class Clock:
 
 
 class Machine(NamedTuple):
-    """One process of its own machine: no bell of another one is heard here."""
+    """One process on a machine of its own: it shares no write signal with another one."""
 
     database: PostgresDatabase
     listing: Listing
@@ -86,7 +86,7 @@ def machine(database: PostgresDatabase) -> Machine:
     clock, announced = Clock(), list[str]()
     listing = Listing("signers", "id", encode, database, whole=True)
     follower = RemoteFollower(
-        database, [listing], lambda: None, stale_seconds=60, announce=announced.append, monotonic=clock
+        database, [listing], lambda: None, stale_seconds=60, report_problem=announced.append, monotonic=clock
     )
     follower.load()
     return Machine(database, listing, follower, clock, announced)
@@ -127,11 +127,11 @@ async def test_a_connection_that_no_longer_listens_delays_and_hides_nothing(
     machines: list[Machine], postgres: PostgresServer
 ) -> None:
     here, there = machines
-    await eventually(lambda: here.follower._listening is not None)
+    await eventually(lambda: here.follower._listener._feed is not None)
     postgres.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
     there.create("one")
     await eventually(lambda: here.names() == ["one"])
-    await eventually(lambda: here.follower._listening is not None)
+    await eventually(lambda: here.follower._listener._feed is not None)
 
 
 async def test_a_row_that_cannot_be_read_is_told_and_followed_again_when_it_is_mended(machines: list[Machine]) -> None:

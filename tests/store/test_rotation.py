@@ -10,7 +10,8 @@ import pytest
 from relaydeck.secret import Secret
 from relaydeck.signers import signer_rows as signers
 from relaydeck.signers.shapes import LocalConfig, NewSigner
-from relaydeck.store.open_store import Store, open_reader_at, open_store_at
+from relaydeck.store.engines import open_reader_at
+from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.rotation import SEALED_COLUMNS, Rotation
 from relaydeck.store.sealing import sealing_key_of
 from tests.conftest import DEMO

@@ -29,7 +29,7 @@ class AdminApi:
         pool: GetPool,
     ) -> None:
         self._read_pool = ReadPool(settings)
-        self.abandon, self.resume, self.close = self._read_pool.abandon, self._read_pool.resume, self._read_pool.close
+        self.suspend, self.resume, self.close = self._read_pool.suspend, self._read_pool.resume, self._read_pool.close
         lists, changes = Lists(self._read_pool, settings.max_per_page), ChangeRunner(writer, audit)
         guarded: dict[str, Methods] = {
             **ResourceOperations(self._read_pool, changes, lists).routes(),

@@ -96,14 +96,14 @@ def replay_one(context: ChangeContext, name: str) -> DeliveryWithAttempts:
         raise RecordNotFound("delivery")
     if not deliveries.replay(context.transaction, name):
         raise NotPossible("Delivery is still pending")
-    context.did("delivery.replayed", name)
+    context.performed("delivery.replayed", name)
     return read_delivery(context.transaction.all, name)
 
 
 def replay_dead(context: ChangeContext) -> int:
     count = deliveries.replay_all_dead(context.transaction)
     if count:
-        context.did("deliveries.replayed", "", {"count": count})
+        context.performed("deliveries.replayed", "", {"count": count})
     return count
 
 

@@ -20,11 +20,11 @@ class ReadPool:
         self._settings = settings
         self._thread = SideThreads(1, "admin-reads")
         self._store: Store | None = None
-        self._abandoned = False
+        self._suspended = False
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run `work` on a snapshot that includes every acknowledged write. Raises StoreError."""
-        if self._abandoned:
+        if self._suspended:
             raise StoreTrouble(_UNREACHABLE)
         return await self._thread.run(partial(self._run, work))
 
@@ -34,19 +34,19 @@ class ReadPool:
         with self._store.database.snapshot():
             return work(self._store)
 
-    def abandon(self) -> None:
+    def suspend(self) -> None:
         """Fail every read until `resume`: the database is unreachable."""
-        self._abandoned = True
+        self._suspended = True
         self._thread.give_up(StoreTrouble(_UNREACHABLE))
         if self._store is not None:
-            self._store.database.abandon()
+            self._store.database.suspend()
 
     def resume(self) -> None:
-        self._abandoned = False
+        self._suspended = False
         if self._store is not None:
             self._store.database.resume()
 
     def close(self) -> None:
         ended = self._thread.end()
         if self._store is not None:
-            self._store.close() if ended else self._store.database.abandon()
+            self._store.close() if ended else self._store.database.suspend()

@@ -11,9 +11,9 @@ from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.copying.backup import refuse_existing, write_backup
-from relaydeck.store.copying.move import readable
+from relaydeck.store.copying.move import complete_source
 from relaydeck.store.database import Reader
-from relaydeck.store.open_store import open_reader_at
+from relaydeck.store.engines import open_reader_at
 
 
 def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, force: bool) -> None:
@@ -34,7 +34,7 @@ def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, f
 
 def write(reader: Reader, path: Path, *, force: bool = False, sealed: bytes | None = None) -> str:
     """Write a backup and return how much it contains. `sealed` is the sealed master key, if it is to be included."""
-    source = readable(reader)
+    source = complete_source(reader)
     with progress_bar("backing up", source.count()) as advance:
         contents = write_backup(
             source, path, now=int(time.time()), advance=advance, force=force, sealed_master_key=sealed

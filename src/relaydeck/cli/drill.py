@@ -12,17 +12,22 @@ from relaydeck.cli.restore import checked_backup
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
 from relaydeck.store.audit import BrokenLink
-from relaydeck.store.copying.drill import Compared, Secrets, examined, restored, scratch
+from relaydeck.store.copying.drill import Compared, Secrets, check_secrets, restore_into_scratch
+from relaydeck.store.copying.scratch import scratch_database
 from relaydeck.store.sealing import MasterKey, open_keyring
 
 
 def drill(path: Path | None, passphrase_file: Path | None) -> None:
     settings = read_settings()
-    with _backup(path, settings) as file, checked_backup(file) as backup, scratch(settings.database) as database:
+    with (
+        _backup(path, settings) as file,
+        checked_backup(file) as backup,
+        scratch_database(settings.database) as database,
+    ):
         key = master_key_for(backup, settings.master_key_path, passphrase_file)
-        compared = restored(backup, database, progress_bar)
+        compared = restore_into_scratch(backup, database, progress_bar)
         keyring = None if key is None else open_keyring(MasterKey(key), backup.data_keys())
-        secrets = None if keyring is None else examined(database, keyring)
+        secrets = None if keyring is None else check_secrets(database, keyring)
     _print(compared)
     problems = [*_differences(compared), *_secret_problems(secrets, settings.master_key_path)]
     if problems:

@@ -12,8 +12,9 @@ from relaydeck.errors import OperatorError, RequestError
 from relaydeck.settings import Settings, read_settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.engines import open_reader_at
 from relaydeck.store.migrate import schema_version
-from relaydeck.store.open_store import Store, open_reader_at, open_store, open_store_at
+from relaydeck.store.open_store import Store, open_store, open_store_at
 from relaydeck.store.sealing import Damaged, read_master_key
 
 

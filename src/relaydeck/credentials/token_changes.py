@@ -16,5 +16,5 @@ def revoke(context: ChangeContext, name: str) -> bool:
     """Whether a token of that name existed and was not revoked before."""
     revoked = token_rows.revoke(context.transaction, name, now=context.now)
     if revoked:
-        context.did("token.revoked", name)
+        context.performed("token.revoked", name)
     return revoked

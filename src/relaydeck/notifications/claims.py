@@ -99,7 +99,7 @@ class LeaseClaims:
         return set(sequences)
 
     def lose(self) -> None:
-        self._lease.lose()
+        self._lease.drop()
 
     async def release(self) -> None:
         await self._lease.release(self._writer)

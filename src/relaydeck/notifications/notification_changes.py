@@ -49,7 +49,7 @@ def update_all(
     """Make the changes in their order; for each, what `update` would return or raise."""
     stored = notification_rows.find(transaction, [requested.notification_id for requested in many])
     facts = {record: _facts(each) for record, each in stored.items()}
-    vault = audit.vault.caught_up(transaction)
+    vault = audit.vault.refreshed(transaction)
     outcomes: list[Notification | NotificationNotFound] = []
     entries: list[AuditEntry] = []
     for record, change, actor in many:
@@ -84,7 +84,7 @@ def send_test(context: ChangeContext, notification_id: str) -> Event:
         notification_id=notification_id,
         now=context.now,
     )
-    context.did("notification.tested", notification_id)
+    context.performed("notification.tested", notification_id)
     return events.list_events(context.transaction.all, sequence - 1, 1)[0]
 
 

@@ -110,7 +110,7 @@ class Monitor:
         await self._loop.run(self._pause)
 
     def _reset(self) -> None:
-        self._lease.lose()
+        self._lease.drop()
         self._forget_schedule()  # it may have been loaded in part
 
     async def _pause(self, seconds: float) -> None:
@@ -123,7 +123,7 @@ class Monitor:
         try:
             await self._lease.release(self._writer)
         except ServerFailure:
-            self._lease.lose()  # it expires
+            self._lease.drop()  # it expires
 
     async def turn(self) -> float:
         """Start the checks that are due. Return the seconds until there may be more. Raises ServerFailure."""
@@ -176,7 +176,7 @@ class Monitor:
         try:
             await self._check_and_save(relayer)
         except LeaseLost:
-            self._lease.lose()
+            self._lease.drop()
             self._log.event("warning", "another process checks relayers now: a result is not saved")
         except ServerFailure as failure:
             self._log.event("error", "the result of a relayer check cannot be saved", problem=failure.reason)

@@ -78,7 +78,7 @@ def _disabled_facts(reason: DisabledReason | None) -> Facts:
 
 def report_low_balance(context: ChangeContext, relayer_id: str, *, balance: int, min_balance: int) -> None:
     amounts = {"balance": str(balance), "min_balance": str(min_balance)}
-    context.did(EventKind.RELAYER_LOW_BALANCE.value, relayer_id, amounts)
+    context.performed(EventKind.RELAYER_LOW_BALANCE.value, relayer_id, amounts)
     _record_event(context, EventKind.RELAYER_LOW_BALANCE, relayer_id, amounts)
 
 

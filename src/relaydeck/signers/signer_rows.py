@@ -47,7 +47,7 @@ def create_all(
     transaction: Transaction, vault: Vault, many: Sequence[PreparedSigner], *, origin: str, now: int
 ) -> list[SignerExists | None]:
     """Store signers with one statement, and return for each what `create` would raise."""
-    in_use, mark = _ids_in_use(transaction, many), vault.mark(transaction)
+    in_use, mark = _ids_in_use(transaction, many), vault.current_header(transaction)
     rows: list[tuple[object, ...]] = []
     refusals: list[SignerExists | None] = []
     for each in many:

@@ -1,1 +1,1 @@
-"""Where everything is kept: the database, its sealed secrets, and the read model lists are served from."""
+"""Storage: the database, its sealed secrets, the audit log, and the read model that lists are served from."""

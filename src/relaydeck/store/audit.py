@@ -1,8 +1,8 @@
 """The audit log: who changed what and when, written in the transaction of the change.
 
-Each row holds a keyed hash (BLAKE2b, RFC 7693) of its content and of the hash before it. Whoever can write to the
-database but does not hold the master key cannot change, remove or reorder rows without breaking a link. The
-end can still be cut off unseen: a head kept elsewhere shows that too.
+Each row holds a keyed hash (BLAKE2b, RFC 7693) of its content and of the hash before it. An attacker who can write to
+the database but does not have the master key cannot change, remove or reorder rows without breaking a link of this
+chain. Removing the newest rows breaks no link; a head that was saved elsewhere reveals that too.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from relaydeck.errors import ServerFailure
-from relaydeck.store.database import CHAIN_BEGINNING, Row, Transaction
+from relaydeck.store.database import EMPTY_CHAIN, Row, Transaction
 from relaydeck.store.sealing import Damaged, Place
 from relaydeck.store.vault import Vault
 
@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Head(NamedTuple):
-    """The end of the chain at some moment: kept elsewhere, it proves that nothing up to it was removed."""
+    """The end of the chain at some moment. Saved elsewhere, it proves that no row up to it was removed."""
 
     seq: int
     hash: bytes
@@ -43,7 +43,7 @@ class Head(NamedTuple):
         return f"{self.seq}:{self.hash.hex()}"
 
 
-EMPTY = Head(*CHAIN_BEGINNING)
+EMPTY = Head(*EMPTY_CHAIN)
 
 
 def read_head(text: str) -> Head | None:
@@ -52,8 +52,8 @@ def read_head(text: str) -> Head | None:
     return Head(int(match[1]), bytes.fromhex(match[2])) if match else None
 
 
-class Opens(Protocol):
-    """Who opens the chain's key: a vault, or a keyring by itself."""
+class Opener(Protocol):
+    """Opens the chain's key: a vault, or a keyring."""
 
     def open(self, sealed: bytes, place: Place) -> bytes: ...
 
@@ -64,7 +64,7 @@ class BrokenLink(NamedTuple):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, gc=False):
-    """What an entry tells. `before` and `after` are JSON objects as text, without secrets."""
+    """The content of an entry. `before` and `after` are JSON objects as text, without secrets."""
 
     moment: int
     actor: str
@@ -75,42 +75,42 @@ class AuditEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class AuditLog:
-    """Appends to the chain. Used by one thread at a time: by whoever has the transaction."""
+    """Appends to the chain. Only the thread that has the write transaction uses it."""
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
         self._key: bytes | None = None
-        self._made_in: Transaction | None = None  # the transaction in which this process made the key
+        self._created_in: Transaction | None = None  # the transaction in which this process created the key
 
-    def append(self, transaction: Transaction, deeds: Sequence[AuditEntry]) -> None:
-        if not deeds:
+    def append(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
+        if not entries:
             return
         end, link = transaction.chain_end
         key, rows = self._chain_key(transaction), []
-        for seq, deed in enumerate(deeds, end + 1):
-            content = (seq, deed.moment, deed.actor, deed.action, deed.record, deed.before, deed.after)
+        for seq, entry in enumerate(entries, end + 1):
+            content = (seq, entry.moment, entry.actor, entry.action, entry.record, entry.before, entry.after)
             link = _link(key, link, content)
             rows.append((*content, link))
         transaction.insert("audit", _NAMES, rows)
-        transaction.chain_end = (end + len(deeds), link)
+        transaction.chain_end = (end + len(entries), link)
 
     def _chain_key(self, transaction: Transaction) -> bytes:
         if self._key is None:
             row = transaction.one(_KEY_SQL)
             if row is None:
-                self._made_in = transaction
+                self._created_in = transaction
                 return _derived(self._new_key(transaction))
             key = self._opened(row.sealed_key, transaction)
-            if transaction is self._made_in:
-                return key  # not remembered: if this transaction is undone, the key was never stored
+            if transaction is self._created_in:
+                return key  # not kept: if this transaction is rolled back, the key is not stored
             self._key = key
         return self._key
 
     def _opened(self, sealed: bytes, transaction: Transaction) -> bytes:
         try:
-            return _derived(self.vault.caught_up(transaction).open(sealed, _KEY_PLACE))
+            return _derived(self.vault.refreshed(transaction).open(sealed, _KEY_PLACE))
         except Damaged as damage:
-            # What cannot be recorded is not done.
+            # A change that cannot be recorded is not made.
             raise ServerFailure(f"the change cannot be recorded in the audit log: {damage}") from None
 
     def _new_key(self, transaction: Transaction) -> bytes:
@@ -127,7 +127,7 @@ def _derived(key: bytes) -> bytes:
 
 
 def _link(key: bytes, previous: bytes, content: tuple[Any, ...]) -> bytes:
-    # A third of what HMAC-SHA256 costs, for each change that is made.
+    # A third of the cost of HMAC-SHA256, for every change.
     return hashlib.blake2b(previous + _encode(content), digest_size=32, key=key).digest()
 
 
@@ -136,10 +136,10 @@ def head(read: Callable[[str], list[Row]]) -> Head:
     return Head(*rows[0]) if rows else EMPTY
 
 
-def verify(rows: Callable[[str], Iterable[Row]], vault: Opens, kept: Head | None = None) -> Head | BrokenLink:
-    """Walk the whole chain; the head it ends in, or the first link that does not hold.
+def verify(rows: Callable[[str], Iterable[Row]], vault: Opener, saved: Head | None = None) -> Head | BrokenLink:
+    """Check the whole chain. Returns its head, or the first broken link.
 
-    `rows` runs a query inside one snapshot. `kept` is a head from before: the chain must pass through it.
+    `rows` runs a query inside one snapshot. `saved` is an earlier head that the chain must contain.
     """
     key = _stored_key(rows, vault)
     reached = EMPTY
@@ -147,14 +147,14 @@ def verify(rows: Callable[[str], Iterable[Row]], vault: Opens, kept: Head | None
         if broken := _broken(row, reached, key):
             return broken
         reached = Head(row.seq, row.hash)
-        if kept is not None and reached.seq == kept.seq and reached.hash != kept.hash:
-            return BrokenLink(kept.seq, "is not the row that the given head was taken at")
-    if kept is not None and reached.seq < kept.seq:
-        return BrokenLink(reached.seq + 1, f"is missing: the given head was taken at {kept.seq}")
+        if saved is not None and reached.seq == saved.seq and reached.hash != saved.hash:
+            return BrokenLink(saved.seq, "differs from the row that the given head was taken from")
+    if saved is not None and reached.seq < saved.seq:
+        return BrokenLink(reached.seq + 1, f"is missing: the given head was taken at row {saved.seq}")
     return reached
 
 
-def _stored_key(rows: Callable[[str], Iterable[Row]], vault: Opens) -> bytes | None:
+def _stored_key(rows: Callable[[str], Iterable[Row]], vault: Opener) -> bytes | None:
     found = list(rows(_KEY_SQL))
     try:
         return _derived(vault.open(found[0].sealed_key, _KEY_PLACE)) if found else None

@@ -1,4 +1,4 @@
-"""One change under way: in which transaction, by whom, when. Every change of a resource is made through one."""
+"""The context of one change: its transaction, actor and time. Every change of a resource is made through one."""
 
 from typing import NamedTuple
 
@@ -13,34 +13,33 @@ class ChangeContext(NamedTuple):
     audit: AuditLog
     actor: str  # `token:NAME`, `cli:USER` or `monitor`
     now: int
-    origin: str = "api"  # `apply` for what pruning may remove
+    origin: str = "api"  # `apply` for records that pruning may remove
 
     @property
     def vault(self) -> Vault:
-        return self.audit.vault.caught_up(self.transaction)
+        return self.audit.vault.refreshed(self.transaction)
 
     def created(self, resource: str, record: str, facts: Facts) -> None:
-        self._note(f"{resource}.created", record, None, to_json(facts))
+        self._append(f"{resource}.created", record, None, to_json(facts))
 
     def removed(self, resource: str, record: str, facts: Facts) -> None:
-        self._note(f"{resource}.deleted", record, to_json(facts), None)
+        self._append(f"{resource}.deleted", record, to_json(facts), None)
 
     def changed(self, action: str, record: str, before: Facts, after: Facts) -> None:
-        """Records the fields that differ; no difference, no entry."""
-        self.audit.append(
-            self.transaction, change_entries(self.now, self.actor, action, record, before=before, after=after)
-        )
+        """Records the fields that differ; no entry when none does."""
+        entries = change_entries(self.now, self.actor, action, record, before=before, after=after)
+        self.audit.append(self.transaction, entries)
 
-    def did(self, action: str, record: str, facts: Facts | None = None) -> None:
-        """Something that was done and changed no field."""
-        self._note(action, record, None, None if facts is None else to_json(facts))
+    def performed(self, action: str, record: str, facts: Facts | None = None) -> None:
+        """Records an action that changed no field."""
+        self._append(action, record, None, None if facts is None else to_json(facts))
 
-    def _note(self, action: str, record: str, before: str | None, after: str | None) -> None:
+    def _append(self, action: str, record: str, before: str | None, after: str | None) -> None:
         self.audit.append(self.transaction, [AuditEntry(self.now, self.actor, action, record, before, after)])
 
 
 def change_entries(now: int, actor: str, action: str, record: str, *, before: Facts, after: Facts) -> list[AuditEntry]:
-    """The audit entry of a change, with the fields that differ; none when no field does."""
+    """The audit entry of a change, with the fields that differ; no entry when none does."""
     old, new = difference(before, after)
     if not old and not new:
         return []

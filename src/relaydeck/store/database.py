@@ -1,8 +1,10 @@
-"""What every database does for us, and the one shape of a transaction.
+"""The interface of every database engine, and of a write transaction.
 
-SQL is written once, with named parameters (`:name`), for all of them: `sqlite.py` and `postgres.py`. A write
-transaction takes the next revision as its first step; that serialises writers, so rows appear to every
-reader in the order of their revisions. What a driver raises leaves here as a StoreError of ours.
+SQL is written once, with named parameters (`:name`), for both engines: `sqlite.py` and `postgres.py`. An exception of
+a driver leaves an engine as a StoreError.
+
+Invariant: a write transaction takes the next revision as its first step and holds a lock on it until it ends. So
+transactions commit in the order of their revisions, and a reader that sees revision N sees every write up to N.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,19 +20,19 @@ Values = Mapping[str, Any]
 Result = TypeVar("Result")
 NO_VALUES: Values = {}
 
-# The next revision; and with it, what almost every write asks next: each statement hands the interpreter to
-# another thread and back, which costs more than the answer.
 NEXT_REVISION = "UPDATE clock SET revision = revision + 1 WHERE only_row = 1"
-ASKED_FIRST = (
+# Read together with the revision, because almost every write needs them: on SQLite each statement releases the
+# interpreter and takes it again, which costs more than these subqueries.
+START_COLUMNS = (
     "revision, (SELECT max(id) FROM data_keys) AS newest_key,"
     " (SELECT max(seq) FROM audit) AS audit_end, (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash"
 )
-CHAIN_BEGINNING = (0, bytes(32))  # what stands for the row before the first
-_ROWS_AT_ONCE = 64
+EMPTY_CHAIN = (0, bytes(32))  # stands for the audit entry before the first
+_ROWS_PER_INSERT = 64
 
 
 class Cursor(Protocol):
-    """What a statement gives."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int: ...
@@ -41,15 +43,15 @@ class Execute(Protocol):
 
 
 class Transaction:
-    """One write transaction. Whatever happens in it happens whole, or not at all."""
+    """One write transaction: all of its changes are committed, or none."""
 
-    def __init__(self, begun: Row) -> None:
-        """With what ASKED_FIRST gave, after NEXT_REVISION."""
-        self.changes_tokens = False  # set by who changes one, so that every process hears of it at once
-        self.revision: int = begun.revision
-        self.newest_key: int = begun.newest_key or 0  # the data key that seals
+    def __init__(self, start: Row) -> None:
+        """From the row of START_COLUMNS, read after NEXT_REVISION."""
+        self.changes_tokens = False  # set by a change of a token, so that every process learns of it at once
+        self.revision: int = start.revision
+        self.newest_key: int = start.newest_key or 0  # the data key that seals
         self.chain_end: tuple[int, bytes] = (  # of the audit log
-            CHAIN_BEGINNING if begun.audit_end is None else (begun.audit_end, begun.audit_hash)
+            EMPTY_CHAIN if start.audit_end is None else (start.audit_end, start.audit_hash)
         )
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
@@ -64,15 +66,15 @@ class Transaction:
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Insert many rows with few statements."""
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[start : start + _ROWS_AT_ONCE]
+        for start in range(0, len(rows), _ROWS_PER_INSERT):
+            some = rows[start : start + _ROWS_PER_INSERT]
             self._insert(table, tuple(columns), len(some), list(chain.from_iterable(some)))
 
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
         raise NotImplementedError
 
     def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
-        """Which of the values stand in a column."""
+        """The values that occur in a column."""
         return {row[0] for row in self.matching(table, (column,), column, values)}
 
     def matching(self, table: str, columns: Sequence[str], column: str, values: Sequence[str]) -> list[Row]:
@@ -81,7 +83,7 @@ class Transaction:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """A part that is undone alone when it fails, so that grouped writers do not share their failures."""
+        """A part that is rolled back alone when it fails, so that one writer of a group does not fail the others."""
         chain_end, newest_key = self.chain_end, self.newest_key
         self.execute("SAVEPOINT step")
         try:
@@ -94,26 +96,26 @@ class Transaction:
         self.execute("RELEASE step")
 
 
-def insertion(table: str, columns: tuple[str, ...], count: int, mark: str) -> str:
-    row = f"({', '.join([mark] * len(columns))})"
+def insert_statement(table: str, columns: tuple[str, ...], count: int, placeholder: str) -> str:
+    row = f"({', '.join([placeholder] * len(columns))})"
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * count)}"
 
 
 class Reader(Protocol):
-    """A database that is looked at. May be used from several threads; a snapshot then is theirs together."""
+    """Read access to a database. Several threads may use it; they then share a snapshot."""
 
-    soundness: str  # what may be said of it when `damage` finds none
+    soundness: str  # how to describe a database in which `damage` finds nothing
 
     def read(self, sql: str, values: Values = ..., /) -> list[Row]: ...
 
     def column(self, sql: str, values: Values = ..., /) -> list[Any]:
-        """The first column of each row: for a million of them, without a million rows."""
+        """The first column of each row. For a million rows this is much cheaper than `read`."""
 
     def stream(self, sql: str) -> Iterator[Row]:
-        """Rows as they come, however many there are. Inside a snapshot."""
+        """Rows as the database returns them, in any number. Inside a snapshot."""
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Every read inside sees the database at one moment."""
+        """Every read inside sees the database at the same moment."""
 
     def has_table(self, name: str) -> bool: ...
 
@@ -121,31 +123,32 @@ class Reader(Protocol):
         """Every table of the schema, by name."""
 
     def counter(self, table: Table) -> int:
-        """The greatest number that a table's serial column has given by itself."""
+        """The greatest number that the table's serial column has assigned."""
 
     def damage(self) -> list[str]:
-        """What is broken inside."""
+        """The faults that a check of the database's files finds."""
 
     def close(self) -> None: ...
 
 
 class Database(Reader, Protocol):
-    """A database that is also written. One thread at a time does that."""
+    """Read and write access. One thread at a time writes."""
 
-    remote: bool  # shared with other machines, and each question to it is a round trip
+    remote: bool  # a server that other machines use too: every query is a round trip
     write_signal: WriteSignal
-    words: Mapping[str, str]  # what it spells in its own way: the placeholders of the migrations
+    schema_types: Mapping[str, str]  # the engine's types for the placeholders in migrations
 
     async def run_in_reader(self, work: Callable[[], Result]) -> Result:
-        """Do what reads the database without keeping the event loop waiting for it. Raises what `work` raises."""
+        """Run `work`, which reads the database, without blocking the event loop. Raises what `work` raises."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Commit is the last line; leaving in any other way changes nothing."""
+        """Commits at the end of the block; an exception rolls everything back."""
 
     def transaction_at_once(self) -> AbstractContextManager[Transaction] | None:
-        """The same for the event loop, which it hardly keeps: raises StoreTrouble rather than wait for another process.
+        """A transaction for the event loop: raises StoreTrouble instead of waiting for another process.
 
-        Only its end takes long, and may be left to a thread. None where every statement is a round trip.
+        Only leaving the block (the commit) takes long; a thread may do that. None on an engine where every statement
+        is a round trip.
         """
 
     def write_unversioned(self, sql: str, values: Values = ..., /) -> list[Row]:
@@ -155,19 +158,19 @@ class Database(Reader, Protocol):
         """
 
     def migration(self) -> AbstractContextManager[Execute]:
-        """The same, for changes of the schema: no revision, one process at a time."""
+        """A transaction for changes of the schema: without a revision, and in one process at a time."""
 
-    def abandon(self) -> None:
-        """Break off whatever waits for a server that hangs, and refuse what comes. Nothing where there is no server."""
+    def suspend(self) -> None:
+        """Close every connection, also one that waits for a server that hangs, and open none until `resume`."""
 
     def resume(self) -> None:
         """The server answers again."""
 
     def opening(self) -> AbstractContextManager[None]:
-        """Held by one process at a time, of all that open this database."""
+        """A lock that one of all processes that open this database holds at a time."""
 
     def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-        """Insert however many rows. Inside a `migration`."""
+        """Insert any number of rows. Inside a `migration`."""
 
     def set_counter(self, table: Table, greatest: int) -> None:
-        """Have a table's serial column go on after a number. Inside a `migration`."""
+        """Let the table's serial column continue after a number. Inside a `migration`."""

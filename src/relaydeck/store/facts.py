@@ -1,4 +1,4 @@
-"""What the audit log may say of a record: its fields, with hidden parts reduced to what may be shown."""
+"""Facts: the fields of a record for the audit log, with secrets replaced by what may be shown."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ Facts = dict[str, Any]
 
 
 class Hidden(NamedTuple):
-    """A value that is compared but not told; `shown` stands for it."""
+    """A value that is compared but not recorded; `shown` is recorded in its place."""
 
     value: Any
     shown: Any
@@ -39,7 +39,7 @@ def to_json(facts: Facts) -> str:
 
 
 def difference(before: Facts, after: Facts) -> tuple[Facts, Facts]:
-    """The facts that differ, before and after. A hidden change that shows alike is told as `changed`."""
+    """The facts that differ, before and after. When both of a hidden value show the same, the second is `changed`."""
     old: Facts = {}
     new: Facts = {}
     for name in dict.fromkeys([*before, *after]):
@@ -52,7 +52,7 @@ def difference(before: Facts, after: Facts) -> tuple[Facts, Facts]:
 
 
 def secret_fact(sealed: object) -> Hidden:
-    """A secret: whether there is one, and by its sealed form whether it is another."""
+    """A secret: records only whether it is set. Its sealed form is compared, to notice that it changed."""
     return Hidden(sealed, None if sealed is None else "set")
 
 

@@ -1,6 +1,6 @@
-"""Keeps what this process remembers no older than any write acknowledged on this machine.
+"""Keeps this process's memory no older than any write that was acknowledged on this machine.
 
-For a database that other machines write to as well, `remote_follower.py` does the same.
+`remote_follower.py` does the same for a database that other machines write to as well.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,34 +15,34 @@ Headers = Sequence[tuple[bytes, bytes]]
 NO_SUCH_REVISION = "Relaydeck-Min-Revision is higher than any revision yet"
 
 
-class Follows(Protocol):
-    """Something remembered from a table of the database."""
+class FollowsTable(Protocol):
+    """Keeps something from a table of the database in memory."""
 
     table: str
 
     def load(self, reader: Reader) -> None: ...
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> Any:
-        """Read what was written after revision `seen`; `removed`: records of some table were removed too.
+        """Read what was written after revision `seen`. `removed`: records of some table were removed since then.
 
-        In any thread: it changes nothing that is remembered.
+        Called in any thread: it must not change anything in memory.
         """
 
-    def apply_changes(self, gathered: Any) -> None:
-        """Remember what was gathered. In the event loop, without asking the database."""
+    def apply_changes(self, changes: Any) -> None:
+        """Apply what `fetch_changes` returned. Called in the event loop: it must not read the database."""
 
 
-def newest_of_each(followers: Sequence[Follows]) -> str:
-    """A question for the revision of the database, of the latest removal, and of the latest write to each table."""
+def newest_revisions_query(followers: Sequence[FollowsTable]) -> str:
+    """A query for the revision of the database, of the newest removal, and of the newest write to each table."""
     tables = ("removals", *(follower.table for follower in followers))
     newest = ", ".join(f"(SELECT max(revision) FROM {table}) AS {table}" for table in tables)
     return f"SELECT revision, {newest} FROM clock"
 
 
 def fetch_all_changes(
-    newest: Row, followers: Sequence[Follows], read: ReadRows, seen: int
-) -> list[tuple[Follows, Any]]:
-    """What each follower has to take up, from the answer to `newest_of_each`."""
+    newest: Row, followers: Sequence[FollowsTable], read: ReadRows, seen: int
+) -> list[tuple[FollowsTable, Any]]:
+    """The changes for each follower of a table that was written, from the result of `newest_revisions_query`."""
     removed = (newest.removals or 0) > seen
     return [
         (follower, follower.fetch_changes(read, seen, removed=removed))
@@ -52,23 +52,27 @@ def fetch_all_changes(
 
 
 class Follower:
-    """`catch_up()` before an answer costs eight bytes' reading while nobody wrote.
+    """`catch_up()` before a response reads eight bytes while nothing was written.
 
-    `catch_up_with_tokens()` is enough for what shows no record: it looks only when a token was changed.
+    Invariant: after `catch_up()`, memory includes every write that was acknowledged on this machine before the call.
+    A writer sends the write signal before it answers, and the signal is read before the database.
+
+    `catch_up_with_tokens()` is enough for a response that shows no record: it refreshes only after a write of a token.
     """
 
-    def __init__(self, database: Database, followers: list[Follows], changed: Callable[[], None]) -> None:
+    def __init__(self, database: Database, followers: list[FollowsTable], on_change: Callable[[], None]) -> None:
         self._database = database
         self._followers = followers
-        self._changed = changed
+        self._on_change = on_change
         self._last_write = database.write_signal.last
         self._last_token_write = database.write_signal.last_of_tokens
         self._seen_write = -1
         self._seen_token_write = -1
         self.revision = -1
-        self._newest_of_each = newest_of_each(followers)
+        self._newest_query = newest_revisions_query(followers)
 
     def load(self) -> None:
+        # Signal, then revision, then tables: a write in between is applied again by the next refresh.
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         self.revision = self._newest().revision
         for follower in self._followers:
@@ -77,43 +81,44 @@ class Follower:
     def catch_up(self) -> Awaitable[Headers] | None:
         last = self._last_write()
         if last != self._seen_write:
-            self.look()
-            # Remembered from before the look: a write that came during it is heard again.
+            self.refresh()
+            # The value from before the refresh: a write during it is noticed by the next call.
             self._seen_write = last
         return None
 
     def catch_up_with_tokens(self) -> Awaitable[Headers] | None:
         last = self._last_token_write()
         if last != self._seen_token_write:
-            self.look()
+            self.refresh()
             self._seen_token_write = last
         return None
 
     async def reach(self, revision: int) -> None:
-        """Nothing older than `revision` is shown from now on. Raises BadRequest when nothing was written at it yet."""
+        """Include every write up to `revision` from now on. Raises BadRequest when there is no such revision yet."""
         if self.revision < revision:
-            self.look()
+            self.refresh()
         if self.revision < revision:
             raise BadRequest(NO_SUCH_REVISION)
 
-    def look(self) -> None:
-        """Ask the database itself. Also done at an interval, for a writer killed before it rang.
+    def refresh(self) -> None:
+        """Apply what was written since the last refresh.
 
-        A write that comes between the questions below is taken up, and taken up again the next time.
+        Also called at an interval, for a writer that was killed after its commit and before its signal. A write that
+        is committed between the queries below may be applied now; the next refresh applies it again, which is harmless.
         """
         newest = self._newest()
         if newest.revision == self.revision:
             return
-        for follower, gathered in fetch_all_changes(newest, self._followers, self._database.read, self.revision):
-            follower.apply_changes(gathered)
+        for follower, changes in fetch_all_changes(newest, self._followers, self._database.read, self.revision):
+            follower.apply_changes(changes)
         self.revision = newest.revision
-        self._changed()
+        self._on_change()
 
     def _newest(self) -> Row:
-        return self._database.read(self._newest_of_each, {})[0]
+        return self._database.read(self._newest_query, {})[0]
 
     def fill(self, listing: Listing, bounds: Callable[[int], tuple[int, int]]) -> None:
-        """Read what a page still misses; `bounds` tells from the total where it lies."""
+        """Read the items that a page still lacks. `bounds` returns the page's bounds for a total."""
         with self._database.snapshot():
-            self.look()
+            self.refresh()
             listing.fill(*bounds(listing.total))

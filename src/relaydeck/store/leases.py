@@ -1,9 +1,12 @@
-"""Work that one process at a time may do, and that another takes over when its holder dies.
+"""Leases: work that one process at a time may do, and that another process takes over when its holder dies.
 
-A lease is a row: who holds it, until when, and a fence that grows with each new holder. Whether one *may
-go on* is judged by the holder's own monotonic clock, counted from before it asked, so a paused or slow
-process stops before anyone else can begin. Whatever it still writes goes through `require`, which refuses
-a fence that is no longer the newest: there the database decides, and no clock.
+A lease is a row with its holder, its expiry, and a fence that grows with each new holder.
+
+Invariants:
+- A holder stops before another process can start. It measures its time on its own monotonic clock, from before it
+  requested the lease, so that it sees the lease expire no later than the row does, even after a pause.
+- A write under a lease calls `require` in its transaction, which fails unless the holder's fence is the newest. There
+  the database decides, not a clock: a process that overslept cannot write.
 """
 
 import secrets
@@ -26,17 +29,17 @@ _TAKE = (
     " WHERE leases.holder = :holder OR leases.expires_at <= :now OR leases.expires_at > :absurd"
     " RETURNING fence"
 )
-# A lease that ends later than this many periods from now was written by a clock that has since been set back.
+# An expiry more than this many periods from now was written by a clock that has been set back since: ignore it.
 _ABSURD_PERIODS = 10
 _SHORTEST_WAIT = 0.01  # seconds, when another process took the lease between two questions
 
 
 class LeaseLost(RelaydeckError):
-    """Another process holds the lease now: what this one was about to write is not written."""
+    """Another process holds the lease now, so this write is not made."""
 
 
 class Lease:
-    """One process's hold on the work `name`. A holder that stops renewing has lost it after `seconds`."""
+    """One process's claim to the work `name`. A holder that stops renewing loses it after `seconds`."""
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Lease:
         self._held_until = -1.0
 
     def remaining(self) -> float:
-        """For how many seconds more this process may go on; 0 when it does not hold the lease."""
+        """For how many more seconds this process holds the lease; 0 when it does not."""
         return max(0.0, self._held_until - self._monotonic())
 
     @property
@@ -80,15 +83,15 @@ class Lease:
         return await database.run_in_reader(partial(self.taken_for, database.read))
 
     async def hold(self, writer: Writer) -> bool:
-        """Take the lease, or renew it; False when another process has it. Raises ServerFailure."""
-        asked = self._monotonic()
+        """Take or renew the lease; False when another process has it. Raises ServerFailure."""
+        started = self._monotonic()
         fence = await writer.write(self._take)
-        self.fence = fence or 0  # only now: what was not committed is not held
-        self._held_until = -1.0 if fence is None else asked + self.seconds
+        self.fence = fence or 0  # not before the commit: until then the lease is not held
+        self._held_until = -1.0 if fence is None else started + self.seconds
         return fence is not None
 
     def _take(self, transaction: Transaction) -> int | None:
-        """The fence, or None when another holds the lease."""
+        """The fence, or None when another process holds the lease."""
         now = self._now()
         row = transaction.one(
             _TAKE,
@@ -103,7 +106,7 @@ class Lease:
         return row.fence if row else None
 
     def require(self, transaction: Transaction) -> None:
-        """Raises LeaseLost unless nobody took the lease since this process did."""
+        """Raises LeaseLost when another process took the lease after this one did."""
         row = transaction.one(
             "SELECT 1 FROM leases WHERE name = :name AND holder = :holder AND fence = :fence",
             {"name": self.name, "holder": self.holder, "fence": self.fence},
@@ -111,24 +114,24 @@ class Lease:
         if row is None:
             raise LeaseLost(f"another process holds the lease {self.name!r}")
 
-    def lose(self) -> None:
-        """Stop now; the row is left to run out."""
+    def drop(self) -> None:
+        """Stop holding the lease now. Others can take it when its row expires."""
         self._held_until = -1.0
 
     async def release(self, writer: Writer) -> None:
         """Let another process take over at once. Raises ServerFailure."""
         if self.held:
-            self.lose()
-            await writer.write(self._give_back)
+            self.drop()
+            await writer.write(self._expire)
 
-    def _give_back(self, transaction: Transaction) -> None:
+    def _expire(self, transaction: Transaction) -> None:
         transaction.execute(
             "UPDATE leases SET expires_at = 0 WHERE name = :name AND holder = :holder AND fence = :fence",
             {"name": self.name, "holder": self.holder, "fence": self.fence},
         )
 
     def taken_for(self, read: ReadRows) -> float:
-        """For how many seconds more another process has it; 0 when it may be taken."""
+        """For how many more seconds another process has the lease; 0 when it is free."""
         rows = read("SELECT holder, expires_at FROM leases WHERE name = :name", {"name": self.name})
         if not rows or rows[0].holder == self.holder:
             return 0.0

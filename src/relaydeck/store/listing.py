@@ -1,9 +1,9 @@
 """The read model: the items of one resource in creation order, each encoded once.
 
-Only sequence numbers are loaded at the start (eight bytes an item). An item is read and encoded when a
-page first shows it, or by `warm` in the background, and kept until a write changes it; from a database that
-is a round trip away, all are loaded at the start. So a page costs the same wherever it lies and however many
-items there are. `encode` is handed in: the store knows no wire type.
+The start loads only the sequence numbers (eight bytes per item). An item is read and encoded when a page first shows
+it, or in the background, and kept until a write changes it. From a remote database all items are loaded at the start.
+So a page costs the same wherever it is and however many items there are. The caller supplies `encode`: the store
+knows no wire format.
 """
 
 from array import array
@@ -20,22 +20,26 @@ _REMOVED_SINGLY = 100
 
 class Encoded(NamedTuple):
     item: bytes
-    note: str = ""  # told to the reader beside the item: a sealed part that does not open, say
+    note: str = ""  # for the client, beside the item: that a sealed value cannot be opened, for example
 
 
 class ListingChanges(NamedTuple):
-    """What a listing has to take up: sequence numbers that went, and came or changed, with their items if whole."""
+    """Sequence numbers of removed items, and of new or changed items; the latter with the items if `whole`."""
 
     removed: list[int]
     changed: list[tuple[int, Encoded | None]]
 
 
-def _nothing_yet(_row: Row) -> None:
-    """An item that is read when a page first shows it."""
+def _encode_later(_row: Row) -> None:
+    """For an item that is read when a page first shows it."""
 
 
 class Listing:
-    """`whole`: every item is in memory from the start, so that none is ever read for an answer."""
+    """`whole`: every item is in memory from the start, so that no response has to read one.
+
+    Changed only in the event loop, by `load`, `apply_changes` and `fill`. `fetch_changes` only reads it, possibly in
+    a thread: the sequence numbers cannot change meanwhile, because its result is applied before the next fetch.
+    """
 
     def __init__(
         self, table: str, columns: str, encode: Callable[[Row], Encoded], reader: Reader, *, whole: bool = False
@@ -58,28 +62,28 @@ class Listing:
         self._notes.clear()
         if self._whole:
             for row in reader.stream(f"SELECT {self._columns}, seq FROM {self.table} ORDER BY seq"):
-                self._keep(self._forget(row.seq), row.seq, self._encode(row))
+                self._keep(self._clear(row.seq), row.seq, self._encode(row))
             return
         self._seqs = array("q", reader.column(f"SELECT seq FROM {self.table} ORDER BY seq"))
         self._items = [None] * len(self._seqs)
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> ListingChanges:
-        """What was created, changed or removed after revision `seen`."""
+        """The items that were created, changed or removed after revision `seen`."""
         gone = self._removed_since(read, seen) if removed else []
         columns = f"{self._columns}, seq" if self._whole else "seq"
         changed = read(
-            # The plus: or the database would walk the whole table in seq order instead of using the revision's index.
+            # The plus makes the database use the revision's index instead of walking the whole table in order of seq.
             f"SELECT {columns} FROM {self.table} WHERE revision > :seen ORDER BY +seq",
             {"seen": seen},
         )
-        encode = self._encode if self._whole else _nothing_yet
+        encode = self._encode if self._whole else _encode_later
         return ListingChanges(gone, [(row.seq, encode(row)) for row in changed])
 
     def _removed_since(self, read: ReadRows, seen: int) -> list[int]:
         removed = removed_since(read, self.table, seen)
         if removed is not None:
             return removed
-        # This process was away for so long that removals were pruned: all the rows tell which items are gone.
+        # Removals that this process has not seen are pruned: compare with all rows instead.
         present = {row.seq for row in read(f"SELECT seq FROM {self.table}", {})}
         return [seq for seq in self._seqs if seq not in present]
 
@@ -89,12 +93,12 @@ class Listing:
             self._append([seq for seq, _ in changes.changed])
             return
         for seq, encoded in changes.changed:
-            position = self._forget(seq)
+            position = self._clear(seq)
             if encoded is not None:
                 self._keep(position, seq, encoded)
 
     def _append(self, seqs: list[int]) -> None:
-        """What came is all new, as it mostly is: a thousand at once must not keep the event loop."""
+        """The usual case, all items are new: a thousand at once must not block the event loop."""
         self._seqs.extend(seqs)
         self._items.extend([None] * len(seqs))
 
@@ -109,14 +113,14 @@ class Listing:
                 self._notes.pop(seq, None)
 
     def _remove_many(self, removed: set[int]) -> None:
-        """In one pass: each single removal moves everything behind it."""
+        """In one pass, because each single removal moves all the items after it."""
         kept = [at for at, seq in enumerate(self._seqs) if seq not in removed]
         self._seqs = array("q", [self._seqs[at] for at in kept])
         self._items = [self._items[at] for at in kept]
         self._notes = {seq: note for seq, note in self._notes.items() if seq not in removed}
 
-    def _forget(self, seq: int) -> int:
-        """The place of an item that came or changed, empty now."""
+    def _clear(self, seq: int) -> int:
+        """Empty the position of a new or changed item, and return it."""
         position = bisect_left(self._seqs, seq)
         if position == len(self._seqs) or self._seqs[position] != seq:
             self._seqs.insert(position, seq)
@@ -127,11 +131,11 @@ class Listing:
         return position
 
     def has(self, start: int, stop: int) -> bool:
-        """Whether every item from `start` up to `stop` is already encoded."""
+        """Whether every item from `start` up to `stop` is encoded."""
         return None not in self._items[start:stop]
 
     def fill(self, start: int, stop: int) -> None:
-        """Read and encode what `start` up to `stop` still misses."""
+        """Read and encode the items from `start` up to `stop`, unless all of them are encoded."""
         stop = min(stop, len(self._seqs))
         if start >= stop or self.has(start, stop):
             return
@@ -148,7 +152,7 @@ class Listing:
             self._notes[seq] = encoded.note
 
     def items(self, start: int, stop: int) -> list[bytes]:
-        """The encoded items from `start` up to `stop`; they must be filled."""
+        """The encoded items from `start` up to `stop`; call `fill` before."""
         return [item for item in self._items[start:stop] if item is not None]
 
     def notes(self, start: int, stop: int) -> list[str]:

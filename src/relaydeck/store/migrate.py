@@ -30,9 +30,9 @@ class Step(NamedTuple):
         # Of the script as it is written, so that a step has the same checksum on every engine.
         return hashlib.sha256("\n".join(statements(self.script)).encode()).hexdigest()
 
-    def statements(self, words: Mapping[str, str]) -> list[str]:
-        """Its statements, with the engine's own words in place of the placeholders."""
-        return list(statements(_PLACEHOLDER.sub(lambda match: words[match[1]], self.script)))
+    def statements(self, types: Mapping[str, str]) -> list[str]:
+        """Its statements, with the engine's types in place of the placeholders."""
+        return list(statements(_PLACEHOLDER.sub(lambda match: types[match[1]], self.script)))
 
 
 def steps() -> list[Step]:
@@ -67,7 +67,7 @@ def migrate(database: Database, now: Callable[[], float] = time.time, *, to: int
         _check(database, found)
         for step in steps():
             if found < step.version <= (to or step.version):
-                _apply(execute, step, database.words, now())
+                _apply(execute, step, database.schema_types, now())
         if max(found, to or newest_version()) >= _CHECKSUMS_SINCE:
             _record_checksums(execute)
     return found
@@ -97,9 +97,9 @@ def _check(database: Reader, found: int) -> list[int]:
     return [row.version for row in applied if row.checksum is None]
 
 
-def _apply(execute: Execute, step: Step, words: Mapping[str, str], now: float) -> None:
+def _apply(execute: Execute, step: Step, types: Mapping[str, str], now: float) -> None:
     execute("CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)")
-    for statement in step.statements(words):
+    for statement in step.statements(types):
         execute(statement)
     execute(
         "INSERT INTO schema_versions (version, applied_at) VALUES (:version, :moment)",

@@ -1,29 +1,22 @@
-"""Opens the home folder, or makes it: database, schema, master key and keyring. Asks nothing."""
+"""Opens the home folder, or creates it: database, schema, master key and keyring. Never prompts."""
 
 import fcntl
 import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings
 from relaydeck.store.copying.mark import refuse_unfinished
-from relaydeck.store.database import Database, Reader
+from relaydeck.store.database import Database
+from relaydeck.store.engines import connect_database
 from relaydeck.store.migrate import migrate
 from relaydeck.store.sealing import MasterKey, create_master_key, read_master_key
-from relaydeck.store.sqlite import SqliteDatabase, SqliteReader
 from relaydeck.store.vault import Vault
-from relaydeck.store.write_signal import WriteSignal
-
-if TYPE_CHECKING:
-    from relaydeck.store.postgres import PostgresDatabase, PostgresReader
-
-_POSTGRES = "relaydeck.store.postgres"  # loaded when asked for: its driver would be a good part of the start
 
 
 class Store(NamedTuple):
@@ -39,11 +32,9 @@ def open_store(settings: Settings) -> Store:
 
 
 def open_store_at(home: Path, where: Path | DatabaseUrl, master_key_path: Path) -> Store:
-    """Raises OperatorError, having changed nothing, when the master key is wrong or missing."""
-    run = home / "run"
-    _make_folders(home, run)
-    with _one_at_a_time(run / "opening"):
-        database = _database(where, WriteSignal(run / "write-signal"))
+    """Raises OperatorError, with nothing changed, when the master key is wrong or missing."""
+    with _opening_lock(home) as run_folder:
+        database = connect_database(where, run_folder)
         try:
             return _open(database, master_key_path)
         except BaseException:
@@ -51,31 +42,12 @@ def open_store_at(home: Path, where: Path | DatabaseUrl, master_key_path: Path) 
             raise
 
 
-def _database(where: Path | DatabaseUrl, write_signal: WriteSignal) -> Database:
-    if isinstance(where, Path):
-        if not where.exists():
-            _make_private_file(where)
-        return SqliteDatabase(where, write_signal)
-    postgres: type[PostgresDatabase] = import_module(_POSTGRES).PostgresDatabase
-    return postgres(where, write_signal)
-
-
-def open_reader_at(where: Path | DatabaseUrl) -> Reader:
-    """A database as it is: nothing is made, locked or brought up to date."""
-    if isinstance(where, Path):
-        return SqliteReader(where)
-    postgres: type[PostgresReader] = import_module(_POSTGRES).PostgresReader
-    return postgres(where)
-
-
 @contextmanager
 def open_for_filling(home: Path, where: Path | DatabaseUrl) -> Iterator[Database]:
-    """A database as it is, to be filled; whoever would open it here waits until that is done."""
-    run = home / "run"
-    _make_folders(home, run)
+    """A database as it is, for a copy to fill. Other processes wait until this block ends before they open it."""
     with (
-        _one_at_a_time(run / "opening"),
-        closing(_database(where, WriteSignal(run / "write-signal"))) as database,
+        _opening_lock(home) as run_folder,
+        closing(connect_database(where, run_folder)) as database,
         database.opening(),
     ):
         yield database
@@ -90,54 +62,51 @@ def _open(database: Database, master_key_path: Path) -> Store:
 
 
 @contextmanager
-def _one_at_a_time(path: Path) -> Iterator[None]:
-    """SQLite turns its write-ahead log on without waiting its turn: two first starts would trip each other."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _opening_lock(home: Path) -> Iterator[Path]:
+    """One process of this machine at a time opens the home; yields the folder of run-time files.
+
+    SQLite switches to its write-ahead log without waiting for a lock: two first starts at once would fail.
+    """
+    run_folder = home / "run"
+    for folder in (home, run_folder):
+        _create_folder(folder)
+    descriptor = os.open(run_folder / "opening", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield run_folder
     finally:
         os.close(descriptor)
 
 
-def _make_folders(*folders: Path) -> None:
-    for folder in folders:
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise OperatorError(
-                f"the folder {folder} cannot be made: {error.strerror}", "Choose another with RELAYDECK_HOME."
-            ) from None
-
-
-def _make_private_file(path: Path) -> None:
-    # The database's journal files take their permissions from it.
+def _create_folder(folder: Path) -> None:
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise OperatorError(f"the database {path} cannot be made: {error.strerror}") from None
+        raise OperatorError(
+            f"the folder {folder} cannot be created: {error.strerror}", "Choose another one with RELAYDECK_HOME."
+        ) from None
 
 
 def _require_master_key(database: Database, path: Path) -> None:
     """A database that has sealed values is not touched without the key that opens them."""
-    if _wrapped_keys(database):
+    if _has_data_keys(database):
         Vault(database, read_master_key(path))
 
 
-def _wrapped_keys(database: Database) -> bool:
+def _has_data_keys(database: Database) -> bool:
     return database.has_table("data_keys") and bool(database.read("SELECT 1 FROM data_keys LIMIT 1"))
 
 
 def _open_vault(database: Database, path: Path) -> Vault:
-    if not _wrapped_keys(database):
+    if not _has_data_keys(database):
         create_master_key(path)
-        _first_data_key(database, read_master_key(path))
+        _add_first_data_key(database, read_master_key(path))
     return Vault(database, read_master_key(path))
 
 
-def _first_data_key(database: Database, master: MasterKey) -> None:
+def _add_first_data_key(database: Database, master: MasterKey) -> None:
     vault = Vault(database, master)
     with database.transaction() as transaction:
-        # Another first start may have been faster: one data key is enough.
+        # Another process may have added one since the check.
         if transaction.one("SELECT 1 FROM data_keys") is None:
             vault.add_data_key(transaction, int(time.time()))

@@ -1,4 +1,4 @@
-"""What PostgreSQL says of its tables: of those in the schema that is the first of the search path."""
+"""Reads the tables of a PostgreSQL database: those in the first schema of the search path."""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -29,7 +29,6 @@ FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_class f ON f.
 WHERE k.contype = 'f' AND c.relnamespace = current_schema()::regnamespace
 ORDER BY 1, 2
 """
-SET_COUNTER = "SELECT setval(pg_get_serial_sequence(%s, %s), %s)"
 
 
 def tables(read: Read) -> list[Table]:
@@ -52,7 +51,7 @@ def _table(name: str, found: list[Row], references: tuple[str, ...]) -> Table:
 
 
 def counter(read: Read, table: Table) -> int:
-    """The greatest number that the serial column gave by itself; rows may have brought greater ones along."""
+    """The greatest number that the serial column assigned; rows may have been inserted with greater ones."""
     rows = read(
         "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(:table, :column)::regclass), 0) AS greatest",
         {"table": table.name, "column": table.serial},

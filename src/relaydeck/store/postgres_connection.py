@@ -1,4 +1,7 @@
-"""How a connection to PostgreSQL is made: with bounds on every wait, and without a word of the password."""
+"""Connections to PostgreSQL: every wait is bounded, and no message contains the password or a row.
+
+Of a server's error message only the first line is used: the lines after it quote rows.
+"""
 
 import os
 import socket
@@ -14,9 +17,10 @@ from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble, StoreUnreachable
 
 PostgresConnection = psycopg.Connection[tuple[Any, ...]]
+CHANNEL = "relaydeck"  # each commit notifies it of its revision
 
-# A server that vanished without a word is noticed within a minute. What the URL itself says goes before these.
-_USUAL = {
+# A server that disappears without closing the connection is noticed within a minute. The URL overrides these.
+_DEFAULTS = {
     "connect_timeout": "10",
     "keepalives_idle": "30",
     "keepalives_interval": "10",
@@ -25,45 +29,45 @@ _USUAL = {
     "application_name": "relaydeck",
 }
 _LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
-# A reader only writes where it says so. It may be idle in a transaction (an export into a pager); a writer that is
-# keeps all the others waiting, so the server ends it.
+# A reader only writes in a transaction that it declares READ WRITE. It may stay idle in a transaction (an export into
+# a pager); a writer that does so blocks all the others, so the server ends it.
 _READER_LIMITS = " -c default_transaction_read_only=on"
 _WRITER_LIMITS = " -c idle_in_transaction_session_timeout=60s"
-# An answered write is on disk. `off` would break that; every other value keeps it.
+# An acknowledged write is on disk: every value of synchronous_commit but `off` guarantees that.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 def connect(url: DatabaseUrl, *, writes: bool = False) -> PostgresConnection:
-    """Raises StoreUnreachable, or OperatorError for what no waiting mends."""
-    given = _given(url)
+    """Raises StoreUnreachable, or OperatorError when trying again cannot help."""
+    given = _url_options(url)
     limits = _LIMITS + (_WRITER_LIMITS if writes else _READER_LIMITS)
-    options = _USUAL | given | {"options": f"{limits} {given.get('options', '')}".strip(), "client_encoding": "utf8"}
+    options = _DEFAULTS | given | {"options": f"{limits} {given.get('options', '')}".strip(), "client_encoding": "utf8"}
     try:
         connection = psycopg.connect(make_conninfo("", **options), autocommit=True)
         if writes:
             connection.execute(_DURABLE)
     except psycopg.Error as error:
-        told = str(error).partition("\n")[0]
-        raise StoreUnreachable(f"the database {url} cannot be reached: {told}") from None
+        first_line = str(error).partition("\n")[0]
+        raise StoreUnreachable(f"the database {url} cannot be reached: {first_line}") from None
     return _checked(connection, url)
 
 
-def break_off(connection: PostgresConnection | None) -> None:
-    """Let a thread that waits for the server's word find the connection broken. For when no word may ever come."""
+def interrupt(connection: PostgresConnection | None) -> None:
+    """Make a thread that waits for the server on this connection fail at once: a server that hangs may never answer."""
     if connection is None or connection.closed:
         return
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as same:
-        same.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RDWR)
 
 
-def _given(url: DatabaseUrl) -> dict[str, str]:
+def _url_options(url: DatabaseUrl) -> dict[str, str]:
     try:
         return {name: str(value) for name, value in conninfo_to_dict(url.reveal()).items()}
     except psycopg.ProgrammingError:
-        # Not in the driver's words: they quote what they could not read, which may be a password.
+        # The driver's message is not used: it quotes the text that it could not parse, which may be a password.
         raise OperatorError(
-            "RELAYDECK_DATABASE_URL cannot be read as the address of a PostgreSQL server",
-            "It is postgresql://user:password@host:port/name, with special characters of the password percent-encoded.",
+            "RELAYDECK_DATABASE_URL is not a valid address of a PostgreSQL server",
+            "Write postgresql://user:password@host:port/name, with special characters of the password percent-encoded.",
         ) from None
 
 
@@ -72,15 +76,46 @@ def _checked(connection: PostgresConnection, url: DatabaseUrl) -> PostgresConnec
     if encoding != "UTF8":
         connection.close()
         raise OperatorError(
-            f"the database {url} has the encoding {encoding}", "Create one with ENCODING 'UTF8' and name that."
+            f"the database {url} has the encoding {encoding}, but UTF8 is required",
+            "Create a database with ENCODING 'UTF8' and set RELAYDECK_DATABASE_URL to it.",
         )
-    # Every integer in one type: a statement is planned once, however large its numbers grow.
+    # All integers have one type, so that the server plans a statement once, whatever the size of its numbers.
     connection.adapters.register_dumper(int, Int8Dumper)
     return connection
 
 
+class PostgresChangeFeed:
+    """A connection that receives a notification for each commit, by any machine."""
+
+    def __init__(self, url: DatabaseUrl) -> None:
+        self._connection = connect(url)
+        try:
+            with translate_errors():
+                self._connection.execute(f"LISTEN {CHANNEL}")
+                # A duplicate: the driver closes its socket when the connection breaks, while the event loop still
+                # watches it.
+                self._descriptor = os.dup(self._connection.fileno())
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def consume(self) -> None:
+        """Discard the notifications that arrived: a refresh finds out which revisions they were."""
+        with translate_errors():
+            self._connection.pgconn.consume_input()
+            while self._connection.pgconn.notifies() is not None:
+                pass
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+        self._connection.close()
+
+
 def create_database(url: DatabaseUrl, name: str) -> bool:
-    """Another database on the same server; False when this user may not, or the server will not."""
+    """Create another database on the same server. False when this user may not, or the server refuses."""
     with connect(url, writes=True) as connection:
         try:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
@@ -94,19 +129,19 @@ def drop_database(url: DatabaseUrl, name: str) -> None:
         with connect(url, writes=True) as connection:
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
     except psycopg.Error:
-        raise StoreTrouble(f"the database {name} could not be removed again: drop it by hand") from None
+        raise StoreTrouble(f"the database {name} could not be dropped: drop it by hand") from None
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """What the driver raises inside leaves as a StoreError of ours."""
+    """Turns an error of the driver into a StoreError."""
     try:
         yield
     except psycopg.Error as error:
-        raise in_our_words(error) from None
+        raise to_store_error(error) from None
 
 
-def in_our_words(error: psycopg.Error) -> StoreError:
+def to_store_error(error: psycopg.Error) -> StoreError:
     refused = isinstance(error, psycopg.IntegrityError | psycopg.DataError)
     first_line = error.diag.message_primary or str(error).partition("\n")[0]
     return (StoreRefusal if refused else StoreTrouble)(first_line)

@@ -1,6 +1,6 @@
-"""Threads that read PostgreSQL aside from the event loop, each over a connection of its own.
+"""Threads that read PostgreSQL outside the event loop, each over a connection of its own.
 
-Of its own, because a snapshot belongs to a connection: two threads that shared one would end each other's.
+Each has its own connection because a snapshot belongs to a connection: a thread would end the snapshot of another.
 """
 
 import threading
@@ -8,18 +8,18 @@ from collections.abc import Callable
 
 from relaydeck.side_threads import SideThreads
 from relaydeck.store.database import Result
-from relaydeck.store.postgres_connection import PostgresConnection, break_off
+from relaydeck.store.postgres_connection import PostgresConnection, interrupt
 
 _THREADS = 2
 
 
-class Aside:
+class ReaderThreads:
     def __init__(self, connect: Callable[[], PostgresConnection]) -> None:
         self._connect = connect
         self._connections: dict[int, PostgresConnection | None] = {}
-        self._threads = SideThreads(_THREADS, "reader", self._enter)
+        self._threads = SideThreads(_THREADS, "reader", self._register)
 
-    def _enter(self) -> None:
+    def _register(self) -> None:
         self._connections[threading.get_ident()] = None
 
     async def run(self, work: Callable[[], Result]) -> Result:
@@ -27,7 +27,7 @@ class Aside:
 
     @property
     def connection(self) -> PostgresConnection | None:
-        """Of the calling thread; None when that is not one of these. Raises StoreUnreachable."""
+        """The connection of the calling thread; None when it is not one of these. Raises StoreUnreachable."""
         thread = threading.get_ident()
         if thread not in self._connections:
             return None
@@ -40,14 +40,14 @@ class Aside:
     def connections(self) -> list[PostgresConnection | None]:
         return list(self._connections.values())
 
-    def give_up(self, error: Exception) -> None:
-        """Answer those who wait, whether for an answer of the server or only to be connected."""
+    def fail_pending(self, error: Exception) -> None:
+        """Fail all pending work, whether it waits for an answer of the server or for a connection."""
         self._threads.give_up(error)
 
     def close(self) -> None:
         if not self._threads.end():
-            for left_behind in self.connections:
-                break_off(left_behind)
+            for connection in self.connections:
+                interrupt(connection)
             return
         for connection in self._connections.values():
             if connection is not None:

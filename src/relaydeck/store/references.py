@@ -1,16 +1,16 @@
-"""Who still refers to a record: it is not deleted before they are."""
+"""Refuses to delete a record that other records refer to."""
 
 from relaydeck.errors import StillInUse
 from relaydeck.store.database import Transaction
 
-_TOLD = 5
+_MOST_NAMED = 5
 _COLUMNS = {"network": "network", "signer": "signer_id", "notification": "notification_id"}
 
 
 def refuse_while_used(transaction: Transaction, resource: str, record: str) -> None:
-    """Raises StillInUse, which names the first relayers that refer to the record and counts the others."""
+    """Raises StillInUse, which names the first relayers that refer to the record and counts all of them."""
     condition, values = f"WHERE {_COLUMNS[resource]} = :record", {"record": record}
-    rows = transaction.all(f"SELECT id FROM relayers {condition} ORDER BY seq LIMIT {_TOLD}", values)
+    rows = transaction.all(f"SELECT id FROM relayers {condition} ORDER BY seq LIMIT {_MOST_NAMED}", values)
     if rows:
         counted = transaction.all(f"SELECT count(*) AS total FROM relayers {condition}", values)
         raise StillInUse(resource, [f"relayer {row.id}" for row in rows], counted[0].total)

@@ -1,14 +1,16 @@
-"""Keeps what this process remembers close behind a database that other machines write to as well.
+"""Keeps this process's memory close behind a database that other machines write to as well.
 
-    a commit anywhere notifies       every process that listens is told the new revision
-      -> look                        in a thread, at one snapshot: what each table has that is newer
-      -> take up                     in the event loop, all of it at once
+    a commit on any machine      notifies every process that listens
+      -> fetch                   in a thread, in one snapshot: what is newer than our revision
+      -> apply                   in the event loop, all of it at once
 
-A notification only says when to look. One that is lost, or a connection that breaks, delays that until the
-next regular look and hides nothing, because every look compares revisions. Writes of this machine ring the
-write_signal as well: a request that hears it waits for a look that began after the ring.
+A notification only says when to refresh. Losing one, or the connection, delays the refresh until the next regular
+one and loses no change, because every refresh compares revisions. Writes on this machine also send the write signal.
 
-While the database is away, what is remembered goes on being shown, with its age, until it is too old.
+Invariant: a request that sees a new write signal is answered after a refresh that started after it read the signal.
+So its response includes every write that was acknowledged on this machine before the request.
+
+While the database is unavailable, responses come from memory and state their age, until they are too old.
 """
 
 import asyncio
@@ -19,31 +21,37 @@ from typing import Any, Protocol
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
 from relaydeck.side_threads import SideThreads
 from relaydeck.store.database import Reader, Row
-from relaydeck.store.follower import NO_SUCH_REVISION, Follows, Headers, fetch_all_changes, newest_of_each
+from relaydeck.store.follower import (
+    NO_SUCH_REVISION,
+    FollowsTable,
+    Headers,
+    fetch_all_changes,
+    newest_revisions_query,
+)
 from relaydeck.store.listing import Listing
 from relaydeck.store.write_signal import WriteSignal
 
-LOOK_SECONDS = 1.0  # between looks that nobody asked for
-_AWAY_SECONDS = 3.0  # without a look that succeeded
-_LONGEST_WAIT = 2.0  # of a request for a look
+REFRESH_SECONDS = 1.0  # between two regular refreshes
+_UNAVAILABLE_SECONDS = 3.0  # without a successful refresh
+_LONGEST_WAIT = 2.0  # of a request, for a refresh
 
-Announce = Callable[[str], None]  # why the database is away; empty when it is back
+ReportProblem = Callable[[str], None]  # why the database is unavailable; empty when it is available again
 
 
 class ChangeFeed(Protocol):
-    """A connection that is told of each commit."""
+    """A connection that receives a notification for each commit."""
 
     def fileno(self) -> int: ...
 
     def consume(self) -> None:
-        """Take in what came. Raises StoreTrouble when the connection broke."""
+        """Discard the notifications that arrived. Raises StoreTrouble when the connection broke."""
 
     def close(self) -> None: ...
 
 
 class RemoteReader(Reader, Protocol):
-    def abandon(self) -> None:
-        """Break the connection off, whoever waits for it."""
+    def suspend(self) -> None:
+        """Close the connection, also when a thread waits on it."""
 
 
 class RemoteDatabase(Protocol):
@@ -55,167 +63,196 @@ class RemoteDatabase(Protocol):
         """Raises StoreTrouble."""
 
 
+class _Listener:
+    """Calls `on_change` in the event loop when notifications arrive, as long as the connection lasts."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self._feed: ChangeFeed | None = None
+
+    @property
+    def active(self) -> bool:
+        return self._feed is not None
+
+    def start(self, feed: ChangeFeed) -> None:
+        self._feed = feed
+        asyncio.get_running_loop().add_reader(feed.fileno(), self._on_readable)
+
+    def _on_readable(self) -> None:
+        assert self._feed is not None
+        try:
+            self._feed.consume()
+        except StoreError:
+            self.stop()
+        self._on_change()
+
+    def stop(self) -> None:
+        if self._feed is not None:
+            asyncio.get_running_loop().remove_reader(self._feed.fileno())
+            self._feed.close()
+            self._feed = None
+
+
 class RemoteFollower:
     def __init__(
         self,
         database: RemoteDatabase,
-        followers: list[Follows],
-        changed: Callable[[], None],
+        followers: list[FollowsTable],
+        on_change: Callable[[], None],
         *,
         stale_seconds: float,
-        announce: Announce,
+        report_problem: ReportProblem,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._database = database
-        self._reader = database.open_reader()
-        self._followers = followers
-        self._changed = changed
+        self._database, self._reader = database, database.open_reader()
+        self._followers, self._newest_query = followers, newest_revisions_query(followers)
+        self._on_change, self._report_problem = on_change, report_problem
         self._stale_seconds = stale_seconds
-        self._announce = announce
         self._monotonic = monotonic
-        self._last_write = database.write_signal.last
-        self._last_token_write = database.write_signal.last_of_tokens
-        self._seen_write = -1
-        self._seen_token_write = -1
+        self._last_write, self._last_token_write = database.write_signal.last, database.write_signal.last_of_tokens
+        self._seen_write = self._seen_token_write = -1
         self.revision = -1
-        self._newest_of_each = newest_of_each(followers)
         self._thread = SideThreads(1, "follower")
-        self._listening: ChangeFeed | None = None
-        self._news = asyncio.Event()
+        self._wanted = asyncio.Event()  # a refresh, before the next regular one
+        self._listener = _Listener(self._wanted.set)
         self._waiting: list[asyncio.Future[None]] = []
         self._fresh_at = monotonic()
         self._problem = ""
         self._tasks: list[asyncio.Task[None]] = []
 
     def load(self) -> None:
-        """Everything, before the first answer: from then on no answer waits for the database."""
+        """Load everything before the first response: from then on no response waits for the database."""
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         with self._reader.snapshot():
             self.revision = self._newest().revision
             for follower in self._followers:
                 follower.load(self._reader)
         self._fresh_at = self._monotonic()
-        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._notice_silence())]
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch_for_silence())]
 
-    # -- what requests ask ------------------------------------------------------------------------
+    # -- for requests -----------------------------------------------------------------------------
 
     @property
     def age(self) -> float:
-        """How many seconds ago the last look that succeeded began."""
+        """How many seconds ago the last successful refresh started."""
         return self._monotonic() - self._fresh_at
 
     @property
     def problem(self) -> str:
-        """Why the database is away; empty when it is there."""
-        return self._problem or ("" if self.age < _AWAY_SECONDS else "the database does not answer")
+        """Why the database is unavailable; empty when it is available."""
+        return self._problem or ("" if self.age < _UNAVAILABLE_SECONDS else "the database does not answer")
 
     def catch_up(self) -> Awaitable[Headers] | None:
-        if self._last_write() == self._seen_write and self._monotonic() - self._fresh_at < _AWAY_SECONDS:
+        if self._last_write() == self._seen_write and self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS:
             return None
-        return self._caught_up()
+        return self._catch_up()
 
     def catch_up_with_tokens(self) -> Awaitable[Headers] | None:
-        if self._last_token_write() == self._seen_token_write and self._monotonic() - self._fresh_at < _AWAY_SECONDS:
+        unchanged = self._last_token_write() == self._seen_token_write
+        if unchanged and self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS:
             return None
-        return self._caught_up()
+        return self._catch_up()
 
-    async def _caught_up(self) -> Headers:
-        last, of_tokens = self._last_write(), self._last_token_write()
-        if (
-            (last, of_tokens) != (self._seen_write, self._seen_token_write)
-            and not self.problem
-            and await self._looked()
-        ):
-            self._seen_write, self._seen_token_write = last, of_tokens
-        behind = (last, of_tokens) != (self._seen_write, self._seen_token_write)
-        return self._told_age(behind=behind)
+    async def _catch_up(self) -> Headers:
+        # Read before the refresh is requested: a write that comes later changes them again.
+        signals = (self._last_write(), self._last_token_write())
+        if signals != self._seen_signals and not self.problem and await self._wait_for_refresh():
+            self._seen_write, self._seen_token_write = signals
+        return self._age_headers(is_behind=signals != self._seen_signals)
 
-    def _told_age(self, *, behind: bool) -> Headers:
-        """`behind`: a write of this machine was heard of and not seen."""
+    @property
+    def _seen_signals(self) -> tuple[int, int]:
+        return self._seen_write, self._seen_token_write
+
+    def _age_headers(self, *, is_behind: bool) -> Headers:
+        """`is_behind`: a write on this machine was signalled, but is not in memory yet."""
         age = self.age
-        if age < _AWAY_SECONDS and not behind:
+        if age < _UNAVAILABLE_SECONDS and not is_behind:
             return ()
         if age > self._stale_seconds:
-            raise ServerFailure(f"the database has been away for {age:.0f} seconds, longer than is shown from memory")
+            raise ServerFailure(
+                f"the database has been unavailable for {age:.0f} seconds, longer than lists are served from memory"
+            )
         return ((b"relaydeck-stale", b"%d" % max(age, 1)),)
 
     async def reach(self, revision: int) -> None:
-        """Nothing older than `revision` is shown from now on. Raises BadRequest when nothing was written at it yet."""
-        if self.revision < revision and not await self._looked() and self.revision < revision:
-            raise ServerFailure("the revision that was asked for cannot be waited for: the database is away")
+        """Include every write up to `revision` from now on. Raises BadRequest when there is no such revision yet."""
+        if self.revision < revision and not await self._wait_for_refresh() and self.revision < revision:
+            raise ServerFailure("the requested revision cannot be awaited: the database is unavailable")
         if self.revision < revision:
             raise BadRequest(NO_SUCH_REVISION)
 
-    async def _looked(self) -> bool:
-        """After a look that begins from now on; False when there was none in time, or it failed."""
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
-        self._news.set()
+    async def _wait_for_refresh(self) -> bool:
+        """Wait for a refresh that starts after this call; False when it fails or takes too long."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self._wanted.set()
         try:
             async with asyncio.timeout(_LONGEST_WAIT):
-                await answer
+                await done
         except (TimeoutError, StoreError):
             return False
         return True
 
     def fill(self, listing: Listing, bounds: Callable[[int], tuple[int, int]]) -> None:
-        raise AssertionError("everything was loaded before the first answer, and is taken up whole")
+        raise AssertionError("every item was loaded before the first response")
 
-    # -- following --------------------------------------------------------------------------------
+    # -- refreshing -------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while True:
-            self._news.clear()
+            # Taken before the refresh starts: a request that comes during it waits for the next one.
+            self._wanted.clear()
             waiting, self._waiting = self._waiting, []
-            problem = await self._look()
-            for answer in waiting:
-                if not answer.done():
-                    answer.set_exception(problem) if problem else answer.set_result(None)
-            if not problem and self._listening is None:
+            problem = await self._refresh()
+            for done in waiting:
+                if not done.done():
+                    done.set_exception(problem) if problem else done.set_result(None)
+            if not problem and not self._listener.active:
                 await self._listen()
             else:
                 await self._pause()
 
     async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                await self._news.wait()
+            async with asyncio.timeout(REFRESH_SECONDS):
+                await self._wanted.wait()
         except TimeoutError:
             return
 
-    async def _look(self) -> StoreError | None:
-        """Until it is known how things stand now: what a server that hung answers may be as old as the question."""
-        while (problem := await self._look_once()) is None and self.age >= LOOK_SECONDS:
+    async def _refresh(self) -> StoreError | None:
+        """Refresh until the result is recent: the answer of a server that hung may be as old as the query."""
+        while (problem := await self._refresh_once()) is None and self.age >= REFRESH_SECONDS:
             pass
         if problem is None:
-            self._note("")
+            self._set_problem("")
         return problem
 
-    async def _look_once(self) -> StoreError | None:
-        began = self._monotonic()
+    async def _refresh_once(self) -> StoreError | None:
+        started = self._monotonic()
         try:
-            found = await self._thread.run(self._gather)
-            if found is not None:
-                self._take_up(*found)
+            fetched = await self._thread.run(self._fetch)
+            if fetched is not None:
+                self._apply(*fetched)
         except StoreError as error:
-            self._note(str(error))
+            self._set_problem(str(error))
             return error
         except Exception as error:
-            # Whatever it is, it must not be the end of all looks: a row that cannot be read may be mended.
-            self._note(f"an unexpected {type(error).__name__}")
+            # Any error, a row that cannot be decoded for example, may be repaired: following must go on.
+            self._set_problem(f"an unexpected {type(error).__name__}")
             return StoreTrouble(f"an unexpected {type(error).__name__}")
-        self._fresh_at = began
+        self._fresh_at = started
         return None
 
-    async def _notice_silence(self) -> None:
-        """A server that hangs fails no look: it only gives none back."""
+    async def _watch_for_silence(self) -> None:
+        """A refresh does not fail on a server that hangs: it does not end."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(REFRESH_SECONDS)
             if not self._problem:
-                self._note(self.problem)
+                self._set_problem(self.problem)
 
-    def _gather(self) -> tuple[int, list[tuple[Follows, Any]]] | None:
-        # Asked outside a snapshot first: most looks find nothing.
+    def _fetch(self) -> tuple[int, list[tuple[FollowsTable, Any]]] | None:
+        # Without a snapshot first, because most refreshes find nothing new.
         if self._newest().revision == self.revision:
             return None
         with self._reader.snapshot():
@@ -223,50 +260,32 @@ class RemoteFollower:
             return newest.revision, fetch_all_changes(newest, self._followers, self._reader.read, self.revision)
 
     def _newest(self) -> Row:
-        return self._reader.read(self._newest_of_each, {})[0]
+        return self._reader.read(self._newest_query, {})[0]
 
-    def _take_up(self, revision: int, news: list[tuple[Follows, Any]]) -> None:
-        for follower, gathered in news:
-            follower.apply_changes(gathered)
+    def _apply(self, revision: int, changes: list[tuple[FollowsTable, Any]]) -> None:
+        for follower, each in changes:
+            follower.apply_changes(each)
         self.revision = revision
-        self._changed()
+        self._on_change()
 
-    def _note(self, problem: str) -> None:
+    def _set_problem(self, problem: str) -> None:
         if bool(problem) != bool(self._problem):
-            self._announce(problem)
+            self._report_problem(problem)
         self._problem = problem
 
-    # -- listening --------------------------------------------------------------------------------
-
     async def _listen(self) -> None:
-        """And look again: what was committed before is not told."""
+        """Listen, then refresh at once: earlier commits are not notified."""
         try:
-            self._listening = await self._thread.run(self._database.listen)
+            self._listener.start(await self._thread.run(self._database.listen))
         except Exception:
-            await self._pause()  # the regular looks go on, and tell what is wrong
-            return
-        asyncio.get_running_loop().add_reader(self._listening.fileno(), self._on_news)
-
-    def _on_news(self) -> None:
-        assert self._listening is not None
-        try:
-            self._listening.consume()
-        except StoreError:
-            self._stop_listening()
-        self._news.set()
-
-    def _stop_listening(self) -> None:
-        if self._listening is not None:
-            asyncio.get_running_loop().remove_reader(self._listening.fileno())
-            self._listening.close()
-            self._listening = None
+            await self._pause()  # the regular refreshes continue, and report what is wrong
 
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._stop_listening()
+        self._listener.stop()
         if self.problem:
-            self._reader.abandon()  # a look may be waiting for a server that hangs
+            self._reader.suspend()  # a refresh may be waiting for a server that hangs
         if self._thread.end():
             self._reader.close()

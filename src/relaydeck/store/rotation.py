@@ -1,8 +1,8 @@
-"""Seals every secret anew with a new data key, while the service runs.
+"""Seals every secret again with a new data key, while the service runs.
 
-Safe to stop at any moment: what is still to do is seen from the values themselves, each of which names
-the key that sealed it. A running server seals with the newest key (it looks inside its transaction), so
-nothing new appears under an old one; and it opens with any, so it never notices.
+A rotation may be stopped at any moment and continued later: each sealed value names the key that sealed it, so the
+values show what is left to do. A running server reads the newest key inside its transaction and seals with that, so
+no new value uses an old key; it opens values with any key, so it does not notice the rotation.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class RotationReport(NamedTuple):
 
 
 class Rotation:
-    """`begin`, then `batches` to the end, then `finish`. Begun again after a stop, it goes on."""
+    """Call `begin`, then `batches` to its end, then `finish`. After a stop, the same calls continue it."""
 
     def __init__(self, store: Store) -> None:
         self._database = store.database
@@ -54,9 +54,9 @@ class Rotation:
         self._damaged: list[Damaged] = []
 
     def begin(self, now: int, actor: str = "rotation") -> int:
-        """Add a data key, unless a stopped rotation left one to go on with; how many values are to do."""
+        """Add a data key, unless there is a rotation to continue. Returns how many values are left to seal."""
         with self._database.transaction() as transaction:
-            if not self._is_under_way(transaction):
+            if not self._is_in_progress(transaction):
                 self._vault.add_data_key(transaction, now)
                 AuditLog(self._vault).append(transaction, [AuditEntry(now, actor, "key.rotated", "")])
             self._newest = _newest_key(transaction)
@@ -71,28 +71,28 @@ class Rotation:
         return count
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[int]:
-        """Each step seals some values anew in a transaction of its own and tells how many it looked at."""
+        """Each step seals some values again, in a transaction of its own, and yields how many it processed."""
         for column in SEALED_COLUMNS:
             after = 0
             while True:
                 with self._database.transaction() as transaction:
                     found = _older(transaction, column, self._newest, after, rows)
                     for row in found:
-                        self._seal_anew(transaction, column, row)
+                        self._reseal(transaction, column, row)
                 if found:
                     after = found[-1].seq
                     yield len(found)
                 if len(found) < rows:
                     break
 
-    def _seal_anew(self, transaction: Transaction, column: SealedColumn, row: Row) -> None:
+    def _reseal(self, transaction: Transaction, column: SealedColumn, row: Row) -> None:
         place = column.place(row.record)
         try:
             plain = self._vault.open(row.sealed, place)
         except Damaged as damage:
-            self._damaged.append(damage)  # left as it is: somebody may still mend it
+            self._damaged.append(damage)  # not changed: it may still be repaired
             return
-        # The revision stays: nothing that anyone can see has changed.
+        # The revision stays the same: no visible value changed.
         transaction.execute(
             f"UPDATE {column.table} SET {column.column} = :sealed WHERE seq = :seq",
             {"sealed": self._vault.seal(plain, place, transaction), "seq": row.seq},
@@ -100,15 +100,15 @@ class Rotation:
         self._resealed += 1
 
     def finish(self) -> RotationReport:
-        """Remove the data keys that nothing is sealed with any more."""
+        """Remove the data keys that no value uses any more."""
         with self._database.transaction() as transaction:
             unused = [each for each in _older_keys(transaction) if not _values_under(transaction, each)]
             for key_id in unused:
                 transaction.execute("DELETE FROM data_keys WHERE id = :id", {"id": key_id})
         return RotationReport(self._resealed, self._damaged, len(unused))
 
-    def _is_under_way(self, transaction: Transaction) -> bool:
-        """Whether an older key can still be retired. One that only damaged values name stays for good."""
+    def _is_in_progress(self, transaction: Transaction) -> bool:
+        """Whether an older key can still be retired. A key that only damaged values use is never retired."""
         for key_id in _older_keys(transaction):
             values = _values_under(transaction, key_id)
             if not values or any(self._opens(sealed, place) for sealed, place in values):
@@ -141,7 +141,7 @@ def _older(transaction: Transaction, column: SealedColumn, newest: int, after: i
 
 
 def _values_under(transaction: Transaction, key_id: int) -> list[tuple[bytes, Place]]:
-    """A few of the values that a key sealed: enough to know whether it is used, and by what."""
+    """Some of the values that a key sealed: enough to decide whether it is in use, and whether any of them opens."""
     found = []
     for column in SEALED_COLUMNS:
         rows = transaction.all(
@@ -154,5 +154,5 @@ def _values_under(transaction: Transaction, key_id: int) -> list[tuple[bytes, Pl
 
 
 def _in_header(key_id: int) -> bytes:
-    """A key id as it stands in a sealed value, from the second byte on."""
+    """A key id as a sealed value contains it, from the second byte on."""
     return key_id.to_bytes(4, "big")

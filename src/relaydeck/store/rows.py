@@ -21,7 +21,7 @@ class Row(tuple[Any, ...]):
 
 
 class Described(Protocol):
-    """What a driver's cursor tells about its result."""
+    """A cursor of a driver, which describes the columns of its result."""
 
     @property
     def description(self) -> Sequence[Sequence[Any]] | None: ...

@@ -1,7 +1,7 @@
-"""Secrets at rest: a keyring of data keys under one master key, AES-256-GCM throughout.
+"""Secrets at rest: data keys seal values, one master key wraps the data keys, both with AES-256-GCM.
 
 A sealed value is   version (1) | data key id (4) | nonce (12) | ciphertext and tag
-and is bound to its place (table, record, field) as associated data: moved to another row, it does not open.
+Its place (table, record, field) is associated data: a value that is moved to another row does not open.
 """
 
 import os
@@ -44,7 +44,7 @@ class Damaged(RelaydeckError):
 
 
 class MasterKey:
-    """Wraps data keys and nothing else."""
+    """Wraps data keys, and is used for nothing else."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
@@ -59,9 +59,9 @@ class MasterKey:
 
 
 class Nonces:
-    """Random nonces, drawn by the hundred: each draw is a system call that hands the interpreter over.
+    """Random nonces, drawn in batches, because each draw is a system call that releases the interpreter.
 
-    Several threads may take at once: a deque gives each of them another one.
+    Several threads may use it: `deque.popleft` is atomic, so that no nonce is returned twice.
     """
 
     def __init__(self) -> None:
@@ -77,13 +77,13 @@ class Nonces:
 
 
 class Keyring:
-    """The data keys of one database, opened. The greatest id seals; every id opens."""
+    """The unwrapped data keys of one database. The key with the greatest id seals; every key opens."""
 
     def __init__(self, ciphers: dict[int, AESGCM]) -> None:
         self._ciphers = ciphers
         self._nonces = Nonces()
         self.active = max(ciphers, default=0)
-        # What every value that it seals begins with.
+        # The first bytes of every value that this keyring seals.
         self.header = bytes([_VERSION]) + self.active.to_bytes(4, "big")
 
     def knows(self, key_id: int) -> bool:
@@ -115,8 +115,7 @@ def open_keyring(master: MasterKey, rows: Sequence[tuple[int, bytes]]) -> Keyrin
     except InvalidTag:
         raise OperatorError(
             "the master key does not open this database's keyring",
-            "Put back the master key file this database was created with (RELAYDECK_MASTER_KEY_FILE). "
-            "Nothing was changed.",
+            "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE). Nothing was changed.",
         ) from None
 
 
@@ -130,13 +129,13 @@ def read_master_key(path: Path) -> MasterKey:
 
 
 def master_key_bytes(path: Path) -> bytes:
-    """The key itself: for who wraps with it, or seals it for a backup."""
+    """The key itself, to wrap with it or to seal it for a backup."""
     try:
         return _key_bytes(path.read_text("ascii").strip())
     except FileNotFoundError:
         raise OperatorError(
             f"the master key file {path} is missing",
-            "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
+            "Restore it from your backup: without it the sealed secrets of this database cannot be opened. "
             "Nothing was changed.",
         ) from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
@@ -152,7 +151,7 @@ def _key_bytes(text: str) -> bytes:
 
 
 def create_master_key(path: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
-    """Write a new master key, readable by its owner alone; an existing file is left as it is."""
+    """Write a new master key that only its owner can read. An existing file is not changed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -160,7 +159,7 @@ def create_master_key(path: Path, random_bytes: Callable[[int], bytes] = os.uran
         file.flush()
         os.fsync(file.fileno())
     try:
-        # A link appears whole or not at all, and never replaces: two first starts agree on one key.
+        # A link is created as a whole and never replaces a file, so that two first starts agree on one key.
         os.link(draft, path)
     except FileExistsError:
         pass

@@ -1,6 +1,6 @@
 """Splits a script of SQL into its statements, as SQLite and PostgreSQL both read it.
 
-A semicolon ends a statement unless it stands in a quoted string or name, in a dollar-quoted body, in a comment, or
+A semicolon ends a statement unless it is in a quoted string or name, in a dollar-quoted body, in a comment, or
 between the BEGIN and END of a trigger or function. Comments are dropped and white space is reduced to single spaces,
 so the result changes only when a statement does.
 """
@@ -8,7 +8,7 @@ so the result changes only when a statement does.
 import re
 from collections.abc import Iterator
 
-# Also matched by `dialect`, which must not translate what stands inside.
+# Also matched by `dialect`, which must not translate their contents.
 QUOTED = r"""
     \b[eE]'(?:[^'\\]|''|\\.)*'            # a string with escapes (PostgreSQL)
   | '(?:[^']|'')*'                      # a string

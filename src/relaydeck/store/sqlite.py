@@ -13,20 +13,20 @@ from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTroub
 from relaydeck.store import sqlite_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import (
-    ASKED_FIRST,
     NEXT_REVISION,
     NO_VALUES,
+    START_COLUMNS,
     Execute,
     Result,
     Row,
     Transaction,
     Values,
-    insertion,
+    insert_statement,
 )
 from relaydeck.store.rows import row_maker
 from relaydeck.store.write_signal import WriteSignal
 
-# Every commit reaches the disk before it is answered: FULL syncs the write-ahead log at each one.
+# FULL syncs the write-ahead log at each commit: a write is on disk before it is acknowledged.
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -35,28 +35,37 @@ _PRAGMAS = (
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cache_size = -16000",
 )
-_WORDS = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
-_BEGIN = f"{NEXT_REVISION} RETURNING {ASKED_FIRST}"
-_STATEMENTS_KEPT = 512  # compiled once each: an insertion has one for every number of rows
-_PATIENCE_MS = 10_000  # with other processes that write
+_SCHEMA_TYPES = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
+_BEGIN = f"{NEXT_REVISION} RETURNING {START_COLUMNS}"
+_STATEMENTS_KEPT = 512  # compiled: an insertion has a statement for every number of rows
+_BUSY_TIMEOUT_MS = 10_000  # how long to wait for other processes that write
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
 
 
-def _told(error: sqlite3.Error) -> StoreError:
+def _to_store_error(error: sqlite3.Error) -> StoreError:
     return (StoreRefusal if isinstance(error, _REFUSALS) else StoreTrouble)(str(error))
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _to_store_error(error) from error
 
 
 class SqliteTransaction(Transaction):
     def __init__(self, connection: sqlite3.Connection) -> None:
-        begun = connection.execute(_BEGIN)
-        super().__init__(row_maker(_BEGIN, begun)(begun.fetchone()))
+        start = connection.execute(_BEGIN)
+        super().__init__(row_maker(_BEGIN, start)(start.fetchone()))
         self._connection = connection
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
+        # Without the context manager above, which would cost as much as a short statement.
         try:
             return self._connection.execute(sql, values)
         except sqlite3.Error as error:
-            raise _told(error) from error
+            raise _to_store_error(error) from error
 
     def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
         cursor = self.execute(sql, values)
@@ -67,7 +76,7 @@ class SqliteTransaction(Transaction):
         return _rows(sql, self.execute(sql, values))
 
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
-        self.execute(_insertion(table, columns, count), values)
+        self.execute(_insert_statement(table, columns, count), values)
 
     def matching(self, table: str, columns: Sequence[str], column: str, values: Sequence[str]) -> list[Row]:
         return self.all(
@@ -77,8 +86,8 @@ class SqliteTransaction(Transaction):
 
 
 @cache
-def _insertion(table: str, columns: tuple[str, ...], count: int) -> str:
-    return insertion(table, columns, count, "?")
+def _insert_statement(table: str, columns: tuple[str, ...], count: int) -> str:
+    return insert_statement(table, columns, count, "?")
 
 
 def _rows(sql: str, cursor: sqlite3.Cursor) -> list[Row]:
@@ -86,14 +95,8 @@ def _rows(sql: str, cursor: sqlite3.Cursor) -> list[Row]:
     return list(map(row_maker(sql, cursor), found)) if found else []
 
 
-def _undo(connection: sqlite3.Connection) -> None:
-    # A failed COMMIT (disk full, say) may have rolled back by itself already.
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-
-
 class SqliteReader:
-    """A database that is looked at, over a connection of its own."""
+    """Reads a database over a connection of its own."""
 
     soundness = "is sound"
 
@@ -102,34 +105,28 @@ class SqliteReader:
         self._reader: sqlite3.Connection | None = None
 
     def _connect(self) -> sqlite3.Connection:
-        """Neither makes a database nor changes one."""
+        """Neither creates a database nor changes one."""
         return sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
 
     @property
     def reader(self) -> sqlite3.Connection:
-        """The connection that reads; it never waits for a writer."""
+        """The connection for reads; it never waits for a writer."""
         if self._reader is None:
             self._reader = self._connect()
         return self._reader
 
     def read(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
-        try:
+        with _translate_errors():
             return _rows(sql, self.reader.execute(sql, values))
-        except sqlite3.Error as error:
-            raise _told(error) from error
 
     def column(self, sql: str, values: Values = NO_VALUES, /) -> list[Any]:
-        try:
+        with _translate_errors():
             return [row[0] for row in self.reader.execute(sql, values)]
-        except sqlite3.Error as error:
-            raise _told(error) from error
 
     def stream(self, sql: str) -> Iterator[Row]:
-        try:
+        with _translate_errors():
             cursor = self.reader.execute(sql)
             yield from map(row_maker(sql, cursor), cursor)
-        except sqlite3.Error as error:
-            raise _told(error) from error
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -163,10 +160,10 @@ class SqliteDatabase(SqliteReader):
     def __init__(self, path: Path, write_signal: WriteSignal) -> None:
         super().__init__(path)
         self.write_signal = write_signal
-        self.words: Mapping[str, str] = _WORDS
+        self.schema_types: Mapping[str, str] = _SCHEMA_TYPES
         self._writer: sqlite3.Connection | None = None
         self._unversioned: sqlite3.Connection | None = None
-        self._patience = _PATIENCE_MS  # of the connection that writes
+        self._busy_timeout = _BUSY_TIMEOUT_MS  # of the connection for writes
 
     def _connect(self) -> sqlite3.Connection:
         connection = self._connect_for_writes()
@@ -178,7 +175,7 @@ class SqliteDatabase(SqliteReader):
             connection = sqlite3.connect(
                 self._path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
             )
-            for pragma in (*_PRAGMAS, f"PRAGMA busy_timeout = {_PATIENCE_MS}"):
+            for pragma in (*_PRAGMAS, f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}"):
                 connection.execute(pragma)
         except sqlite3.Error as error:
             raise OperatorError(
@@ -189,76 +186,64 @@ class SqliteDatabase(SqliteReader):
 
     @property
     def writer(self) -> sqlite3.Connection:
-        """The connection that writes; used by one thread at a time."""
+        """The connection for writes; one thread at a time uses it."""
         if self._writer is None:
             self._writer = self._connect_for_writes()
         return self._writer
 
     async def run_in_reader(self, work: Callable[[], Result]) -> Result:
-        return work()  # it reads a file that is in memory: another thread would take longer to ask
+        return work()  # the pages are in memory: handing the work to a thread would take longer
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(_PATIENCE_MS)
+        return self._transaction(_BUSY_TIMEOUT_MS)
 
     def transaction_at_once(self) -> AbstractContextManager[Transaction]:
         return self._transaction(0)
 
     @contextmanager
-    def _transaction(self, patience: int) -> Iterator[Transaction]:
+    def _transaction(self, busy_timeout: int) -> Iterator[Transaction]:
         connection = self.writer
-        try:
-            if patience != self._patience:
-                connection.execute(f"PRAGMA busy_timeout = {patience}")
-                self._patience = patience
+        with _rolled_back_on_error(connection):
+            if busy_timeout != self._busy_timeout:
+                connection.execute(f"PRAGMA busy_timeout = {busy_timeout}")
+                self._busy_timeout = busy_timeout
             connection.execute("BEGIN IMMEDIATE")
             transaction = SqliteTransaction(connection)
             yield transaction
             connection.execute("COMMIT")
-        except BaseException as error:
-            _undo(connection)
-            if isinstance(error, sqlite3.Error):
-                raise _told(error) from error
-            raise
         self.write_signal.send(of_tokens=transaction.changes_tokens)
 
     def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
         # A connection of its own: a thread may have a transaction open on the writer's.
         if self._unversioned is None:
             self._unversioned = self._connect_for_writes()
-        try:
+        with _translate_errors():
             return _rows(sql, self._unversioned.execute(sql, values))
-        except sqlite3.Error as error:
-            raise _told(error) from error
 
     @contextmanager
     def migration(self) -> Iterator[Execute]:
         connection = self.writer
-        try:
+        with _rolled_back_on_error(connection):
             connection.execute("BEGIN IMMEDIATE")
             yield connection.execute
             connection.execute("COMMIT")
-        except BaseException as error:
-            _undo(connection)
-            if isinstance(error, sqlite3.Error):
-                raise _told(error) from error
-            raise
 
     def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-        self.writer.executemany(_insertion(table.name, table.column_names, 1), rows)
+        self.writer.executemany(_insert_statement(table.name, table.column_names, 1), rows)
 
     def set_counter(self, table: Table, greatest: int) -> None:
-        given = (greatest, table.name)
-        if not self.writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", given).rowcount:
-            self.writer.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", given)
+        values = (greatest, table.name)
+        if not self.writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", values).rowcount:
+            self.writer.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", values)
 
-    def abandon(self) -> None:
-        return None
+    def suspend(self) -> None:
+        return None  # there is no server that could hang
 
     def resume(self) -> None:
         return None
 
     def opening(self) -> AbstractContextManager[None]:
-        return nullcontext()  # one machine's processes wait for each other in the home already
+        return nullcontext()  # `open_store` has a lock for the processes of this machine
 
     def close(self) -> None:
         for connection in (self._writer, self._unversioned):
@@ -266,3 +251,16 @@ class SqliteDatabase(SqliteReader):
                 connection.close()
         self._writer = self._unversioned = None
         super().close()
+
+
+@contextmanager
+def _rolled_back_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        # A failed COMMIT (of a full disk, for example) may have rolled back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error):
+            raise _to_store_error(error) from error
+        raise

@@ -1,4 +1,4 @@
-"""What SQLite says of its tables."""
+"""Reads the tables of a SQLite database."""
 
 from collections.abc import Callable
 
@@ -21,22 +21,22 @@ _REFERENCES = 'SELECT DISTINCT "table" AS target FROM pragma_foreign_key_list(:t
 
 
 def tables(read: Read) -> list[Table]:
-    return [_table(read, row.name, " AUTOINCREMENT" in row.sql.upper()) for row in read(_NAMES)]
+    return [_table(read, row.name, has_serial=" AUTOINCREMENT" in row.sql.upper()) for row in read(_NAMES)]
 
 
-def _table(read: Read, name: str, numbered: bool) -> Table:
-    found = read(_COLUMNS, {"table": name})
-    key = tuple(row.name for row in sorted((row for row in found if row.pk), key=lambda row: row.pk))
+def _table(read: Read, name: str, *, has_serial: bool) -> Table:
+    columns = read(_COLUMNS, {"table": name})
+    key = tuple(row.name for row in sorted((row for row in columns if row.pk), key=lambda row: row.pk))
     return Table(
         name,
-        tuple(Column(row.name, kind_of(row.type, _KINDS)) for row in found),
+        tuple(Column(row.name, kind_of(row.type, _KINDS)) for row in columns),
         key,
-        key[0] if numbered else "",
+        key[0] if has_serial else "",
         tuple(row.target for row in read(_REFERENCES, {"table": name})),
     )
 
 
 def counter(read: Read, table: Table) -> int:
-    """The greatest number that the serial column gave: it is not given again, even if its row is gone."""
+    """The greatest number that the serial column assigned. It is not assigned again after its row is deleted."""
     rows = read("SELECT seq FROM sqlite_sequence WHERE name = :table", {"table": table.name})
     return rows[0].seq if rows else 0

@@ -1,47 +1,46 @@
-"""Seals and opens the secrets of one database, following its keyring as that is rotated."""
+"""Seals and opens the secrets of one database, and follows its keyring through rotations."""
 
-from relaydeck.store.database import Database, Transaction
+from relaydeck.store.database import Database, Row, Transaction
 from relaydeck.store.sealing import Keyring, MasterKey, Place, new_data_key, open_keyring, sealing_key_of
+
+_KEYS = "SELECT id, wrapped FROM data_keys ORDER BY id"
 
 
 class Vault:
     def __init__(self, database: Database, master: MasterKey) -> None:
         self._database = database
         self._master = master
-        self._keyring = Keyring({})
-        self._load()
+        self._keyring = self._opened(database.read(_KEYS))
 
-    def _load(self) -> None:
-        rows = self._database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
-        self._keyring = open_keyring(self._master, [(row.id, row.wrapped) for row in rows])
+    def _opened(self, rows: list[Row]) -> Keyring:
+        return open_keyring(self._master, [(row.id, row.wrapped) for row in rows])
 
     def open(self, sealed: bytes, place: Place) -> bytes:
         """Raises Damaged when the value was changed or moved."""
         if not self._keyring.knows(sealing_key_of(sealed)):
-            self._load()
+            self._keyring = self._opened(self._database.read(_KEYS))
         return self._keyring.open(sealed, place)
 
     def seal(self, plain: bytes, place: Place, transaction: Transaction) -> bytes:
-        """Seal inside a write transaction, so that a rotation cannot retire the key in between."""
-        return self.caught_up(transaction)._keyring.seal(plain, place)
+        """Seal inside a write transaction, so that no rotation can retire the key before the value is stored."""
+        return self.refreshed(transaction)._keyring.seal(plain, place)
 
     def seal_early(self, plain: bytes, place: Place) -> bytes:
-        """Seal before the transaction; in it, the value's `mark` tells whether a rotation came in between."""
+        """Seal before the transaction. In it, compare the value with `current_header`: a rotation may have come."""
         return self._keyring.seal(plain, place)
 
-    def mark(self, transaction: Transaction) -> bytes:
-        """What a value that the newest key sealed begins with."""
-        return self.caught_up(transaction)._keyring.header
+    def current_header(self, transaction: Transaction) -> bytes:
+        """The first bytes of every value that the newest key sealed."""
+        return self.refreshed(transaction)._keyring.header
 
-    def caught_up(self, transaction: Transaction) -> "Vault":
-        """This vault, knowing every key that the transaction can meet."""
+    def refreshed(self, transaction: Transaction) -> "Vault":
+        """This vault, with every key that a value in the transaction may need."""
         if transaction.newest_key != self._keyring.active:
-            rows = transaction.all("SELECT id, wrapped FROM data_keys ORDER BY id")
-            self._keyring = open_keyring(self._master, [(row.id, row.wrapped) for row in rows])
+            self._keyring = self._opened(transaction.all(_KEYS))
         return self
 
     def add_data_key(self, transaction: Transaction, now: int) -> None:
-        """A new data key; from the next seal on it is the one that seals."""
+        """Add a data key. It seals every value from then on."""
         added = transaction.one(
             "INSERT INTO data_keys (wrapped, created_at) VALUES (:wrapped, :now) RETURNING id",
             {"wrapped": new_data_key(self._master), "now": now},

@@ -1,11 +1,12 @@
-"""Tells every process of the machine that a write was committed, for the price of reading eight bytes.
+"""Signals to every process on the machine that a write was committed. A check reads eight bytes.
 
-A writer rings after its commit and before it answers; a reader compares what it sees with what it saw
-last. The value is random rather than counted up: two writers that ring at once need no lock, and no
-sequence of rings can bring back the value a reader remembers.
+A writer changes the cell after its commit and before it answers; a reader compares the cell with the value it saw
+last. So a reader that finds the cell unchanged has seen every write that was acknowledged on this machine. The value
+is random instead of a counter: two writers that send at once need no lock, and no sequence of signals restores the
+value that a reader remembers.
 
-Credentials have a bell of their own beside the one that tells of every write: a request that shows no
-record must know of a revoked token at once, and need not look at what else was written.
+Writes of tokens have a second cell: a request that shows no record must notice a revoked token at once, but need not
+look at other writes.
 """
 
 import secrets
@@ -18,7 +19,7 @@ from relaydeck.shared_memory import map_cells
 class WriteSignal:
     def __init__(self, path: Path) -> None:
         self._cells = map_cells(path, 2)
-        # What a reader compares: looked at on every request, so without a Python function in between.
+        # Called on every request, so there is no Python function in between.
         self.last = partial(self._cells.__getitem__, 0)
         self.last_of_tokens = partial(self._cells.__getitem__, 1)
 

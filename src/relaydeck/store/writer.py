@@ -1,14 +1,19 @@
-"""Group commit: writes that wait together are committed together, and answered after the one sync.
+"""Group commit: writes that wait at the same time share one transaction and one sync to disk.
 
-    writes gather                 while the last group is synced
-      -> write the group          short ones in the event loop, where no other thread is in the way
-      -> sync                     always in a thread: it waits for the disk
+    collect            while the group before is synced
+      -> write         short writes in the event loop
+      -> sync          always in a thread: it waits for the disk
       -> answer
 
-Everything else that may take its time is done by the thread as well: writes that are not known to be short, a
-group that another process or a fault is in the way of, and all of it where each statement is a round trip.
-Short ones are not, because each call into SQLite hands the interpreter over: from a thread that shares it with
-a busy event loop, the calls for a group take several times as long as they do by themselves.
+The thread also does whatever may take long: writes that are not known to be short, a group that another process
+delays or that contains a faulty write, and everything on PostgreSQL, where each statement is a round trip. Short
+writes run in the event loop because each call into SQLite releases the interpreter and takes it again: in a thread
+beside a busy event loop, the calls for a group take several times as long.
+
+Invariants:
+- At most one group is in progress (`_in_progress`): it has the database's one connection for writes, in the event
+  loop or in the thread, never in both.
+- A write is answered after its commit is on disk, and exactly once; a failure of one write fails no other write.
 """
 
 import asyncio
@@ -29,14 +34,14 @@ from relaydeck.store.database import Database, Transaction
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Writes many items; gives a result or an exception for each. May be called again for some of them, in another
-# transaction, when that one failed.
+# Writes many items and returns a result or an exception for each. It may be called again for some of them, in another
+# transaction, when the first one failed.
 JointWork = Callable[[Transaction, Sequence[Item]], Sequence[Result | Exception]]
 
-# Where several came together, the next ones are given this long to do so too: a group costs little more than a write.
-_GATHER_SECONDS = 0.0005
+# After a group of several writes, the next group gets this long to collect: a group costs little more than one write.
+_COLLECT_SECONDS = 0.0005
 _SEVERAL = 5
-MOST_AT_ONCE = 256  # a group that thousands of clients gathered would keep the event loop
+MOST_AT_ONCE = 256  # a larger group would block the event loop for too long
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -48,18 +53,18 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 _Group = list[_Waiting]
 _ItemsByWork = Mapping[JointWork[Any, Any], list[Any]]
-_Finish = Callable[[], list[Any]]  # does what is left to do for a group; the outcome of each write
+_Finish = Callable[[], list[Any]]  # does the rest of the work for a group, and returns the outcome of each write
 
 
 class Writer:
-    def __init__(self, database: Database, away: Callable[[], str] = str) -> None:
-        """`away` tells why the database is known not to answer: then a write is refused at once. Empty: it may."""
+    def __init__(self, database: Database, problem: Callable[[], str] = str) -> None:
+        """`problem` returns why the database is unavailable, to refuse writes at once; empty when it is available."""
         self._database = database
-        self._away = away
-        self._bounded = away is not str  # a server may hang: then nobody waits for its word
-        self._gathered: _Group = []
-        self._under_way = False  # a group is with the thread
-        self._given_up = 0  # how often
+        self._problem = problem
+        self._may_hang = problem is not str  # a server: `fail_pending` then answers the writes that wait for it
+        self._collected: _Group = []
+        self._in_progress = False  # the thread has a group
+        self._generation = 0  # how often pending writes were failed
         self._tasks: queue.SimpleQueue[tuple[_Group, _Finish] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._unanswered: set[asyncio.Future[Any]] = set()
@@ -68,7 +73,7 @@ class Writer:
         threading.Thread(target=self._run, name="writer", daemon=True).start()
 
     async def write(self, work: Callable[[Transaction], Result]) -> Result:
-        """Run `work` in a transaction; returns once its effect is on disk, or raises what it raised."""
+        """Run `work` in a transaction. Returns when its effect is on disk, or raises what `work` raised."""
 
         def alone(transaction: Transaction, _items: Sequence[None]) -> list[Result]:
             return [work(transaction)]
@@ -76,148 +81,152 @@ class Writer:
         return await self._add(alone, None, short=False)
 
     def write_jointly(self, work: JointWork[Item, Result], item: Item) -> "asyncio.Future[Result]":
-        """Like `write`, for an item that may be written in one go with others that wait for the same short work."""
+        """Like `write`, for an item that the same short work may write together with other waiting items."""
         return self._add(work, item, short=True)
 
     def _add(self, work: JointWork[Item, Result], item: Item, *, short: bool) -> "asyncio.Future[Result]":
         answer: asyncio.Future[Result] = self._loop.create_future()
-        if problem := "the service is stopping" if self._stopped else self._away():
-            answer.set_exception(ServerFailure(f"nothing is written now: {problem}"))
+        if problem := "the service is stopping" if self._stopped else self._problem():
+            answer.set_exception(ServerFailure(f"writes are not possible now: {problem}"))
             return answer
-        if self._bounded:
+        if self._may_hang:
             self._unanswered.add(answer)
             answer.add_done_callback(self._unanswered.discard)
-        if not self._gathered and not self._under_way:
-            self._loop.call_soon(self._go_on)  # with all that come in this turn of the loop
-        self._gathered.append(_Waiting(work, item, answer, short))
+        if not self._collected and not self._in_progress:
+            self._loop.call_soon(self._start_group)  # with all writes of this iteration of the loop
+        self._collected.append(_Waiting(work, item, answer, short))
         return answer
 
-    def give_up(self, problem: str) -> None:
-        """Answer those who wait for a database that went away. What it has not begun with is not written any more."""
-        self._given_up += 1
-        self._gathered.clear()
+    def fail_pending(self, problem: str) -> None:
+        """Fail every pending write: the database became unavailable. A write that has not started is not made."""
+        self._generation += 1
+        self._collected.clear()
         for answer in list(self._unanswered):
             if not answer.done():
-                answer.set_exception(ServerFailure(f"the database went away: {problem}"))
+                answer.set_exception(ServerFailure(f"the database became unavailable: {problem}"))
         if self._stopped:
-            self._note_end()  # its thread is left behind
+            self._set_ended()  # without waiting for the thread, which may hang
 
     async def stop(self) -> None:
-        """Finish what is waiting, then end. Of a database that is away, nothing is waited for."""
+        """Finish the pending writes, then end. While the database is unavailable, end at once."""
         self._stopped = True
-        self._go_on()
-        if not self._away():
+        self._start_group()
+        if not self._problem():
             await self._ended
 
-    def _note_end(self) -> None:
+    def _set_ended(self) -> None:
         if not self._ended.done():
             self._ended.set_result(None)
 
     # -- in the event loop ------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        """Begin with what has gathered, unless a group is under way."""
-        if self._under_way:
+    def _start_group(self) -> None:
+        """Start the group that was collected, unless another one is in progress."""
+        if self._in_progress:
             return
-        if self._gathered:
-            gathered, self._gathered = self._gathered, []
-            self._under_way = True
-            self._tasks.put(self._begun(gathered))
+        if self._collected:
+            collected, self._collected = self._collected, []
+            self._in_progress = True
+            self._tasks.put(self._begin(collected))
         elif self._stopped:
             self._tasks.put(None)
 
     def _end_group(self) -> None:
-        self._under_way = False
-        self._go_on()
+        self._in_progress = False
+        self._start_group()
 
-    def _begun(self, gathered: _Group) -> tuple[_Group, _Finish]:
+    def _begin(self, collected: _Group) -> tuple[_Group, _Finish]:
         by_work: dict[JointWork[Any, Any], _Group] = defaultdict(list)
-        for each in gathered:
+        for each in collected:
             by_work[each.work].append(each)
         group = list(chain.from_iterable(by_work.values()))
         items = {work: [each.item for each in its_group] for work, its_group in by_work.items()}
         at_once = len(items) == 1 and group[0].short and len(group) <= MOST_AT_ONCE
-        written = self._written_at_once(items) if at_once else None
-        return group, written or partial(self._commit, items, len(group), self._given_up)
+        finish = self._write_at_once(items) if at_once else None
+        return group, finish or partial(self._commit, items, len(group), self._generation)
 
-    def _written_at_once(self, items: _ItemsByWork) -> _Finish | None:
-        """Write a group of one work, all but the sync. None: let the thread write it."""
+    def _write_at_once(self, items: _ItemsByWork) -> _Finish | None:
+        """Write a group of one work except for its commit. None: the thread has to write it."""
         if (at_once := self._database.transaction_at_once()) is None:
             return None
         work, its_items = next(iter(items.items()))
         try:
             with ExitStack() as opened:
                 outcomes = _outcomes(its_items, work, opened.enter_context(at_once))
-                return partial(_synced, outcomes, opened.pop_all().close)
-        except BaseException:  # a panic in a library is no Exception
-            return None  # undone; the thread has the patience to wait, or to find out who is at fault
+                return partial(_commit_written, outcomes, opened.pop_all().close)
+        except BaseException:  # a panic in a native library is not an Exception
+            return None  # rolled back; the thread can wait, or find out which write is faulty
 
     # -- in the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
             group, finish = task
-            self._tell(_settle, group, finish())
+            self._call_in_loop(_settle, group, finish())
             if len(group) >= _SEVERAL:
-                time.sleep(_GATHER_SECONDS)
-            self._tell(self._end_group)
-        self._tell(self._note_end)
+                time.sleep(_COLLECT_SECONDS)
+            self._call_in_loop(self._end_group)
+        self._call_in_loop(self._set_ended)
 
-    def _tell(self, what: Callable[..., None], *values: Any) -> None:
-        with suppress(RuntimeError):  # a thread that was left behind outlives its loop
-            self._loop.call_soon_threadsafe(what, *values)
+    def _call_in_loop(self, function: Callable[..., None], *values: Any) -> None:
+        with suppress(RuntimeError):  # the loop may have ended while this thread hung
+            self._loop.call_soon_threadsafe(function, *values)
 
-    def _commit(self, items: _ItemsByWork, count: int, given_up: int) -> list[Any]:
+    def _commit(self, items: _ItemsByWork, count: int, generation: int) -> list[Any]:
         try:
             if len(items) == 1:
-                return self._commit_alike(*next(iter(items.items())), given_up)
-            with self._transaction(given_up) as transaction:
+                return self._commit_one_work(*next(iter(items.items())), generation)
+            with self._transaction(generation) as transaction:
                 return [outcome for work in items for outcome in _joint(items[work], work, transaction)]
         except BaseException as error:
-            return _not_taken(error, count)
+            return _all_failed(error, count)
 
-    def _commit_alike(self, work: JointWork[Any, Any], items: list[Any], given_up: int) -> list[Any]:
-        """Writes of one work need no step of their own, until one of them is at fault."""
+    def _commit_one_work(self, work: JointWork[Any, Any], items: list[Any], generation: int) -> list[Any]:
+        """Items of one work need no savepoint each, as long as none of them is faulty."""
         try:
-            with self._transaction(given_up) as transaction:
+            with self._transaction(generation) as transaction:
                 return _all_or_fault(items, work, transaction)
         except _Fault as fault:
             if len(items) == 1:
                 return [fault.error]
-        with self._transaction(given_up) as transaction:
+        with self._transaction(generation) as transaction:
             return _one_by_one(items, work, transaction)
 
     @contextmanager
-    def _transaction(self, given_up: int) -> Iterator[Transaction]:
-        """For a group that was begun with when it had been given up that often: it may have waited for long."""
+    def _transaction(self, generation: int) -> Iterator[Transaction]:
+        """A transaction for a group that started in `generation`.
+
+        Opening it may take long. If the writes of the group were failed meanwhile, they must not be made any more.
+        """
         with self._database.transaction() as transaction:
-            if given_up != self._given_up:
-                raise StoreTrouble("it was given up while it waited")
+            if generation != self._generation:
+                raise StoreTrouble("the write was failed while it waited for the database")
             yield transaction
 
 
-def _synced(outcomes: list[Any], commit: Callable[[], None]) -> list[Any]:
+def _commit_written(outcomes: list[Any], commit: Callable[[], None]) -> list[Any]:
     try:
         commit()
     except BaseException as error:
-        return _not_taken(error, len(outcomes))
+        return _all_failed(error, len(outcomes))
     return outcomes
 
 
-def _not_taken(error: BaseException, count: int) -> list[Any]:
-    """Nothing of a group was acknowledged, and the next one gets its own try."""
-    return [ServerFailure(f"the store did not take the write: {type(error).__name__}: {error}")] * count
+def _all_failed(error: BaseException, count: int) -> list[Any]:
+    """No write of the group is acknowledged. The next group is attempted again."""
+    return [ServerFailure(f"the database did not accept the write: {type(error).__name__}: {error}")] * count
 
 
 def _outcomes(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
     outcomes = list(work(transaction, items))
     if len(outcomes) != len(items):
-        raise ServerFailure("a write was miscounted")  # nobody must be left without an answer, or with another's
+        # Each write must get its own answer.
+        raise ServerFailure("the work returned another number of results than it got items")
     return outcomes
 
 
 class _Fault(Exception):
-    """What a work raised: a transaction that it leaves is rolled back."""
+    """Carries what a work raised out of a transaction, which rolls it back."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -227,7 +236,7 @@ def _all_or_fault(items: list[Any], work: JointWork[Any, Any], transaction: Tran
     try:
         return _outcomes(items, work, transaction)
     except StoreTrouble:
-        raise  # the disk, not the work: the whole group fails
+        raise  # the database failed, not the work: the whole group fails
     except Exception as error:
         raise _Fault(error) from None
 
@@ -237,7 +246,7 @@ def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction
         with transaction.step():
             return _outcomes(items, work, transaction)
     except StoreTrouble:
-        raise  # the disk, not the work: the whole group fails
+        raise  # the database failed, not the work: the whole group fails
     except Exception as error:
         if len(items) == 1:
             return [error]
@@ -245,14 +254,14 @@ def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction
 
 
 def _one_by_one(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
-    """One of them is at fault: the others do not share its failure."""
+    """Write each item in a savepoint of its own, because one of them is faulty."""
     return [outcome for item in items for outcome in _joint([item], work, transaction)]
 
 
 def _settle(group: _Group, outcomes: list[Any]) -> None:
     for waiting, outcome in zip(group, outcomes, strict=True):
         if waiting.answer.done():
-            continue  # the client left; its write stands all the same
+            continue  # the client disconnected; its write stays
         if isinstance(outcome, Exception):
             waiting.answer.set_exception(outcome)
         else:

@@ -8,10 +8,10 @@ from relaydeck.cli.doctor.finding import Finding
 from relaydeck.cli.doctor.sealed import sealed_findings
 from relaydeck.errors import StoreError, StoreUnreachable, operator_words
 from relaydeck.settings import Settings
-from relaydeck.store.copying.mark import marked
+from relaydeck.store.copying.mark import unfinished_copy_of
 from relaydeck.store.database import Reader
+from relaydeck.store.engines import open_reader_at
 from relaydeck.store.migrate import newest_version, schema_version
-from relaydeck.store.open_store import open_reader_at
 
 
 def database_findings(settings: Settings, now: float) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def _inside(database: Reader, settings: Settings, now: float) -> Iterator[Findin
         yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
     else:
         yield Finding("ok", "database", f"{settings.database} {database.soundness}")
-    if origin := marked(database):
+    if origin := unfinished_copy_of(database):
         yield Finding("FAIL", "database", f"it is an unfinished copy of {origin}; run the command that began it again")
         return
     schema = _schema(schema_version(database))

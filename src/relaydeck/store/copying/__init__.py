@@ -1,1 +1,1 @@
-"""A database copied whole, into another one or into a file, and proved to be the same."""
+"""Copies a whole database, into another one or into a file, and verifies the copy."""

@@ -1,4 +1,4 @@
-"""Writes a backup: whole under its name, or not at all, and its owner's alone."""
+"""Writes a backup file. It appears under its name when it is complete, and only its owner can read it."""
 
 import glob
 import hashlib
@@ -14,7 +14,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.store.catalogue import Table
 from relaydeck.store.copying.contents import ROWS_AT_ONCE, Advance, Content, Tally, Values
 from relaydeck.store.copying.copy import Source
-from relaydeck.store.copying.format import MAGIC, Block, Footer, Frame, Header, packed
+from relaydeck.store.copying.format import MAGIC, Block, Footer, Frame, Header, encode_frame
 from relaydeck.store.sealing import sync_folder
 
 
@@ -30,7 +30,7 @@ class _Hashing:
         self._file.write(data)
 
     def frame(self, frame: Frame) -> None:
-        self.write(packed(frame))
+        self.write(encode_frame(frame))
 
     def end(self) -> None:
         self._file.write(self._digest.digest())
@@ -45,7 +45,7 @@ def write_backup(
     force: bool = False,
     sealed_master_key: bytes | None = None,
 ) -> dict[str, Content]:
-    """What the backup holds, by table. Raises OperatorError when there is a file of that name already."""
+    """Returns the contents of the backup, by table. Raises OperatorError when the file exists."""
     refuse_existing(path, force)
     with _private_file(path, force) as file:
         hashing = _Hashing(file)
@@ -65,24 +65,24 @@ def _write_table(hashing: _Hashing, source: Source, table: Table, advance: Advan
 
 
 def _in_blocks(rows: Iterable[Values]) -> Iterator[list[Values]]:
-    going = iter(rows)
-    while block := list(islice(going, ROWS_AT_ONCE)):
+    remaining = iter(rows)
+    while block := list(islice(remaining, ROWS_AT_ONCE)):
         yield block
 
 
 def refuse_existing(path: Path, force: bool) -> None:
     if path.exists() and not force:
-        raise OperatorError(f"{path} exists already", "Name another file, or replace it with --force.")
+        raise OperatorError(f"{path} exists", "Choose another file name, or replace the file with --force.")
 
 
 @contextmanager
 def _private_file(path: Path, force: bool) -> Iterator[BinaryIO]:
-    path = path.resolve()  # what a link points to, not the link
+    path = path.resolve()  # replace the file that a link points to, not the link
     if not path.parent.is_dir():
-        raise OperatorError(f"there is no folder {path.parent}", "Make it, or name a file elsewhere.")
+        raise OperatorError(f"there is no folder {path.parent}", "Create it, or choose a file elsewhere.")
     if path.exists() and not path.is_file():
-        raise OperatorError(f"{path} is not a regular file", "Name a file that does not exist yet.")
-    _remove_drafts_of_the_dead(path)
+        raise OperatorError(f"{path} is not a regular file", "Choose a file that does not exist yet.")
+    _remove_old_drafts(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
@@ -90,14 +90,14 @@ def _private_file(path: Path, force: bool) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        _give_name(draft, path, force)
+        _publish(draft, path, force)
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
-def _remove_drafts_of_the_dead(path: Path) -> None:
-    """What a backup of the same name left that was killed."""
+def _remove_old_drafts(path: Path) -> None:
+    """Remove the drafts of killed processes that wrote a backup of the same name."""
     for draft in path.parent.glob(f".{glob.escape(path.name)}.*"):
         process = draft.name.rpartition(".")[2]
         if process.isdigit() and len(process) < 8 and not _is_alive(int(process)):
@@ -114,11 +114,11 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _give_name(draft: Path, path: Path, force: bool) -> None:
+def _publish(draft: Path, path: Path, force: bool) -> None:
     if force:
         draft.replace(path)
         return
     try:
-        os.link(draft, path)  # never replaces: somebody else may have been faster
+        os.link(draft, path)  # unlike a rename, this never replaces a file that another process created
     except FileExistsError:
         refuse_existing(path, force)

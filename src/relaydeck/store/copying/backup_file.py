@@ -1,4 +1,4 @@
-"""Reads a backup. It is checked from its first byte to its last before anything is taken from it."""
+"""Reads a backup file. The whole file is checked before any row is used."""
 
 import hashlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from relaydeck.errors import OperatorError
 from relaydeck.store.catalogue import Table
-from relaydeck.store.copying.contents import Advance, Content, Tally, Values
+from relaydeck.store.copying.contents import Advance, Content, Tally, Values, no_progress
 from relaydeck.store.copying.format import ANY_MAGIC, DIGEST_BYTES, MAGIC, BadFrame, Block, Footer, Header, read_frame
 from relaydeck.store.migrate import newest_version
 
@@ -15,17 +15,17 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class BackupFile:
-    """A checked backup: a source like a database."""
+    """A checked backup. It is a `Source`, like a database."""
 
     def __init__(self, path: Path, file: BinaryIO, advance: Advance) -> None:
-        """Raises OperatorError when it is damaged, cut short, something else, or newer than this program."""
+        """Raises OperatorError when it is damaged, truncated, not a backup, or newer than this program."""
         self._path, self._file = path, file
-        self.digest = self._whole_digest(advance)
+        self.digest = self._check_digest(advance)
         self.header = self._header()
         self.version, self.tables = self.header.schema, self.header.tables
         self._refuse_newer()
         self._starts: dict[str, int] = {}
-        self.contents = self._walked()
+        self.contents = self._check_tables()
 
     def rows(self, table: Table) -> Iterator[Values]:
         self._file.seek(self._starts[table.name])
@@ -42,7 +42,7 @@ class BackupFile:
         return sum(content.rows for content in self.contents.values())
 
     def data_keys(self) -> list[tuple[int, bytes]]:
-        """The wrapped keys: with them a master key can be tried before anything is written."""
+        """The wrapped keys, to try a master key before anything is written."""
         return [
             (values["id"], values["wrapped"])
             for table in self.tables
@@ -51,7 +51,7 @@ class BackupFile:
             for values in [dict(zip(table.column_names, row, strict=True))]
         ]
 
-    def _whole_digest(self, advance: Advance) -> bytes:
+    def _check_digest(self, advance: Advance) -> bytes:
         magic = self._file.read(len(MAGIC))
         if magic != MAGIC:
             self._refuse_other(magic)
@@ -80,13 +80,13 @@ class BackupFile:
     def _refuse_newer(self) -> None:
         if self.version > newest_version():
             raise OperatorError(
-                f"{self._path} is of schema version {self.version}, this program knows {newest_version()}",
+                f"{self._path} has schema version {self.version}, this program knows {newest_version()}",
                 f"Restore it with Relaydeck {self.header.program} or newer. Nothing was changed.",
             )
 
-    def _walked(self) -> dict[str, Content]:
-        """Every frame looked at once; what the footer says of each table must be so."""
-        tallies = {table.name: self._walk(table) for table in self.tables}
+    def _check_tables(self) -> dict[str, Content]:
+        """Read every frame once; each table must match its entry in the footer."""
+        tallies = {table.name: self._tally(table) for table in self.tables}
         footer = self._frame()
         if not isinstance(footer, Footer) or footer.contents.keys() != tallies.keys():
             raise self._damaged()
@@ -95,8 +95,8 @@ class BackupFile:
                 raise self._damaged()
         return footer.contents
 
-    def _walk(self, table: Table) -> Tally:
-        tally = Tally(table, _silent)
+    def _tally(self, table: Table) -> Tally:
+        tally = Tally(table, no_progress)
         self._starts[table.name] = self._file.tell()
         for row in tally.over(self._blocks(table)):
             if len(row) != len(table.columns):
@@ -104,10 +104,10 @@ class BackupFile:
         return tally
 
     def _blocks(self, table: Table) -> Iterator[Values]:
-        """The rows of a table, from where the file stands; then it stands at the first frame of another."""
+        """The rows of a table, from the file's position on. Leaves the position at the first frame of another table."""
         at = self._file.tell()
         while True:
-            self._file.seek(at)  # whoever takes the rows may have read elsewhere meanwhile
+            self._file.seek(at)  # the caller may have read elsewhere since the last row
             frame = self._frame()
             if not isinstance(frame, Block) or frame.table != table.name:
                 self._file.seek(at)
@@ -123,8 +123,5 @@ class BackupFile:
 
     def _damaged(self) -> OperatorError:
         return OperatorError(
-            f"the backup {self._path} is damaged or cut short", "Take another copy of it. Nothing was changed."
+            f"the backup {self._path} is damaged or truncated", "Use another copy of it. Nothing was changed."
         )
-
-
-def _silent(rows: int) -> None: ...

@@ -1,11 +1,12 @@
-"""What is in a database, table by table: rows in an order and a form that are the same on every engine.
+"""The contents of a database, table by table: rows in an order and a form that are the same on every engine.
 
-Two engines that hold the same give the same digest. Whatever the schema has is read; what is left out is named
-here, with the reason.
+Two databases with the same rows have the same digest, also on different engines. Every table of the schema is
+included except those listed here with a reason.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
@@ -16,19 +17,20 @@ from relaydeck.store.copying.mark import MARK
 from relaydeck.store.database import Reader
 
 LEFT_OUT = {
-    "leases": "who held one is not a process of the copy's",
-    "schema_versions": "a copy's schema is made there, and tells when",
-    MARK: "it says that a copy is unfinished, and is none of its content",
+    "leases": "their holders are processes of the source, not of the copy",
+    "schema_versions": "the migrations of the copy write it",
+    MARK: "it marks an unfinished copy and is not part of the contents",
 }
-ROWS_AT_ONCE = 500  # a progress bar moves by so many
+ROWS_AT_ONCE = 500  # rows per step of a progress bar
 
-Advance = Callable[[int], None]
+Advance = Callable[[int], None]  # moves a progress bar by a number of rows
+ShowProgress = Callable[[str, int], AbstractContextManager[Advance]]  # shows a title and the progress to a total
 Values = tuple[Any, ...]  # of a row, in the order of its table's columns
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Content(NamedTuple):
-    """What a table holds: how many rows, a digest of them all, and the greatest number it has given."""
+    """The contents of a table: the number of its rows, their digest, and the greatest number it has assigned."""
 
     rows: int
     digest: bytes
@@ -36,7 +38,7 @@ class Content(NamedTuple):
 
 
 class Tally:
-    """Counts and digests rows as they go by."""
+    """Counts and hashes the rows that pass through it."""
 
     def __init__(self, table: Table, advance: Advance) -> None:
         self._digest = hashlib.sha256(_encode((table.name, table.columns)))
@@ -57,14 +59,14 @@ class Tally:
 
 
 def copied_tables(reader: Reader) -> list[Table]:
-    """Every table that a copy has, each after those that its rows name."""
+    """Every table of a copy, each after the tables that it refers to."""
     by_name = {table.name: table for table in reader.tables() if table.name not in LEFT_OUT}
-    named = {name: [each for each in table.references if each != name] for name, table in by_name.items()}
-    return [by_name[name] for name in TopologicalSorter(named).static_order()]
+    references = {name: [each for each in table.references if each != name] for name, table in by_name.items()}
+    return [by_name[name] for name in TopologicalSorter(references).static_order()]
 
 
 def rows_of(reader: Reader, table: Table) -> Iterator[Values]:
-    """Inside a snapshot. SQLite has no booleans of its own; here they are."""
+    """Inside a snapshot. Columns of booleans have booleans, although SQLite stores integers."""
     flags = [at for at, column in enumerate(table.columns) if column.kind == "boolean"]
     rows = reader.stream(table.in_order)
     return (_with_flags(row, flags) for row in rows) if flags else rows
@@ -83,7 +85,7 @@ def count_of(reader: Reader, table: Table) -> int:
 
 
 def counter_of(reader: Reader, table: Table) -> int:
-    """The greatest number given. PostgreSQL does not count those that rows brought along: they are looked for."""
+    """The greatest number assigned. PostgreSQL does not count numbers that were inserted, so the rows are read too."""
     if not table.serial:
         return 0
     greatest = reader.read(f"SELECT max({table.serial}) AS greatest FROM {table.name}")[0].greatest or 0
@@ -91,8 +93,12 @@ def counter_of(reader: Reader, table: Table) -> int:
 
 
 def content_of(reader: Reader, table: Table, advance: Advance) -> Content:
-    """Read a table to its end. Inside a snapshot."""
+    """Reads the whole table. Inside a snapshot."""
     tally = Tally(table, advance)
     for _ in tally.over(rows_of(reader, table)):
         pass
     return tally.content(counter_of(reader, table))
+
+
+def no_progress(_rows: int) -> None:
+    """An `Advance` that shows nothing."""

@@ -1,7 +1,8 @@
 """Fills an empty database from a source, table by table, and reads it back.
 
-Each table is one transaction. Killed anywhere and begun again, it keeps the tables that are the same as the
-source's and copies from the first that is not. Until `finish` the target is marked, and nobody opens it.
+Each table is one transaction. A copy that was killed can be started again: it keeps the first tables that equal the
+source's, and copies from the first that differs. Until the copy is complete the target has a mark, and cannot be
+opened.
 """
 
 from collections.abc import Iterator
@@ -18,15 +19,16 @@ from relaydeck.store.copying.contents import (
     copied_tables,
     count_of,
     counter_of,
+    no_progress,
     rows_of,
 )
-from relaydeck.store.copying.mark import marked, set_mark
+from relaydeck.store.copying.mark import set_mark, unfinished_copy_of
 from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import migrate, refuse_newer, schema_version
 
 
 class Source(Protocol):
-    """A database at one moment, or a backup of one."""
+    """A snapshot of a database, or a backup."""
 
     version: int
     tables: list[Table]
@@ -36,7 +38,7 @@ class Source(Protocol):
     def counter(self, table: Table) -> int: ...
 
     def content(self, table: Table, advance: Advance) -> Content:
-        """Known beforehand, or found by reading the table."""
+        """From the backup's footer, or from reading the table."""
 
 
 class DatabaseSource:
@@ -62,8 +64,8 @@ class DatabaseSource:
 
 
 class Loaded(NamedTuple):
-    contents: dict[str, Content]  # what each table of the target must hold
-    kept: int  # tables that an earlier attempt had copied already
+    contents: dict[str, Content]  # the contents that each table of the target must have
+    kept: int  # the number of tables that an earlier attempt copied
 
     @property
     def rows(self) -> int:
@@ -71,41 +73,41 @@ class Loaded(NamedTuple):
 
 
 def fill(source: Source, target: Database, origin: str, advance: Advance) -> Loaded:
-    """Copy and read back. Raises OperatorError, having changed nothing, when the target is neither empty nor ours."""
+    """Copy and read back. Raises OperatorError, with nothing changed, when the target has other contents."""
     loaded = load(source, target, origin, advance)
     found = contents_of(target, source.tables, advance)
     if different := [name for name, content in found.items() if content != loaded.contents[name]]:
         raise OperatorError(
             f"the copy differs from its source in {', '.join(different)}",
-            "It stays marked as unfinished, and nobody opens it. Run the command again.",
+            "It stays marked as unfinished and cannot be opened. Run the command again.",
         )
     return loaded
 
 
 def load(source: Source, target: Database, origin: str, advance: Advance) -> Loaded:
-    begun_before = _prepare(source, target, origin)
-    kept = _same_from_the_start(source, target, advance) if begun_before else {}
+    is_continued = _prepare(source, target, origin)
+    kept = _already_copied(source, target, advance) if is_continued else {}
     rest = source.tables[len(kept) :]
     _clear(target, rest)
     return Loaded(kept | {table.name: _copy(source, target, table, advance) for table in rest}, len(kept))
 
 
 def _prepare(source: Source, target: Database, origin: str) -> bool:
-    """Whether an earlier attempt had begun."""
-    found = marked(target)
+    """Returns whether there was an earlier attempt."""
+    found = unfinished_copy_of(target)
     if found is None:
         require_empty(target)
         set_mark(target, origin)
     elif found != origin:
         raise OperatorError(
             f"the target is an unfinished copy of {found}, not of {origin}",
-            "Finish that one, or empty the target. Nothing was changed.",
+            "Finish that copy, or empty the target. Nothing was changed.",
         )
     migrate(target, to=source.version)
     if sorted(copied_tables(target)) != sorted(source.tables):
         raise OperatorError(
-            "the source does not have the tables that its schema version has",
-            "It was changed by another program. The target stays marked as unfinished.",
+            "the tables of the source are not those of its schema version",
+            "Another program changed them. The target stays marked as unfinished.",
         )
     return found is not None
 
@@ -114,16 +116,16 @@ def require_empty(target: Reader) -> None:
     if target.tables():
         raise OperatorError(
             "the target is not empty",
-            "Name a database without any tables, or move the one that is there out of the way. Nothing was changed.",
+            "Choose a database without tables, or move the existing one away. Nothing was changed.",
         )
 
 
-def _same_from_the_start(source: Source, target: Database, advance: Advance) -> dict[str, Content]:
+def _already_copied(source: Source, target: Database, advance: Advance) -> dict[str, Content]:
     kept: dict[str, Content] = {}
     with target.snapshot():
         for table in source.tables:
             found = content_of(target, table, advance)
-            if found != source.content(table, _silent):
+            if found != source.content(table, no_progress):
                 break
             kept[table.name] = found
     return kept
@@ -145,9 +147,6 @@ def _copy(source: Source, target: Database, table: Table, advance: Advance) -> C
 
 
 def contents_of(target: Reader, tables: list[Table], advance: Advance) -> dict[str, Content]:
-    """Read back what a database holds now."""
+    """Reads back the contents of a database."""
     with target.snapshot():
         return {table.name: content_of(target, table, advance) for table in tables}
-
-
-def _silent(rows: int) -> None: ...

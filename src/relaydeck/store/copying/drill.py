@@ -1,22 +1,14 @@
-"""Proves that a backup can be restored: it is, into a database that lasts no longer than the proof."""
+"""Proves that a backup can be restored, by restoring it into a temporary database."""
 
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from relaydeck.database_url import DatabaseUrl
 from relaydeck.store.audit import BrokenLink, Head, verify
 from relaydeck.store.copying.backup_file import BackupFile
-from relaydeck.store.copying.contents import Content
+from relaydeck.store.copying.contents import Content, ShowProgress
 from relaydeck.store.copying.copy import contents_of, load
 from relaydeck.store.copying.mark import remove_mark
-from relaydeck.store.copying.move import Watch
 from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import migrate
-from relaydeck.store.open_store import open_for_filling
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.sealing import Damaged, Keyring
 
@@ -28,44 +20,16 @@ class Compared(NamedTuple):
 
 
 class Secrets(NamedTuple):
-    """What the master key proves."""
+    """The result of a check that needs the master key."""
 
     opened: int
     damaged: list[Damaged]
     audit: Head | BrokenLink
 
 
-@contextmanager
-def scratch(where: Path | DatabaseUrl) -> Iterator[Database]:
-    """A new database of the same engine, or SQLite where the server makes none for us; removed at the end."""
-    with (
-        TemporaryDirectory(prefix="relaydeck-drill-") as folder,
-        _beside(where, Path(folder)) as place,
-        open_for_filling(Path(folder), place) as database,
-    ):
-        yield database
-
-
-@contextmanager
-def _beside(where: Path | DatabaseUrl, folder: Path) -> Iterator[Path | DatabaseUrl]:
-    name = f"relaydeck_drill_{secrets.token_hex(6)}"
-    if isinstance(where, Path):
-        yield folder / "scratch.db"
-        return
-    from relaydeck.store.postgres_connection import create_database, drop_database
-
-    if not create_database(where, name):
-        yield folder / "scratch.db"
-        return
-    try:
-        yield where.beside(name)
-    finally:
-        drop_database(where, name)
-
-
-def restored(backup: BackupFile, database: Database, watch: Watch) -> list[Compared]:
-    """Fill the scratch database and read it back; then bring it to the newest schema, as a start would."""
-    with watch("restoring", 2 * backup.count()) as advance:
+def restore_into_scratch(backup: BackupFile, database: Database, show_progress: ShowProgress) -> list[Compared]:
+    """Fill the temporary database, read it back, and migrate it to the newest schema, as a start would."""
+    with show_progress("restoring", 2 * backup.count()) as advance:
         load(backup, database, "a drill", advance)
         found = contents_of(database, backup.tables, advance)
     remove_mark(database)
@@ -73,8 +37,8 @@ def restored(backup: BackupFile, database: Database, watch: Watch) -> list[Compa
     return [Compared(name, backup.contents[name], content) for name, content in found.items()]
 
 
-def examined(reader: Reader, keyring: Keyring) -> Secrets:
-    """Open every sealed value, and walk the audit log."""
+def check_secrets(reader: Reader, keyring: Keyring) -> Secrets:
+    """Open every sealed value, and verify the audit log."""
     opened, damaged = 0, []
     with reader.snapshot():
         for column in SEALED_COLUMNS:

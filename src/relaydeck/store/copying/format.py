@@ -1,11 +1,11 @@
-"""How a backup lies in its file, whichever database it is of.
+"""The format of a backup file, the same for every database engine.
 
     RELAYDECK BACKUP 1\\n
     frames, each:   length (4)   zlib of a message in MessagePack
         a Header, then the Blocks of each table in turn, then a Footer
     SHA-256 (32) of everything before it
 
-The SHA-256 finds damage, not forgery: who can write the file can write that too.
+The SHA-256 detects damage, not forgery: an attacker who can write the file can write the digest too.
 """
 
 import struct
@@ -33,7 +33,7 @@ class Header(msgspec.Struct, tag="header"):
 
 
 class Block(msgspec.Struct, tag="block"):
-    """Rows of the table whose turn it is."""
+    """Some rows of a table."""
 
     table: str
     rows: list[tuple[Any, ...]]
@@ -49,16 +49,16 @@ _decode = msgspec.msgpack.Decoder(Frame).decode
 
 
 class BadFrame(Exception):
-    """What stands there is no frame."""
+    """The bytes at the file's position are not a frame."""
 
 
-def packed(frame: Frame) -> bytes:
+def encode_frame(frame: Frame) -> bytes:
     body = zlib.compress(_encode(frame), 6)
     return _LENGTH.pack(len(body)) + body
 
 
 def read_frame(file: BinaryIO) -> Frame:
-    """The frame that begins where the file stands. Raises BadFrame."""
+    """The frame at the file's position. Raises BadFrame."""
     try:
         (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
         unpacking = zlib.decompressobj()

@@ -1,6 +1,6 @@
-"""A database that is being filled carries a mark, from before its first table until it was proved whole.
+"""Marks a database that is being filled, from before its first table until the copy is verified.
 
-While it is there nobody opens the database; who filled it may go on.
+A database with the mark cannot be opened. The command that began the copy can continue it.
 """
 
 from relaydeck.errors import OperatorError
@@ -9,8 +9,8 @@ from relaydeck.store.database import Database, Reader
 MARK = "unfinished_copy"
 
 
-def marked(reader: Reader) -> str | None:
-    """What an unfinished copy is a copy of; None when there is none."""
+def unfinished_copy_of(reader: Reader) -> str | None:
+    """The source of an unfinished copy; None when the database is not one."""
     if not reader.has_table(MARK):
         return None
     origin: str = reader.read(f"SELECT origin FROM {MARK}")[0].origin
@@ -29,7 +29,7 @@ def remove_mark(database: Database) -> None:
 
 
 def refuse_unfinished(reader: Reader) -> None:
-    origin = marked(reader)
+    origin = unfinished_copy_of(reader)
     if origin is not None:
         raise OperatorError(
             f"this database is an unfinished copy of {origin}",

@@ -1,6 +1,6 @@
-"""A master key sealed under a passphrase, so that it can lie in a backup: scrypt (RFC 7914) and AES-256-GCM.
+"""Seals a master key with a passphrase, for a backup: scrypt (RFC 7914) and AES-256-GCM.
 
-A sealed one is   version (1) | salt (16) | nonce (12) | ciphertext and tag.
+A sealed key is   version (1) | salt (16) | nonce (12) | ciphertext and tag.
 """
 
 import os
@@ -33,7 +33,7 @@ def open_master_key(sealed: bytes, passphrase: Secret) -> bytes:
     except (InvalidTag, ValueError):
         raise OperatorError(
             "the passphrase does not open the master key in this backup",
-            "Give the one that the backup was made with. Nothing was changed.",
+            "Use the passphrase that the backup was made with. Nothing was changed.",
         ) from None
 
 

@@ -1,11 +1,11 @@
--- Every write transaction takes the next revision first, so that revisions are handed out in commit order.
+-- Every write transaction takes the next revision first, so that transactions commit in the order of their revisions.
 CREATE TABLE clock (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     revision BIGINT NOT NULL
 );
 INSERT INTO clock (only_row, revision) VALUES (1, 0);
 
--- Keys that seal the secrets below, each wrapped by the master key. The greatest id seals what is new.
+-- Keys that seal the secrets below, each wrapped by the master key. The key with the greatest id seals new values.
 CREATE TABLE data_keys (
     id $serial,
     wrapped $bytes NOT NULL,
@@ -84,7 +84,7 @@ CREATE INDEX relayers_by_network ON relayers (network);
 CREATE INDEX relayers_by_signer ON relayers (signer_id);
 CREATE INDEX relayers_by_notification ON relayers (notification_id);
 
--- What was removed, so that a read model that is behind can follow.
+-- Removed records, so that processes can remove them from their read models.
 CREATE TABLE removals (
     revision BIGINT NOT NULL,
     resource TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- What happened, in order. A sequence number is given once and never again; a row outlives what it tells of.
+-- Events in order. A sequence number is used once. An event stays when its relayer or notification is removed.
 CREATE TABLE events (
     seq $serial,
     id TEXT NOT NULL UNIQUE,
@@ -9,9 +9,9 @@ CREATE TABLE events (
     created_at BIGINT NOT NULL
 );
 
--- One event on its way to one receiver. Times are milliseconds.
--- due_at: when to try next, 0 for a first try; none while it stands behind another in its line, or is finished.
--- in_line: whether it still holds back later events of the same relayer to the same receiver.
+-- The delivery of an event to a receiver. Times are milliseconds.
+-- due_at: the time of the next attempt, 0 for the first; null while it waits for an earlier delivery, or when finished.
+-- in_line: whether later events of the same relayer to the same receiver wait for it.
 CREATE TABLE deliveries (
     seq BIGINT PRIMARY KEY REFERENCES events (seq) ON DELETE CASCADE,
     notification_id TEXT NOT NULL,
@@ -29,7 +29,7 @@ CREATE INDEX deliveries_in_line ON deliveries (notification_id, relayer_id, seq)
 CREATE INDEX deliveries_by_state ON deliveries (state, seq);
 CREATE INDEX deliveries_by_revision ON deliveries (revision);
 
--- Every try, as it went. Times are milliseconds.
+-- Every attempt with its result. Times are milliseconds.
 CREATE TABLE attempts (
     seq $serial,
     delivery BIGINT NOT NULL REFERENCES deliveries (seq) ON DELETE CASCADE,
@@ -41,7 +41,7 @@ CREATE TABLE attempts (
 );
 CREATE INDEX attempts_by_delivery ON attempts (delivery, seq);
 
--- Work that one process at a time may do. The fence counts the holders: what an earlier one still writes is refused.
+-- Work that one process at a time may do. The fence counts the holders, so that writes of an earlier one are refused.
 CREATE TABLE leases (
     name TEXT PRIMARY KEY,
     holder TEXT NOT NULL,
@@ -49,6 +49,6 @@ CREATE TABLE leases (
     expires_at BIGINT NOT NULL
 );
 
--- A replaced signing key signs beside the new one until then (seconds); afterwards it is erased.
+-- The replaced signing key signs beside the new one until that time (seconds). Then it is erased.
 ALTER TABLE notifications ADD COLUMN sealed_previous_key $bytes;
 ALTER TABLE notifications ADD COLUMN previous_key_until BIGINT;

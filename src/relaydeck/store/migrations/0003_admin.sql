@@ -1,4 +1,4 @@
--- Who changed what. `hash` is keyed and covers the row and the hash before it; nothing here is ever updated.
+-- The audit log. `hash` is keyed and covers the row and the hash before it. Rows are never updated.
 CREATE TABLE audit (
     seq $serial,
     moment BIGINT NOT NULL,
@@ -10,14 +10,14 @@ CREATE TABLE audit (
     hash $bytes NOT NULL
 );
 
--- The random key that the chain's key is derived from.
+-- The random key from which the key of the hash chain is derived.
 CREATE TABLE audit_keys (
     seq $serial,
     name TEXT NOT NULL UNIQUE,
     sealed_key $bytes NOT NULL
 );
 
--- Answers to requests that carried an Idempotency-Key, kept for a day. The answer may hold a token: it is sealed.
+-- Responses to requests with an Idempotency-Key, kept for a day. Sealed, because a response may contain a token.
 CREATE TABLE idempotency_keys (
     seq $serial,
     scope TEXT NOT NULL UNIQUE,

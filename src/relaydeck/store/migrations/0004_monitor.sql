@@ -1,6 +1,6 @@
--- What the monitor remembers of a relayer in trouble; of the others it remembers nothing. Times are seconds.
--- failed_rounds: rounds in a row in which no URL answered. evidence: what each URL did last, by scheme and host.
--- balance: the one that was too low, in Wei.
+-- The monitor's notes on relayers in trouble; other relayers have no row. Times are seconds.
+-- failed_rounds: consecutive rounds in which no URL answered. evidence: the last result of each URL, by scheme and host.
+-- balance: the balance that was too low, in Wei.
 CREATE TABLE troubles (
     relayer_id TEXT PRIMARY KEY REFERENCES relayers (id) ON DELETE CASCADE,
     failed_rounds BIGINT NOT NULL,

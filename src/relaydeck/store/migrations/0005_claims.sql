@@ -1,11 +1,11 @@
--- Who is trying a delivery, and until when nobody else does (milliseconds); none while nobody is. Only where processes
--- share the work row by row: elsewhere one of them has all of it.
+-- The process that attempts a delivery, and until when no other process does (milliseconds); null while unclaimed. Used
+-- where processes share the deliveries; elsewhere one process makes all of them.
 ALTER TABLE deliveries ADD COLUMN claimed_by TEXT;
 ALTER TABLE deliveries ADD COLUMN claimed_until BIGINT;
 
--- A claimed delivery may be tried by others when its claim has run out, any other one when it is due. Nothing dead
--- is due; that the first index says so keeps it to the question about all receivers: asked about one of them, a planner
--- that took it would pass by all that is due to the others.
+-- A claimed delivery is free when its claim expires, any other delivery when it is due. A dead delivery is never due.
+-- The condition on the state in the first index keeps planners from using it for a query about one receiver, where they
+-- would walk over the due deliveries of all the others.
 DROP INDEX deliveries_due;
 DROP INDEX deliveries_due_by_receiver;
 CREATE INDEX deliveries_free ON deliveries (coalesce(claimed_until, due_at))
