@@ -211,7 +211,7 @@ def test_the_wrong_master_key(provisioned: Path) -> None:
     (provisioned / "master.key").write_text("00" * 32)
     found = examined(provisioned)
     assert found["master key"].result == "FAIL"
-    assert found["master key"].remark.startswith("the master key does not open this database's keyring. Put back")
+    assert found["master key"].remark.startswith("the master key does not open this database's keyring. Restore")
     assert "sealed values" not in found
 
 
