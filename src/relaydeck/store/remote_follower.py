@@ -66,15 +66,23 @@ class RemoteDatabase(Protocol):
 class _Listener:
     """Calls `on_change` in the event loop when notifications arrive, as long as the connection lasts."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, listen: Callable[[], ChangeFeed], on_change: Callable[[], None]) -> None:
+        self._listen = listen
         self._on_change = on_change
+        self._opened: ChangeFeed | None = None  # kept here, so that `close` finds it if `start` is never reached
         self._feed: ChangeFeed | None = None
 
     @property
     def active(self) -> bool:
         return self._feed is not None
 
-    def start(self, feed: ChangeFeed) -> None:
+    def open(self) -> None:
+        """In a thread, because it waits for the server."""
+        self._opened = self._listen()
+
+    def start(self) -> None:
+        feed, self._opened = self._opened, None
+        assert feed is not None
         self._feed = feed
         asyncio.get_running_loop().add_reader(feed.fileno(), self._on_readable)
 
@@ -92,6 +100,11 @@ class _Listener:
             self._feed.close()
             self._feed = None
 
+    def close(self) -> None:
+        """After the thread has ended."""
+        if self._opened is not None:
+            self._opened.close()
+
 
 class RemoteFollower:
     def __init__(
@@ -104,7 +117,7 @@ class RemoteFollower:
         report_problem: ReportProblem,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._database, self._reader = database, database.open_reader()
+        self._reader = database.open_reader()
         self._followers, self._newest_query = followers, newest_revisions_query(followers)
         self._on_change, self._report_problem = on_change, report_problem
         self._stale_seconds = stale_seconds
@@ -114,7 +127,7 @@ class RemoteFollower:
         self.revision = -1
         self._thread = SideThreads(1, "follower")
         self._wanted = asyncio.Event()  # a refresh, before the next regular one
-        self._listener = _Listener(self._wanted.set)
+        self._listener = _Listener(database.listen, self._wanted.set)
         self._waiting: list[asyncio.Future[None]] = []
         self._fresh_at = monotonic()
         self._problem = ""
@@ -276,9 +289,11 @@ class RemoteFollower:
     async def _listen(self) -> None:
         """Listen, then refresh at once: earlier commits are not notified."""
         try:
-            self._listener.start(await self._thread.run(self._database.listen))
+            await self._thread.run(self._listener.open)
         except Exception:
             await self._pause()  # the regular refreshes continue, and report what is wrong
+            return
+        self._listener.start()
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -289,3 +304,4 @@ class RemoteFollower:
             self._reader.suspend()  # a refresh may be waiting for a server that hangs
         if self._thread.end():
             self._reader.close()
+            self._listener.close()
