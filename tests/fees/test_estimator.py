@@ -306,7 +306,7 @@ async def test_the_trace_is_json_and_holds_no_secret() -> None:
         ]  # fmt: skip
         steps = {step["step"]: step for step in trace.steps}
         assert steps["price"]["block"] == "100"
-        assert steps["rate"]["rounds"][0]["round"] == "9"
+        assert (steps["rate"]["block"], steps["rate"]["rounds"][0]["round"]) == ("100", "9")
         assert (steps["rate"]["before_margin"], steps["rate"]["conversion_rate"]) == ("2000", "2030")
         await estimator.close()
 

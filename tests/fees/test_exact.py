@@ -48,10 +48,33 @@ def test_from_decimal_is_exact(number: Decimal) -> None:
     assert value(from_decimal(number)) == Fraction(number)
 
 
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "1E+1000000", "1E-1000000"])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("12", Exact(12, 0)),
+        ("-1.50", Exact(-150, 2)),
+        ("12E+3", Exact(12_000, 0)),
+        ("1E+80", Exact(10**80, 0)),
+        ("1E-80", Exact(1, 80)),
+        ("9" * 80, Exact(10**80 - 1, 0)),
+    ],
+)
+def test_from_decimal_scales_by_the_exponent(text: str, number: Exact) -> None:
+    assert from_decimal(Decimal(text)) == number
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "1E+81", "1E-81", "9" * 81])
 def test_from_decimal_refuses(text: str) -> None:
     with pytest.raises(ValueError, match="usable"):
         from_decimal(Decimal(text))
+
+
+@pytest.mark.parametrize(
+    ("dividend", "divisor", "number"),
+    [(1, 2, Exact(5, 1)), (100, 1, Exact(100, 0)), (10**40, 3, Exact((10**40 + 2) // 3, 0))],
+)
+def test_quotient_keeps_no_trailing_zero_and_no_place_too_many(dividend: int, divisor: int, number: Exact) -> None:
+    assert quotient(dividend, divisor) == number
 
 
 @given(positive, positive)

@@ -49,12 +49,12 @@ async def test_a_good_feed(node: FaultNode, estimator: Estimator) -> None:
 @pytest.mark.parametrize(
     ("answer", "description"),
     [
-        (words(9, 0, NOW, NOW, 9), "not positive"),
-        (words(9, -5, NOW, NOW, 9), "not positive"),
+        (words(9, 0, NOW, NOW, 9), "answers a price that is not positive"),
+        (words(9, -5, NOW, NOW, 9), "answers a price that is not positive"),
         (words(9, 5, NOW, 0, 9), "has not completed round 9"),
         (words(9, 5, NOW, NOW, 8), "has not completed round 9"),
         (words(9, 5, NOW, NOW - 3601, 9), "was updated 3601 s ago, more than 3600 s"),
-        (words(9, 5, NOW, NOW + 61, 9), "61 s in the future"),
+        (words(9, 5, NOW, NOW + 61, 9), "reports an update 61 s in the future"),
         ("0x", "does not answer as an aggregator does"),
         (words(9, 5), "does not answer as an aggregator does"),
         ({"code": 3, "message": "execution reverted", "data": "0x"}, "could not be read: execution reverted"),
@@ -64,7 +64,7 @@ async def test_a_bad_round(node: FaultNode, estimator: Estimator, answer: Any, d
     node.answers[ROUND] = answer
     failure = await refusal(estimator, node, SOURCE)
     assert isinstance(failure, NoFreshRate)
-    assert description in failure.description
+    assert f"{FEED} {description}" in failure.description
 
 
 @pytest.mark.parametrize("age", [3600, -60])
@@ -85,9 +85,70 @@ async def test_a_kept_rate_grows_old_too(node: FaultNode) -> None:
     await estimator.close()
 
 
-@pytest.mark.parametrize("fixed", ["0", "-1", "NaN", "Infinity", "1E+999999"])
-async def test_a_bad_fixed_rate(node: FaultNode, estimator: Estimator, fixed: str) -> None:
-    assert isinstance(await refusal(estimator, node, FixedRate(fixed=Decimal(fixed))), NoFreshRate)
+@pytest.mark.parametrize(
+    ("fixed", "description"),
+    [
+        ("0", "the fixed rate is not positive"),
+        ("-1", "the fixed rate is not positive"),
+        ("NaN", "the fixed rate is not a usable number"),
+        ("Infinity", "the fixed rate is not a usable number"),
+        ("1E+999999", "the fixed rate is not a usable number"),
+    ],
+)
+async def test_a_bad_fixed_rate(node: FaultNode, estimator: Estimator, fixed: str, description: str) -> None:
+    failure = await refusal(estimator, node, FixedRate(fixed=Decimal(fixed)))
+    assert (type(failure), failure.description) == (NoFreshRate, description)
+
+
+async def test_the_smallest_prices_count(node: FaultNode, estimator: Estimator) -> None:
+    node.answers[ROUND] = words(9, 1, NOW, NOW, 9)
+    for rate, value in ((SOURCE, "0.000001"), (FixedRate(fixed=Decimal("0.1")), "0.1")):
+        found = await ask(estimator, network(node.url, tokens=(token(rate),)), RAW, "USDC")
+        assert found.conversion_rate == value
+
+
+@pytest.mark.parametrize(("margin", "value"), [("-99", "20"), ("0", "2000"), ("0.5", "2010")])
+async def test_a_margin(node: FaultNode, estimator: Estimator, margin: str, value: str) -> None:
+    found = await ask(estimator, network(node.url, tokens=(token(SOURCE, margin=margin),)), RAW, "USDC")
+    assert found.conversion_rate == value
+
+
+@pytest.mark.parametrize(
+    ("margin", "description"),
+    [
+        ("-100", "the margin of USDC is -100 % or less"),
+        ("-101", "the margin of USDC is -100 % or less"),
+        ("NaN", "the margin of USDC is not a usable number"),
+    ],
+)
+async def test_a_bad_margin(node: FaultNode, estimator: Estimator, margin: str, description: str) -> None:
+    with pytest.raises(InternalFailure) as failure:
+        await ask(estimator, network(node.url, tokens=(token(SOURCE, margin=margin),)), RAW, "USDC")
+    assert failure.value.description == description
+
+
+async def test_a_feed_has_36_decimals_at_most(node: FaultNode, estimator: Estimator) -> None:
+    node.answers |= {f"{DECIMALS} {FEED}": words(36), ROUND: words(9, 10**36, NOW, NOW, 9)}
+    found = await ask(estimator, network(node.url, tokens=(token(SOURCE),)), RAW, "USDC")
+    assert found.conversion_rate == "1"
+    node.answers[f"{DECIMALS} {OTHER_FEED}"] = words(37)
+    failure = await refusal(estimator, node, FeedRate(feed=OTHER_FEED, max_age=3600))
+    assert (type(failure), failure.description) == (NoFreshRate, f"feed {OTHER_FEED} has 37 decimals")
+
+
+async def test_a_token_has_255_decimals_at_most(node: FaultNode, estimator: Estimator) -> None:
+    node.answers[DECIMALS] = words(255)
+    await ask(estimator, network(node.url, tokens=(token(decimals=255),)), RAW, "USDC")
+    node.answers[DECIMALS] = words(256)
+    with pytest.raises(InternalFailure, match=r"^no contract answers"):
+        await ask(estimator, network(node.url, tokens=(token(address=OTHER_FEED, decimals=256),)), RAW, "USDC")
+
+
+async def test_a_token_that_reverts_has_no_decimals(node: FaultNode, estimator: Estimator) -> None:
+    node.answers[DECIMALS] = {"code": 3, "message": "execution reverted", "data": "0x"}
+    failure = await refusal(estimator, node, FixedRate(fixed=Decimal(1)))
+    expected = "no contract answers decimals() at the address of USDC"
+    assert (type(failure), failure.description) == (InternalFailure, expected)
 
 
 @pytest.mark.parametrize("rate", [SOURCE, FixedRate(fixed=Decimal(1))])

@@ -93,6 +93,15 @@ def test_a_slot_past_the_table_is_seen_by_other_users_of_it(table: Path, clock: 
     assert (admitted(ours, 2, 70_000), admitted(theirs, 5, 70_000)) == (2, 1)
 
 
+def test_the_table_grows_by_steps_of_4096_slots(table: Path, clock: Clock) -> None:
+    limiter = RateLimiter(table, 1, 3, clock)
+    sizes = []
+    for slot in (1, 4096, 8191):
+        limiter.take(slot)
+        sizes.append(table.stat().st_size // (4096 * 2 * 8))
+    assert sizes == [1, 2, 2]
+
+
 def test_a_clock_that_began_anew_finds_a_full_bucket(table: Path, clock: Clock) -> None:
     admitted(RateLimiter(table, 1, 3, clock), 10)
     clock.now = 1

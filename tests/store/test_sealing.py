@@ -113,6 +113,32 @@ def test_a_keyring_does_not_open_under_another_master_key() -> None:
     with pytest.raises(OperatorError) as error:
         open_keyring(MasterKey(b"n" * 32), [(1, wrapped)])
     assert error.value.problem == "the master key does not open this database's keyring"
+    assert error.value.remedy == (
+        "Put back the master key file this database was created with (RELAYDECK_MASTER_KEY_FILE). Nothing was changed."
+    )
+
+
+def test_an_empty_keyring_has_no_active_key() -> None:
+    assert (Keyring({}).active, Keyring({}).knows(1)) == (0, False)
+
+
+def test_a_missing_master_key_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError) as error:
+        read_master_key(tmp_path / "master.key")
+    assert (error.value.problem, error.value.remedy) == (
+        f"the master key file {tmp_path / 'master.key'} is missing",
+        "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
+        "Nothing was changed.",
+    )
+
+
+def test_a_master_key_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError) as error:
+        read_master_key(tmp_path)
+    assert (error.value.problem, error.value.remedy) == (
+        f"the master key file {tmp_path} cannot be used: Is a directory",
+        "Nothing was changed.",
+    )
 
 
 def test_a_new_master_key_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
@@ -134,5 +160,7 @@ def test_making_a_master_key_leaves_no_draft(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"00" * 31, b"00" * 33, b"zz" * 32, b"\xff" * 64])
 def test_a_file_that_is_no_master_key_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "master.key").write_bytes(content)
-    with pytest.raises(OperatorError, match="it is not 64 hexadecimal digits"):
+    with pytest.raises(OperatorError) as error:
         read_master_key(tmp_path / "master.key")
+    reason = "it is not 64 hexadecimal digits"
+    assert error.value.problem == f"the master key file {tmp_path / 'master.key'} cannot be used: {reason}"

@@ -33,7 +33,7 @@ def from_decimal(number: Decimal) -> Exact:
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or abs(exponent) > _LARGEST_EXPONENT or len(digits) > _LARGEST_EXPONENT:
         raise ValueError("not a usable number")
-    units = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
+    units = int("".join(map(str, digits))) * (-1 if sign else 1)
     return Exact(units, -exponent) if exponent < 0 else Exact(units * 10**exponent, 0)
 
 
