@@ -65,8 +65,8 @@ def ask(
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request(method, path, content, {k: v for k, v in sent.items() if v})
-        response = connection.getresponse()
-        return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        with connection.getresponse() as response:
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
     finally:
         connection.close()
 
