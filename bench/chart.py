@@ -41,7 +41,7 @@ def _goal_of(row: Row) -> float:
 
 
 def _panel(title: str, rows: Sequence[Row], top: int, units: Sequence[float]) -> list[str]:
-    """Bars whose unit is the dashed line."""
+    """Bars; the dashed line is one unit."""
     if not rows:
         return []
     lengths = [row.ratio.middle / unit for row, unit in zip(rows, units, strict=True) if row.ratio is not None]

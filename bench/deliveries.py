@@ -1,8 +1,8 @@
 """Events to fifty receivers: how many a second, and whether fifteen bad ones delay the others.
 
-Two services, each with its own home and its own fifty receivers; fifteen of one's hang, fail or reset. Both are
-told of the same events at the same pace in turn, and the one that is not measured is halted meanwhile. Receivers
-and the process that writes the events are this one.
+Two services, each with its own home and its own fifty receivers; fifteen of one's hang, fail or reset. The same
+events are written for both at the same pace, in turn, while the other service is stopped. This process is all the
+receivers, and it writes the events.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from typing import NamedTuple
 import uvloop
 
 from bench.comparing import ratio_of
+from bench.event_writer import EventWriter, add_receivers, writing_events
 from bench.homes import make_home
 from bench.processes import Server
 from bench.receivers import Kind, Receivers
 from bench.rows import Row
 from bench.run import Pace, Run, started_relaydeck
-from bench.telling import Teller, add_receivers, telling
 
 _AT_MOST = 1.5
 _RECEIVERS, _BAD = 50, 15
@@ -40,7 +40,7 @@ class _Side(NamedTuple):
     name: str
     server: Server
     receivers: Receivers
-    teller: Teller
+    events: EventWriter
 
 
 def measure(run: Run) -> list[Row]:
@@ -76,10 +76,10 @@ async def _side(run: Run, stack: AsyncExitStack, name: str, kinds: list[Kind]) -
     add_receivers(home, receivers.urls)
     servers = stack.enter_context(ExitStack())
     server = await asyncio.to_thread(started_relaydeck, servers, home, webhook_allow="127.0.0.0/8")
-    teller = stack.enter_context(telling(home, _RECEIVERS))
-    side = _Side(name, server, receivers, teller)
-    await asyncio.to_thread(teller.tell, _RECEIVERS)  # not counted: delivery's code is loaded for the first event
-    await _arrived(side, set(teller.told))
+    events = stack.enter_context(writing_events(home, _RECEIVERS))
+    side = _Side(name, server, receivers, events)
+    await asyncio.to_thread(events.write, _RECEIVERS)  # not counted: delivery's code is loaded for the first event
+    await _arrived(side, set(events.written))
     return side
 
 
@@ -89,7 +89,7 @@ async def _rate(run: Run, side: _Side) -> float:
     before, start = len(side.receivers.arrived), time.monotonic()
     await _keep_waiting(side, run.pace.delivery_seconds)
     rate = (len(side.receivers.arrived) - before) / (time.monotonic() - start)
-    await _arrived(side, set(side.teller.told))
+    await _arrived(side, set(side.events.written))
     run.advance(run.pace.delivery_seconds + _WARM_SECONDS)
     return rate
 
@@ -98,9 +98,9 @@ async def _keep_waiting(side: _Side, seconds: float) -> None:
     """Tell as many as arrive, so that there are always some on their way."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        missing = _WAITING - (len(side.teller.told) - len(side.receivers.arrived))
+        missing = _WAITING - (len(side.events.written) - len(side.receivers.arrived))
         if missing > _WAITING // 8:
-            await asyncio.to_thread(side.teller.tell, missing)
+            await asyncio.to_thread(side.events.write, missing)
         await asyncio.sleep(_TICK_SECONDS / 2)
 
 
@@ -116,28 +116,30 @@ async def _round(run: Run, number: int, clean: _Side, some_bad: _Side, rate: flo
 
 
 async def _percentile(side: _Side, number: int, rate: float, seconds: float) -> float:
-    side.teller.seed(number)
-    await _tell_steadily(side.teller, rate, _WARM_SECONDS)
-    before = max(side.teller.told)
-    await _tell_steadily(side.teller, rate, seconds)
-    told = {seq: each for seq, each in side.teller.told.items() if seq > before and each.receiver < _RECEIVERS - _BAD}
-    await _arrived(side, set(told))
-    taken = [side.receivers.arrived[sequence] - each.committed for sequence, each in told.items()]
+    side.events.seed(number)
+    await _write_steadily(side.events, rate, _WARM_SECONDS)
+    before = max(side.events.written)
+    await _write_steadily(side.events, rate, seconds)
+    measured = {
+        seq: each for seq, each in side.events.written.items() if seq > before and each.receiver < _RECEIVERS - _BAD
+    }
+    await _arrived(side, set(measured))
+    taken = [side.receivers.arrived[sequence] - each.committed for sequence, each in measured.items()]
     return quantiles(taken, n=100)[98]
 
 
-async def _tell_steadily(teller: Teller, rate: float, seconds: float) -> None:
+async def _write_steadily(events: EventWriter, rate: float, seconds: float) -> None:
     start, done = time.monotonic(), 0
     while (passed := time.monotonic() - start) < seconds:
         if (due := int(passed * rate) - done) > 0:
-            await asyncio.to_thread(teller.tell, due)
+            await asyncio.to_thread(events.write, due)
             done += due
         await asyncio.sleep(max(0.0, _TICK_SECONDS - (time.monotonic() - start - passed)))
 
 
 async def _arrived(side: _Side, expected: set[int]) -> None:
-    """Wait for those to arrive whose receiver is healthy."""
-    awaited = {each for each in expected if side.receivers.kinds[side.teller.told[each].receiver] is Kind.HEALTHY}
+    """Wait for the events of healthy receivers to arrive."""
+    awaited = {each for each in expected if side.receivers.kinds[side.events.written[each].receiver] is Kind.HEALTHY}
     until = time.monotonic() + _LATE_SECONDS
     while not awaited <= side.receivers.arrived.keys():
         side.server.require_alive()

@@ -33,7 +33,7 @@ class Home(NamedTuple):
 
 
 def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = lambda share: None) -> Home:
-    """A new home; `advance` is told which share of the work each step was."""
+    """A new home; `advance` receives the share of the work that each step was."""
     store = open_store(folder)
     token = new_token()
     try:

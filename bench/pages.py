@@ -71,7 +71,7 @@ def _pages(run: Run, stack: ExitStack, small: Home, middle: Home, large: Home) -
 
 
 def pages_anew(run: Run, served: list[Served], where: str = "") -> list[Row]:
-    """`served` from the shortest list to the longest; `where` is said in each row."""
+    """`served` from the shortest list to the longest; `where` appears in each row."""
     return _rows(_compare(run, served, where, fresh=True), served, f"{where}, put together anew each time")
 
 
@@ -103,7 +103,7 @@ def _last_page(home: Home) -> Request:
 
 
 def _start_of(run: Run, large: Home) -> Row:
-    """With nothing warm yet, and the last page asked for at once."""
+    """With cold caches, requesting the last page first."""
     what = f"start, {large.relayers:,} relayers, last page"
     answer: Path = run.folder / "large.answer"
     return compare_starts(run, what, large, _last_page(large), answer, run.pace.starts_of_the_large)

@@ -67,7 +67,7 @@ def _large(run: Run, server: "PostgresServer", small: Home) -> list[Row]:
 
 
 def _start(run: Run, large: Home) -> Row:
-    """With nothing warm yet, and the last page asked for at once."""
+    """With cold caches, requesting the last page first."""
     what = f"start, {large.relayers:,} relayers, last page{_WHERE}"
     last = get(large, f"{RELAYERS}?page={large.relayers // 10}")
     taken = [seconds_to_answer(lambda: serve_relaydeck(large), last) for _ in range(run.pace.starts_of_the_large)]

@@ -54,7 +54,7 @@ class Server:
         return max(_resident_megabytes(pid) for pid in children)
 
     def halt(self) -> None:
-        """Let it do nothing, not even in the background, until it is told to go on."""
+        """Stop it, background work included, until it is resumed."""
         os.killpg(self._process.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:

@@ -99,7 +99,7 @@ class Run:
         return found
 
     def capture(self, name: str, server: Server, request: Request) -> Path:
-        """Keep a whole answer for those who are to repeat it."""
+        """Keep a whole answer, for servers that replay it."""
         path = self.folder / f"{name}.answer"
         path.write_bytes(ask_once(server.port, request))
         return path

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the bench's own, and homes whose records lie there."""
+"""A PostgreSQL server for the benchmark, and homes that store their records in it."""
 
 import shutil
 from collections.abc import Iterator

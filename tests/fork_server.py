@@ -123,7 +123,7 @@ def fork_server() -> ForkServer:
 
 def serve(control: socket.socket) -> None:
     """Fork for every message until there are no more; returns in the child that shall run a command."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the watchers
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the watchers need no parent
     while True:
         message, files, _, _ = socket.recv_fds(control, _MAX_MESSAGE, 4)
         if not message:

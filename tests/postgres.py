@@ -119,7 +119,7 @@ class PostgresServer:
             return asked.fetchall() if asked.description else []
 
     def fresh(self, template: str = "template0") -> str:
-        """The name of a new database, empty or a copy of another one that nobody is connected to."""
+        """The name of a new database: empty, or a copy of a database without connections."""
         name = f"test_{next(self._numbers)}"
         self.ask(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return name
@@ -129,7 +129,7 @@ class PostgresServer:
         return self._emptied.pop() if self._emptied else self.fresh(template)
 
     def give_back(self, name: str, template: str) -> None:
-        """Empty a database for the next test. One whose schema was changed is removed."""
+        """Empty a database for the next test, or remove it if its schema has changed."""
         self.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
         if self.ask(_SCHEMA, name) != self.ask(_SCHEMA, template):
             self.ask(f"DROP DATABASE {name} WITH (FORCE)")

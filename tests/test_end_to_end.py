@@ -97,7 +97,7 @@ class Team:
         return timeless(answer.json["data"])
 
     def type(self, *words: str, stdin: str = "") -> str:
-        """What a command says on standard output; if that is nothing, what it says on standard error."""
+        """A command's standard output or, if that is empty, its standard error."""
         self.typed.add(command_of(words))
         done = run_command(self.home, *words, stdin=stdin)
         assert done.returncode == 0, (words, done.stdout, done.stderr)

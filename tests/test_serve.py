@@ -1,4 +1,4 @@
-"""`relaydeck serve`: how it starts, what it tells, how it ends."""
+"""`relaydeck serve`: how it starts, what it prints, how it stops."""
 
 import datetime
 import http.client
@@ -148,7 +148,7 @@ def is_worker(pid: int) -> bool:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
-    """What a home without a token says when it is served to the whole network."""
+    """The output for a home without a token that is served to the whole network."""
     with Running(tmp_path_factory.mktemp("told") / "home", "--host", "0.0.0.0") as running:
         pass
     return [json.loads(line) for line in running.log.splitlines()]

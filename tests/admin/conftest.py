@@ -54,7 +54,7 @@ def success(data: Any, logs: tuple[str, ...] = (), **more: Any) -> dict[str, Any
 
 
 def problem(answer: Answer) -> tuple[int, str]:
-    """The status and the title of problem details, whose other members are checked."""
+    """The status and title of problem details; checks the other members."""
     body = answer.json
     assert answer.headers["content-type"] == "application/problem+json"
     assert list(body) == ["type", "title", "status", "detail", "instance"]

@@ -61,7 +61,7 @@ class Onlooker:
 def contract(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
 ) -> Iterator[Running]:
-    """A service that nobody else asks, so that nothing may ever change in it."""
+    """A service for this module alone: no request here may change anything in it."""
     with served(put(tmp_path_factory.mktemp("untouched") / "home", request.param)) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""The page at /docs: it tells everything, loads nothing and runs nothing."""
+"""The page at /docs: it describes every operation, loads nothing and runs no script."""
 
 import re
 from html import unescape

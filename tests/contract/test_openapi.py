@@ -55,7 +55,7 @@ def used_up(hurried: Running, method: str, path: str, body: Any = None) -> Answe
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service whose database lost a table that every operation needs."""
+    """A service with a database that lacks a table every operation needs."""
     home = tmp_path_factory.mktemp("broken") / "home"
     with served(home, rate_limit_per_second="0") as running:
         with sqlite3.connect(home / "relaydeck.db") as database:

@@ -21,7 +21,7 @@ EXAMPLES = 25
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service of its own: it is left with many signers nobody wants."""
+    """A service for this module alone: the generated requests create many signers."""
     home = tmp_path_factory.mktemp("asked") / "home"
     done = run_command(home, "apply", "-", stdin=DEMO)
     assert done.returncode == 0, done.stderr

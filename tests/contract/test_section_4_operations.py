@@ -138,7 +138,7 @@ def test_4_1_ids_are_told_apart_by_case(contract: Running) -> None:
 def listed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, put: Callable[[Path, str], Path]
 ) -> Iterator[Running]:
-    """Twenty-five signers that nobody adds to; the largest page holds twenty."""
+    """Twenty-five signers, to which no test adds; the largest page holds twenty."""
     home = put(tmp_path_factory.mktemp("listed") / "home", request.param)
     fill(home, signers=[f"s{number:02}" for number in range(25)])
     with Running(home, token=issue(home), max_per_page="20") as running:

@@ -35,7 +35,7 @@ def served(
 
 @pytest.fixture(scope="module")
 def breakable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One whose store is broken for a moment. (How a database server breaks is shown in tests/test_replicas.py.)"""
+    """A service with a store that fails for a moment. (tests/test_replicas.py covers a failing database server.)"""
     home = tmp_path_factory.mktemp("breakable") / "home"
     fill(home, notifications={"pager": None}, relayers=[relayer("one")])
     with Running(home, token=issue(home), rate_limit_per_second="0") as running:
@@ -128,7 +128,7 @@ def test_7_too_many_requests_when_the_rate_is_exceeded(used_up: Running, method:
 
 @contextmanager
 def store_that_cannot_be_read(home: Path) -> Iterator[None]:
-    """Takes away the table that every reader looks at first, and tells the service to look."""
+    """Removes the table that every reader reads first, and signals a write so that the service reads it."""
     connection = sqlite3.connect(home / "relaydeck.db", isolation_level=None)
     write_signal = WriteSignal(home / "run" / "write-signal")
     try:

@@ -1,4 +1,4 @@
-"""Relayers, networks and parameters for the tests, with as little said as possible."""
+"""Relayers, networks and parameters for the tests, with defaults for what a test does not choose."""
 
 from decimal import Decimal
 from typing import Any

@@ -71,7 +71,7 @@ async def test_what_is_shared_travels_as_one_batch() -> None:
         where = network(node.url, tokens=(token(FeedRate(feed=FEED, max_age=60)),))
         estimator = Estimator(OPTIONS, now=lambda: NOW)
         await ask(estimator, where, transaction(), "USDC")
-        assert node.requests == 3  # who are you; the gas; everything else
+        assert node.requests == 3  # the chain id; the gas; everything else
         await estimator.close()
 
 
@@ -111,7 +111,7 @@ async def test_facts_are_kept_a_second_or_until_a_newer_block_is_seen() -> None:
         await ask(estimator, where, transaction())
         assert node.calls["eth_feeHistory"] == 2
         node.block += 1
-        await ask(estimator, where, transaction(), "USDC")  # the rate's answer tells of a newer block
+        await ask(estimator, where, transaction(), "USDC")  # the answer for the rate contains a newer block number
         await ask(estimator, where, transaction())
         assert node.calls["eth_feeHistory"] == 3
         await estimator.close()

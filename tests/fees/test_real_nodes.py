@@ -27,7 +27,7 @@ TRANSFER = "transfer(address,uint256)"
 
 @pytest.fixture(scope="module")
 def usdc(hardhat: Chain) -> str:
-    """A token whose receiver already has some, so that a transfer costs the same every time."""
+    """A token that the receiver already holds, so that every transfer costs the same."""
     address = hardhat.deploy("token", 6)
     hardhat.call(address, TRANSFER, OTHER, 5)
     return address
@@ -145,7 +145,7 @@ async def test_blobs_are_paid_for(hardhat: Chain, usdc: str, estimator: Estimato
 
 
 def blob_transaction(chain: Chain, to: str) -> tuple[str, str]:
-    """Canonical and with its one blob of zeros, whose commitment and proof are both the point at infinity."""
+    """Canonical, with one blob of zeros: its commitment and its proof are the point at infinity."""
     blob, infinity = b"\0" * 131_072, b"\xc0" + b"\0" * 47
     versioned_hash = b"\x01" + sha256(infinity).digest()[1:]
     numbers = [chain.chain_id, chain.nonce(), GWEI, 100 * GWEI, 300_000]

@@ -1,4 +1,4 @@
-"""The rate limit admits exactly what it says: by arithmetic, by property, and between processes."""
+"""The rate limit admits exactly what its settings allow, in one process and between processes."""
 
 import os
 import signal

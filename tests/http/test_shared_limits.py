@@ -157,7 +157,7 @@ def test_each_worker_holds_one_connection(both: Replicas) -> None:
         both.ask(1)
     listed = both.valkey.ask("CLIENT", "LIST")
     connected = listed.splitlines() if isinstance(listed, bytes) else listed
-    assert len(connected) == 3 + 1  # three workers, and who asks
+    assert len(connected) == 3 + 1  # three workers and this client
 
 
 @pytest.fixture

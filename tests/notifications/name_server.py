@@ -1,4 +1,4 @@
-"""A name server on loopback that may change its mind, and a resolver that asks it and nobody else."""
+"""A name server on loopback with answers that can change, and a resolver that uses it alone."""
 
 import asyncio
 import socket

@@ -76,7 +76,7 @@ class Receiver:
 
 
 class CountingListener:
-    """A port that counts who connects, and says nothing."""
+    """A port that counts connections and never answers."""
 
     def __init__(self) -> None:
         self.connections = 0

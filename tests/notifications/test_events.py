@@ -1,4 +1,4 @@
-"""What an event says, and that it is written with its change or not at all."""
+"""The content of an event, and that it is written in one transaction with its change."""
 
 import json
 from functools import partial

@@ -40,7 +40,7 @@ async def test_a_lease_that_ran_out_is_taken_and_its_old_holder_can_write_no_mor
     await ours.hold(scene.writer)
     scene.clock.pass_(30)
     assert not ours.held
-    await scene.writer.write(ours.require)  # nobody took it: still ours to write
+    await scene.writer.write(ours.require)  # no other process took it, so this write is allowed
     assert await theirs.hold(scene.writer)
     assert theirs.fence == 2
     with pytest.raises(LeaseLost):

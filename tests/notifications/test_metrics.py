@@ -1,4 +1,4 @@
-"""What `/metrics` tells of events: counted over all workers or looked up, and left out when that cannot be done."""
+"""The metrics of events: counted over all workers or read from the database, and absent when it cannot be read."""
 
 import re
 import sqlite3
@@ -16,7 +16,7 @@ from tests.seeding import fill, issue
 
 
 def told(running: Running) -> list[str]:
-    """The lines about events, with an age that only says whether there is one."""
+    """The lines about events, with any age replaced by whether there is one."""
     scrape = running.ask("GET", "/metrics", token="")
     assert scrape.status == 200
     text = re.sub(r"(?m)^(\w+_seconds) [1-9]\d*$", r"\1 some", scrape.body.decode())

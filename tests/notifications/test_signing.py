@@ -48,7 +48,7 @@ def test_which_bytes_of_a_key_are_used(key: str, used: bytes) -> None:
 
 
 def verified(key: str | bytes, received: Received, now: float) -> bool:
-    """As the independent implementation says, on the day it arrived."""
+    """As the independent implementation verifies it, at the time of arrival."""
     webhook = Webhook(key)
     try:
         age = datetime.now(UTC).timestamp() - now

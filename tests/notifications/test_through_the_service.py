@@ -1,4 +1,4 @@
-"""The whole way: a relayer is paused by a command, a running service tells the webhook, signed and in order."""
+"""End to end: a command pauses a relayer, and the running service delivers signed events in order."""
 
 from collections.abc import Iterator
 from pathlib import Path

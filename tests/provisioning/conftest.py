@@ -82,7 +82,7 @@ class ProvisionedHome:
     def mistakes(
         self, text: str | bytes, *, environment: dict[str, str] | None = None, prune: bool = False
     ) -> list[str]:
-        """What is told of a file with mistakes; nothing may have changed."""
+        """The messages for a file with mistakes; nothing may have changed."""
         before = self.revision
         with pytest.raises(MistakenFile) as refused:
             self.apply(text, environment=environment, prune=prune)

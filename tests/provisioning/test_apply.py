@@ -350,7 +350,7 @@ class TestDamagedRecords:
 def test_a_write_between_planning_and_doing_is_taken_into_account(
     provisioned: ProvisionedHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan is made again inside the transaction when anybody wrote meanwhile."""
+    """The plan is made again inside the transaction if another process has written meanwhile."""
     provisioned.apply(NETWORK + SIGNER + NOTIFICATION)
     other = ProvisionedHome(provisioned.folder)
     begin = provisioned.store.database.transaction

@@ -1,4 +1,4 @@
-"""Every mistake of a file is told at once, with its place and what was expected, and no value is quoted."""
+"""All mistakes in a file are reported together, with their place and what is expected, and without values."""
 
 import pytest
 

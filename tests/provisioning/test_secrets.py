@@ -64,7 +64,7 @@ def test_an_existing_record_keeps_what_it_has(provisioned: ProvisionedHome) -> N
 
 
 def test_a_url_is_kept_only_in_a_list_that_is_otherwise_the_same(provisioned: ProvisionedHome) -> None:
-    """With other weights or another order it could not be told which stored URL is meant."""
+    """With other weights or another order, the stored URL would be ambiguous."""
     provisioned.apply(NETWORK)
     named = NETWORK.replace('"https://node.example/v1/node-key"', '{ env = "C" }')
     expected = ["networks.sepolia.rpc_urls[0].url: the environment variable C is not set"]

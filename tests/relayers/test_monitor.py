@@ -1,4 +1,4 @@
-"""What happens to relayers whose nodes come and go, and whose balance runs low."""
+"""How the monitor changes relayers when their nodes fail and recover, and when a balance is low."""
 
 import asyncio
 import json

@@ -33,7 +33,7 @@ HEALTHY = {"eth_getTransactionCount": "0x7", "eth_getBalance": "0x64"}
 
 
 def provision(home: Path, receiver: Receiver, *urls: str, **given: Any) -> None:
-    """One relayer, `r1`, that tells the receiver."""
+    """One relayer, `r1`, with events sent to the receiver."""
     fill(home)
     told = relayer("r1", notification_id="pager", custom_rpc_urls=tuple(RpcUrl(url) for url in urls), **given)
     with opened(home) as store, store.database.transaction() as transaction:
@@ -181,7 +181,7 @@ async def test_an_interval_of_zero_switches_it_off(home: Path, receiver: Receive
 
 
 def workers_connected_to(running: Running, port: int) -> list[int]:
-    """Which children of the service have a connection to that port, as the kernel tells."""
+    """Which children of the service have a connection to that port, by the kernel's tables."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

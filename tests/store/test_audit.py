@@ -57,7 +57,7 @@ def reading(transaction: Transaction) -> Callable[[str], Iterable[Row]]:
 
 
 def after(store: Store, *statements: tuple[str, dict[str, Any]], kept: Head | None = None) -> Head | BrokenLink:
-    """What verify says once these statements have run."""
+    """The result of `verify` after these statements."""
     with undone(store) as transaction:
         for sql, values in statements:
             transaction.execute(sql, values)

@@ -1,4 +1,4 @@
-"""A copy has every table and every row, on whichever engine, and nobody takes half of one for a whole."""
+"""A copy has every table and every row, on either engine, and an unfinished copy is never opened."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def filled(database: Database, version: int | None = None) -> Database:
-    """A row in every table, as the tests of upgrades have them; and a number given whose row is gone again."""
+    """A row in every table, as in the tests of upgrades, and a sequence number without its row."""
     migrate(database, to=version)
     for brought, rows in ROWS.items():
         for table, row in rows if brought <= (version or brought) else []:

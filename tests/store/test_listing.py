@@ -80,7 +80,7 @@ class Books:
 
 
 class WholeBooks(Books):
-    """The same, as a worker holds them whose database is a round trip away: nothing is read for a page."""
+    """The same with every item in memory, as on PostgreSQL: a page reads nothing from the database."""
 
     whole_in_memory = True
 

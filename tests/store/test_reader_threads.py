@@ -1,4 +1,4 @@
-"""Reads aside from the event loop: they answer as others do, keep nobody waiting, and share no snapshot."""
+"""Reads outside the event loop: same answers as inside it, no blocking, no shared snapshot."""
 
 import asyncio
 import threading

@@ -27,7 +27,7 @@ _RELAYERS_EACH = 10
 _KEY = Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
 
-class Told(NamedTuple):
+class WrittenEvent(NamedTuple):
     """An event: to which receiver, and when it was committed, by the monotonic clock."""
 
     receiver: int
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 
 def add_receivers(home: Home, urls: Sequence[str]) -> None:
-    """A notification for each, with ten relayers that tell it."""
+    """A notification for each, used by ten relayers."""
 
     def work(transaction: Transaction, vault: Vault) -> None:
         for number, url in enumerate(urls):
@@ -52,25 +52,25 @@ def _name(number: int) -> str:
 
 
 def _relayer(receiver: int, number: int) -> Relayer:
-    name = f"told-{receiver:02d}-{number}"
+    name = f"event-{receiver:02d}-{number}"
     return Relayer(name, name, "sepolia", "evm", f"0x{number:040x}", "signer-0000000", notification_id=_name(receiver))
 
 
-class Teller:
-    """Writes events; `told` holds them all, by sequence number."""
+class EventWriter:
+    """Writes events; `written` holds them all, by sequence number."""
 
     def __init__(self, store: Store, receivers: int) -> None:
         self._database = store.database
         self._receivers = receivers
         self._dice = Random(0)
         self._numbers = count()
-        self.told: dict[int, Told] = {}
+        self.written: dict[int, WrittenEvent] = {}
 
     def seed(self, number: int) -> None:
         """The same number, the same receivers in the same order."""
         self._dice.seed(number)
 
-    def tell(self, amount: int) -> None:
+    def write(self, amount: int) -> None:
         """Commit that many, to receivers by the dice: of a relayer, in its line, and of none, in no line, in turn."""
         written = []
         with self._database.transaction() as transaction:
@@ -78,7 +78,7 @@ class Teller:
                 receiver = self._dice.randrange(self._receivers)
                 written.append((self._record(transaction, receiver), receiver))
         committed = time.monotonic()
-        self.told |= {sequence: Told(receiver, committed) for sequence, receiver in written}
+        self.written |= {sequence: WrittenEvent(receiver, committed) for sequence, receiver in written}
 
     def _record(self, transaction: Transaction, receiver: int) -> int:
         now = int(time.time())
@@ -99,9 +99,9 @@ class Teller:
 
 
 @contextmanager
-def telling(home: Home, receivers: int) -> Iterator[Teller]:
+def writing_events(home: Home, receivers: int) -> Iterator[EventWriter]:
     store = open_store(home.folder)
     try:
-        yield Teller(store, receivers)
+        yield EventWriter(store, receivers)
     finally:
         store.close()
