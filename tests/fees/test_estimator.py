@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -168,7 +169,25 @@ HISTORY = {"oldestBlock": "0x5", "baseFeePerGas": ["0x1", "0x64"], "gasUsedRatio
 async def test_priority_fees(history: Any, extra: dict[str, Any], per_gas: int) -> None:
     async with fault_nodes("healthy") as (node,):
         node.answers = {"eth_feeHistory": history, **extra}
-        assert float(await fee(node)) * 10**18 == pytest.approx(21000 * per_gas)
+        assert Decimal(await fee(node)) == Decimal(21000 * per_gas).scaleb(-18)
+
+
+@pytest.mark.parametrize(
+    ("history", "extra", "source"),
+    [
+        (HISTORY, {}, "eth_feeHistory"),
+        ({**HISTORY, "reward": None}, {"eth_maxPriorityFeePerGas": "0x7"}, "eth_maxPriorityFeePerGas"),
+        ({**HISTORY, "gasUsedRatio": [0]}, {}, "no transaction in any block, and no suggestion from the node"),
+    ],
+)
+async def test_the_trace_names_the_source_of_the_priority_fee(history: Any, extra: dict[str, Any], source: str) -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": history, **extra}
+        estimator, trace = Estimator(OPTIONS), Trace()
+        await ask(estimator, network(node.url), transaction(), trace=trace)
+        await estimator.close()
+    (price,) = (step for step in trace.steps if step["step"] == "price")
+    assert price["priority_from"] == source
 
 
 @pytest.mark.parametrize(
