@@ -15,9 +15,9 @@ from relaydeck.errors import BadRequest, NotPossible, OutOfDate, RecordExists
 from relaydeck.fields import Field, fields_of
 from relaydeck.http.decoding import reason_of
 from relaydeck.identifiers import identifier_problem, new_identifier
+from relaydeck.provisioning.declared_records import RECORD_TYPES, Resource
 from relaydeck.provisioning.document import RecordDocument, merged
 from relaydeck.provisioning.plan import Remove
-from relaydeck.provisioning.records import RECORD_TYPES, Resource
 from relaydeck.provisioning.references import NoReferences, Resolver
 from relaydeck.provisioning.steps import take_step
 from relaydeck.provisioning.stored import Stored

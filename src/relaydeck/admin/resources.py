@@ -24,7 +24,7 @@ from relaydeck.http.decoding import body_decoder, reason_of
 from relaydeck.http.paging import read_page
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.notifications import notification_changes
-from relaydeck.provisioning.records import Resource
+from relaydeck.provisioning.declared_records import Resource
 from relaydeck.relayers import relayer_changes
 from relaydeck.store.change_context import ChangeContext
 

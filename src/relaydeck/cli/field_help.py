@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.fields import Field, Traits, example_of
+from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, SIGNER_FIELDS, Resource, settable_fields
 from relaydeck.provisioning.reader import expected_value
-from relaydeck.provisioning.records import IDENTITY, RECORD_TYPES, SIGNER_FIELDS, Resource, settable_fields
 from relaydeck.secret import Secret
 from relaydeck.signers.shapes import SHAPES
 

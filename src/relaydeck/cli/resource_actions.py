@@ -12,7 +12,7 @@ from relaydeck.cli.output import print_json, print_note, print_notes, print_reco
 from relaydeck.cli.resource_columns import COLUMNS
 from relaydeck.errors import OperatorError
 from relaydeck.http.paging import Page
-from relaydeck.provisioning.records import Resource
+from relaydeck.provisioning.declared_records import Resource
 from relaydeck.provisioning.references import Resolver
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from relaydeck.cli.output import Column
-from relaydeck.provisioning.records import Resource
+from relaydeck.provisioning.declared_records import Resource
 
 
 def _state(view: dict[str, Any]) -> str:

@@ -47,7 +47,7 @@ from relaydeck.client.errors import (
     WebhookError,
     WrongSignature,
 )
-from relaydeck.client.records import (
+from relaydeck.client.models import (
     Attempt,
     AuditEntry,
     Delivery,

@@ -41,7 +41,7 @@ from relaydeck.client.documents import (
     TokenState,
 )
 from relaydeck.client.errors import ApiError, NotFound
-from relaydeck.client.records import (
+from relaydeck.client.models import (
     AuditEntry,
     Delivery,
     Event,

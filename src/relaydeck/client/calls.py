@@ -10,7 +10,7 @@ import msgspec
 
 from relaydeck.client.errors import ApiError, UnexpectedResponse
 from relaydeck.client.messages import Response
-from relaydeck.client.records import Meta, Page, Pagination, with_meta
+from relaydeck.client.models import Meta, Page, Pagination, with_meta
 
 T = TypeVar("T")
 JSON = {"Content-Type": "application/json"}

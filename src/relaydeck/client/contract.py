@@ -10,7 +10,7 @@ from relaydeck.client.calls import JSON, Call, Repeat, Walk, encode, path, read_
 from relaydeck.client.documents import SignerConfig, SignerType
 from relaydeck.client.errors import ApiError, SignerExists, UnexpectedResponse, rpc_error
 from relaydeck.client.messages import Response
-from relaydeck.client.records import FeeEstimate, Meta, Notification, Page, Relayer, Signer, with_meta
+from relaydeck.client.models import FeeEstimate, Meta, Notification, Page, Relayer, Signer, with_meta
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"

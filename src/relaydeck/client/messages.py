@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from relaydeck.client.errors import TransportError
-from relaydeck.client.records import Headers
+from relaydeck.client.models import Headers
 
 
 class MaskedText(str):

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.fields import Field, fields_of
+from relaydeck.provisioning.declared_records import settable_fields
 from relaydeck.provisioning.plan import FieldChange
-from relaydeck.provisioning.records import settable_fields
 from relaydeck.secret import Secret
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from relaydeck.errors import BadRequest
+from relaydeck.provisioning.declared_records import Resource, field_names
 from relaydeck.provisioning.file import read_document
 from relaydeck.provisioning.mistakes import Mistake, place_in
 from relaydeck.provisioning.plan import Step
 from relaydeck.provisioning.planner import make_plan
-from relaydeck.provisioning.records import Resource, field_names
 from relaydeck.provisioning.references import NO_REFERENCE, NoReferences, Resolver, as_reference
 from relaydeck.provisioning.stored import Stored
 from relaydeck.provisioning.table import Table

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from relaydeck.errors import OperatorError
 from relaydeck.fields import Field, fields_of
-from relaydeck.provisioning.records import RECORD_TYPES, TABLES, Resource, settable_fields
+from relaydeck.provisioning.declared_records import RECORD_TYPES, TABLES, Resource, settable_fields
 from relaydeck.provisioning.toml_text import Content, written_key, written_table
 from relaydeck.signers.shapes import SHAPES, secret_fields
 from relaydeck.store.database import Row

@@ -10,9 +10,7 @@ from msgspec import UNSET
 from relaydeck.fields import fields_of
 from relaydeck.identifiers import identifier_problem
 from relaydeck.networks.model import FeeToken
-from relaydeck.provisioning.mistakes import Mistake
-from relaydeck.provisioning.reader import Values, read_field, read_values
-from relaydeck.provisioning.records import (
+from relaydeck.provisioning.declared_records import (
     IDENTITY,
     RECORD_TYPES,
     SIGNER_FIELDS,
@@ -21,6 +19,8 @@ from relaydeck.provisioning.records import (
     Mention,
     Resource,
 )
+from relaydeck.provisioning.mistakes import Mistake
+from relaydeck.provisioning.reader import Values, read_field, read_values
 from relaydeck.provisioning.references import Resolver
 from relaydeck.provisioning.table import Table
 from relaydeck.signers.shapes import SHAPES

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from relaydeck.provisioning.declared_records import Resource
 from relaydeck.provisioning.mistakes import Mistake
-from relaydeck.provisioning.records import Resource
 
 
 class FieldChange(NamedTuple):

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from relaydeck.identifiers import new_identifier
+from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord
 from relaydeck.provisioning.differences import differences
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Change, Create, Plan
 from relaydeck.provisioning.pruning import plan_removals
 from relaydeck.provisioning.reader import Values, may_be, missing_in
-from relaydeck.provisioning.records import RECORD_TYPES, Declared, DeclaredRecord
 from relaydeck.provisioning.signer_planner import SignerPlanner
 from relaydeck.provisioning.stored import Stored, StoredRecord
 

@@ -1,8 +1,8 @@
 """Plans what pruning removes: records that an apply created, the file no longer declares and nothing refers to."""
 
+from relaydeck.provisioning.declared_records import Declared, Resource
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Plan, Remove
-from relaydeck.provisioning.records import Declared, Resource
 from relaydeck.provisioning.stored import Stored
 
 _REFERRED_TO: tuple[Resource, ...] = ("notifications", "signers", "networks")

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.fields import Field, fields_of
+from relaydeck.provisioning.declared_records import settable_fields
 from relaydeck.provisioning.json_objects import read_object
 from relaydeck.provisioning.mistakes import Mistake, kind_of, listed, suggestion
-from relaydeck.provisioning.records import settable_fields
 from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.table import TEXT_OR_REFERENCE, Table
 from relaydeck.secret import Secret

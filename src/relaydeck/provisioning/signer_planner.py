@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from relaydeck.provisioning.declared_records import Declared, DeclaredRecord
 from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Create, Plan
 from relaydeck.provisioning.reader import missing_in
-from relaydeck.provisioning.records import Declared, DeclaredRecord
 from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.stored import Stored
 from relaydeck.signers.addresses import derived_address

@@ -7,8 +7,8 @@ from relaydeck.networks import network_changes
 from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.notification_rows import NotificationChange
+from relaydeck.provisioning.declared_records import Resource
 from relaydeck.provisioning.plan import Change, Create, Remove, Step
-from relaydeck.provisioning.records import Resource
 from relaydeck.relayers import relayer_changes
 from relaydeck.signers import signer_changes
 from relaydeck.store.change_context import ChangeContext

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from relaydeck.provisioning.records import IDENTITY, REFERRING, TABLES, Resource
+from relaydeck.provisioning.declared_records import IDENTITY, REFERRING, TABLES, Resource
 from relaydeck.signers import signer_rows
 from relaydeck.signers.shapes import NewSigner
 from relaydeck.store.database import Row
