@@ -102,6 +102,11 @@ def test_the_table_grows_by_steps_of_4096_slots(table: Path, clock: Clock) -> No
     assert sizes == [1, 2, 2]
 
 
+def test_the_file_that_counts_users_is_readable_by_its_owner_alone(table: Path, clock: Clock) -> None:
+    RateLimiter(table, 1, 3, clock)
+    assert table.with_suffix(".users").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_clock_that_began_anew_finds_a_full_bucket(table: Path, clock: Clock) -> None:
     admitted(RateLimiter(table, 1, 3, clock), 10)
     clock.now = 1
