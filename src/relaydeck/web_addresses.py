@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 from relaydeck.fields import TextForm, value_type
 
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
+# A URL that begins with its shown form. Most do, and parsing one costs ten times as much as this match. A user name or
+# password before the host does not match: the host must end at the path, the query, the fragment or the end.
+_PLAIN_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?=[/?#]|\Z)")
 _HOST = re.compile(r"[^\s/?#@\[\]<>^`{|}%:\"]+")
 
 
@@ -40,6 +43,8 @@ def _is_host(host: str, *, bracketed: bool) -> bool:
 
 def shown_address(value: str) -> str:
     """Scheme, host and port: the part of a URL that may appear in logs, errors, events and audit."""
+    if plain := _PLAIN_ORIGIN.match(value):
+        return plain[0]
     try:
         parts = urlsplit(value)
         host, port = parts.hostname or "", parts.port  # each read parses again

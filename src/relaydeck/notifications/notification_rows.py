@@ -29,6 +29,9 @@ class NotificationChange(NamedTuple):
     signing_key: Secret | None = None
 
 
+NO_CHANGE = NotificationChange()
+
+
 TABLE = RecordTable("notifications", Notification)
 COLUMNS = TABLE.columns
 
@@ -81,7 +84,7 @@ def change(
     transaction: Transaction, vault: Vault, stored: StoredNotification, wanted: NotificationChange, *, now: int
 ) -> StoredNotification:
     """Write the change, and return what is stored then."""
-    if wanted == NotificationChange():
+    if wanted == NO_CHANGE:
         return stored
     changed = stored._replace(type=wanted.type or stored.type, url=wanted.url or stored.url)
     if wanted.signing_key is not None:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from relaydeck.fields import fields_of
 
 Facts = dict[str, Any]
+_encode = msgspec.json.Encoder().encode
 
 
 class Hidden(NamedTuple):
@@ -35,7 +36,7 @@ def record_facts(record: msgspec.Struct, identity: str, *, settable_only: bool =
 
 def to_json(facts: Facts) -> str:
     """The facts as JSON text."""
-    return msgspec.json.encode({name: _shown(value) for name, value in facts.items()}).decode()
+    return _encode({name: _shown(value) for name, value in facts.items()}).decode()
 
 
 def difference(before: Facts, after: Facts) -> tuple[Facts, Facts]:
