@@ -323,6 +323,6 @@ def they_keep_a_copy(team: Team) -> None:
 
 def they_move_out(team: Team) -> None:
     moved = team.home.parent / "moved.db"
-    assert "all the same" in team.type("db", "move", "--to", f"sqlite:///{moved}")
+    assert "all read back equal" in team.type("db", "move", "--to", f"sqlite:///{moved}")
     there = run_command(team.home, "audit", "head", database_url=f"sqlite:///{moved}")
     assert there.stdout == team.type("audit", "head")

@@ -114,7 +114,7 @@ def test_a_keyring_does_not_open_under_another_master_key() -> None:
         open_keyring(MasterKey(b"n" * 32), [(1, wrapped)])
     assert error.value.problem == "the master key does not open this database's keyring"
     assert error.value.remedy == (
-        "Put back the master key file this database was created with (RELAYDECK_MASTER_KEY_FILE). Nothing was changed."
+        "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE). Nothing was changed."
     )
 
 
@@ -127,7 +127,7 @@ def test_a_missing_master_key_is_asked_for(tmp_path: Path) -> None:
         read_master_key(tmp_path / "master.key")
     assert (error.value.problem, error.value.remedy) == (
         f"the master key file {tmp_path / 'master.key'} is missing",
-        "Put it back from your backup: without it the sealed secrets of this database cannot be opened. "
+        "Restore it from your backup: without it the sealed secrets of this database cannot be opened. "
         "Nothing was changed.",
     )
 
