@@ -68,6 +68,12 @@ def names(running: Running, **headers: str) -> list[str]:
     return [each["id"] for each in answer.json["data"]]
 
 
+def names_on_both(replicas: Replicas) -> list[str]:
+    """The signers, once each replica shows what the other wrote."""
+    eventually(lambda: names(replicas.one) == names(replicas.other))
+    return names(replicas.one)
+
+
 def create(running: Running, name: str) -> Answer:
     return running.ask("POST", "/api/v1/signers", {"id": name, **SIGNER})
 
@@ -128,7 +134,7 @@ def is_back(running: Running) -> bool:
 
 
 def test_a_database_that_goes_away_and_comes_back(replicas: Replicas) -> None:
-    known = names(replicas.one)
+    known = names_on_both(replicas)
     replicas.server.stop()
     try:
         for each in replicas.both:
@@ -148,7 +154,7 @@ def test_a_database_that_goes_away_and_comes_back(replicas: Replicas) -> None:
 
 
 def test_a_database_that_hangs_keeps_nobody_waiting(replicas: Replicas) -> None:
-    known = names(replicas.one)
+    known = names_on_both(replicas)
     replicas.server.freeze()
     try:
         for each in replicas.both:
