@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed $(VENV)/vault/server
+
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test coverage check format prove mutate bench docs types sbom lock clean
 
@@ -16,10 +18,10 @@ setup: $(VENV)/.dev ## Create .venv from the lock files and install the project 
 serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to change)
 	@$(BIN)/relaydeck serve $(ARGS)
 
-test: $(VENV)/.dev tests/node/node_modules/.installed clients/typescript/node_modules/.installed ## Run the tests
+test: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
-coverage: $(VENV)/.dev tests/node/node_modules/.installed clients/typescript/node_modules/.installed ## Run the tests and measure which branches they reach, in every process
+coverage: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests and measure which branches they reach, in every process
 	@rm -rf .coverage && mkdir .coverage
 	@$(BIN)/python -m coverage run -m pytest -n 2 $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
@@ -30,7 +32,7 @@ check: $(VENV)/.dev ## Check format, lint, types (source, tests and bench) and t
 format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-prove: $(VENV)/.dev tests/node/node_modules/.installed ## Run the slow proofs: kills, faults, full disks
+prove: $(VENV)/.dev $(TEST_TOOLS) ## Run the slow proofs: kills, faults, full disks
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
 mutate: $(VENV)/.dev ## Change the code in small ways and see which changes no test notices (ARGS="relaydeck.fees.exact*")
@@ -92,4 +94,9 @@ tests/node/node_modules/.installed: tests/node/package-lock.json
 clients/typescript/node_modules/.installed: clients/typescript/package-lock.json
 	@echo "setting up the TypeScript tools …" >&2
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/node/install clients/typescript
+	@touch $@
+
+$(VENV)/vault/server: tests/vault/go.sum tests/vault/main.go | $(VENV)/.dev
+	@echo "building the test Vault (once; some minutes) …" >&2
+	@sh tests/vault/install $@
 	@touch $@

@@ -13,7 +13,21 @@ from typing import NamedTuple, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from bench import clients, creates, deliveries, fees, lists, memory, pages, postgresql, replicas, starts, tools, updates
+from bench import (
+    clients,
+    creates,
+    deliveries,
+    fees,
+    lists,
+    memory,
+    pages,
+    postgresql,
+    replicas,
+    signer_checks,
+    starts,
+    tools,
+    updates,
+)
 from bench.load import choose
 from bench.processes import ROOT
 from bench.report import print_table, write_page
@@ -35,6 +49,7 @@ class Step(NamedTuple):
 
 STEPS = (
     Step("lists", lists.measure, lambda pace: 6 * pace.fresh_seconds),
+    Step("signer checks", signer_checks.measure, lambda pace: 3 * pace.fresh_seconds),
     Step("creates", creates.measure, lambda pace: 2 * pace.fresh_seconds),
     Step("updates", updates.measure, lambda pace: 2 * pace.fresh_seconds),
     Step("estimates", fees.measure, lambda pace: pace.estimates / 20),

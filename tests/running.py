@@ -72,7 +72,11 @@ def ask(
 
 
 def clean_environment(home: Path, **settings: str) -> dict[str, str]:
-    """This process's environment without settings of its own, plus the given ones (`max_per_page="5"`)."""
+    """This process's environment without settings of its own, plus the given ones (`max_per_page="5"`).
+
+    Signers are not checked unless a test says so: the moment of a check would be chance.
+    """
+    settings = {"signer_check_seconds": "0"} | settings
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
     kept |= setting_of(home)
     return kept | {"RELAYDECK_HOME": str(home)} | {f"RELAYDECK_{name.upper()}": v for name, v in settings.items()}

@@ -8,7 +8,7 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
-from relaydeck.settings import Settings, read_settings, settings_page, unknown_names, variable
+from relaydeck.settings import SIGNER_TYPES, Settings, read_settings, settings_page, unknown_names, variable
 from tests.running import Running, run_command
 from tests.seeding import issue
 
@@ -59,6 +59,12 @@ WRONG = {
     "stop_timeout_seconds": ["0", ""],
     "stale_seconds": ["0", "forever"],
     "signer_config": ["", "all"],
+    "signer_check_seconds": ["-1", "", "x", "86401"],
+    **{f"driver_{name}": ["two words", "-x", "x" * 65] for name in SIGNER_TYPES},
+    **{f"driver_{name}_endpoint": ["", "x", "ftp://x"] for name in SIGNER_TYPES if name != "plain"},
+    "driver_ca_file": [""],
+    "driver_deadline_seconds": ["0"],
+    "driver_concurrency": ["0"],
     "rpc_deadline_seconds": ["0"],
     "rpc_try_timeout_seconds": ["-1"],
     "rpc_probe_seconds": ["x"],
@@ -87,6 +93,9 @@ RIGHT = {
     "max_per_page": ("007", 7),
     "body_timeout_seconds": ("0.5", 0.5),
     "signer_config": ("non_secret", "non_secret"),
+    "signer_check_seconds": ("0", 0.0),
+    "driver_plain": ("", None),
+    "driver_provider_c": ("vault-kv", "vault-kv"),
     "monitor_interval_seconds": ("0", 0.0),
     "lease_seconds": ("0.25", 0.25),
     "operations_address": ("[::1]:9000", ("::1", 9000)),

@@ -28,6 +28,7 @@ from relaydeck.http.metrics import (
     DAMAGED_VALUES,
     EVENT_TRIES,
     LOG_LINES_DROPPED,
+    SIGNER_CHECKS,
     STORE_AWAY,
     UNEXPECTED_FAILURES,
     Metrics,
@@ -50,6 +51,8 @@ from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.relayers.monitor_service import MonitorService
 from relaydeck.settings import Settings
 from relaydeck.signers import signer_rows
+from relaydeck.signers.check_service import SignerCheckService
+from relaydeck.signers.key_access import KeyAccess
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.follower import Follower, FollowsTable
 from relaydeck.store.listing import Listing
@@ -85,6 +88,7 @@ class Worker:
         self._writer = self._start_writer()
         self._audit = AuditLog(self._store.vault)
         self._estimator = self._start_estimator()
+        self._key_access = self._open_key_access()
         self._build_read_model()
         self.pipeline = self._build_pipeline()
         self._follower.load()
@@ -119,6 +123,11 @@ class Worker:
         self._closers.push_async_callback(estimator.close)
         return estimator
 
+    def _open_key_access(self) -> KeyAccess:
+        access = KeyAccess(self._settings)
+        self._closers.push_async_callback(access.close)
+        return access
+
     def _build_read_model(self) -> None:
         """What this process keeps in memory of the database, and the follower that keeps it up to date."""
         database, vault = self._store
@@ -130,7 +139,14 @@ class Worker:
         self._relayers = Listing("relayers", relayer_rows.COLUMNS, encode_relayer, database, whole=remote)
         self._directory = RelayerDirectory(database, vault)
         self._follower = self._build_follower(
-            [self._tokens, self._signers, self._relayers, self._start_delivery(), self._start_monitor()]
+            [
+                self._tokens,
+                self._signers,
+                self._relayers,
+                self._start_delivery(),
+                self._start_monitor(),
+                self._start_signer_checks(),
+            ]
         )
         self._signer_pages = Pages(self._signers, self._follower.fill, self._settings.max_per_page)
         self._relayer_pages = Pages(self._relayers, self._follower.fill, self._settings.max_per_page)
@@ -144,6 +160,12 @@ class Worker:
     def _start_monitor(self) -> MonitorService:
         pool = self._estimator.pool
         service = MonitorService(self._settings, self._store, self._writer, self._audit, self._log, pool)
+        self._closers.push_async_callback(service.close)
+        return service
+
+    def _start_signer_checks(self) -> SignerCheckService:
+        count, access = partial(self._metrics.count, SIGNER_CHECKS), self._key_access
+        service = SignerCheckService(self._settings, self._store, self._writer, self._audit, self._log, access, count)
         self._closers.push_async_callback(service.close)
         return service
 
@@ -218,7 +240,8 @@ class Worker:
         """The admin API is built by its first request, so that the start does not wait for it."""
         if self._admin is None:
             api: type[AdminApi] = import_module(_ADMIN_API).AdminApi
-            self._admin = api(self._settings, self._writer, self._audit, admin_page, self._estimator.pool)
+            pool, access = self._estimator.pool, self._key_access
+            self._admin = api(self._settings, self._writer, self._audit, admin_page, pool, access)
             self._closers.callback(self._admin.close)
             if self._suspended:
                 self._admin.suspend()

@@ -18,14 +18,18 @@ from relaydeck.http.metrics import (
     DELIVERIES_PENDING,
     EVENTS,
     OLDEST_PENDING_DELIVERY,
+    OLDEST_SIGNER_CHECK,
+    SIGNERS_CHECKED,
+    SIGNERS_FAILING,
     Metric,
     Metrics,
 )
 from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
 from relaydeck.http.pipeline import Pipeline, Route
 from relaydeck.log import Log
-from relaydeck.notifications.deliveries import count_deliveries
+from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
 from relaydeck.settings import Settings
+from relaydeck.signers.check_counts import CheckCounts, count_checks
 from relaydeck.store.open_store import Store, open_store
 
 _CHECK_SECONDS = 1.0
@@ -98,17 +102,28 @@ def _is_alive(pid: int) -> bool:
 
 def open_routes(metrics: Metrics, readiness: IsReady, store: Store) -> dict[str, dict[str, Route]]:
     """Routes that need no credential."""
-    operations = OperationsRoutes(metrics, readiness, partial(event_metrics, store))
+    operations = OperationsRoutes(metrics, readiness, partial(stored_metrics, store))
     return operations.routes() | DescriptionRoutes().routes()
 
 
-async def event_metrics(store: Store) -> dict[Metric, int]:
+async def stored_metrics(store: Store) -> dict[Metric, int]:
     """Empty while the store cannot be read: the scrape continues without them."""
+    read = store.database.read
     try:
         async with asyncio.timeout(_READ_SECONDS):
-            found = await store.database.run_in_reader(lambda: count_deliveries(store.database.read))
+            deliveries = await store.database.run_in_reader(lambda: count_deliveries(read))
+            checks = await store.database.run_in_reader(lambda: count_checks(read))
     except (StoreError, TimeoutError):
         return {}
+    return _delivery_metrics(deliveries) | _check_metrics(checks)
+
+
+def _check_metrics(found: CheckCounts) -> dict[Metric, int]:
+    waited = 0 if found.oldest is None else max(0, int(time.time()) - found.oldest)
+    return {SIGNERS_CHECKED: found.checked, SIGNERS_FAILING: found.failing, OLDEST_SIGNER_CHECK: waited}
+
+
+def _delivery_metrics(found: DeliveryCounts) -> dict[Metric, int]:
     waited = 0 if found.oldest_pending is None else max(0, int(time.time()) - found.oldest_pending)
     return {
         EVENTS: found.recorded,

@@ -5,6 +5,7 @@ The environment variable `RELAYDECK_RATE_LIMIT_BURST` sets the field `rate_limit
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -15,11 +16,22 @@ from urllib.parse import parse_qs, urlsplit
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
+from relaydeck.web_addresses import web_address_problem
 
 PREFIX = "RELAYDECK_"
 AddressRange = IPv4Network | IPv6Network
+SIGNER_TYPES = (
+    "plain",
+    "provider_a_kms",
+    "provider_b_kms",
+    "provider_c",
+    "provider_c_transit",
+    "provider_d",
+    "provider_e",
+)
 _LIMITS_SCHEMES = ("redis", "rediss", "valkey", "valkeys")
 _LIMITS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
+_DRIVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST = 1_000_000_000  # a billion times this fits the 64 bits of a cell in the rate limit table
 
 
@@ -118,8 +130,32 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def _driver_name(text: str) -> str | None:
+    """Nothing binds no driver."""
+    if not text:
+        return None
+    if not _DRIVER_NAME.fullmatch(text):
+        raise ValueError("the name of a driver, such as aws-kms, or nothing")
+    return text
+
+
+def _web_address(text: str) -> str:
+    if web_address_problem(text):
+        raise ValueError("an absolute http(s) URL")
+    return text
+
+
 def _setting(read: Callable[[str], Any], default: Any, meaning: str, shown: str = "") -> Any:
     return field(default=default, metadata={"read": read, "meaning": meaning, "shown": shown})
+
+
+def _driver(signer_type: str, suitable: str, default: str | None = None) -> Any:
+    meaning = f"Driver for the keys of `{signer_type}` signers, such as `{suitable}`."
+    return _setting(_driver_name, default, meaning, "" if default else "none")
+
+
+def _endpoint(signer_type: str, own: str = "that of the driver") -> Any:
+    return _setting(_web_address, None, f"URL of the key system of `{signer_type}` signers.", own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +233,34 @@ class Settings:
         "Which config fields of a signer `/api/v1` returns: `shown` (address, key_name, mount_point, namespace) or "
         "`non_secret` (every field that is not secret).",
     )
+    signer_check_seconds: float = _setting(
+        _seconds_or_zero,
+        3600.0,
+        "How often the service checks that each signer with a driver reaches its key. 0: only on request.",
+    )
+    driver_plain: str | None = _driver("plain", "local", default="local")
+    driver_provider_a_kms: str | None = _driver("provider_a_kms", "aws-kms")
+    driver_provider_b_kms: str | None = _driver("provider_b_kms", "google-kms")
+    driver_provider_c: str | None = _driver("provider_c", "vault-kv")
+    driver_provider_c_transit: str | None = _driver("provider_c_transit", "vault-transit")
+    driver_provider_d: str | None = _driver("provider_d", "turnkey")
+    driver_provider_e: str | None = _driver("provider_e", "cdp")
+    driver_provider_a_kms_endpoint: str | None = _endpoint("provider_a_kms")
+    driver_provider_b_kms_endpoint: str | None = _endpoint("provider_b_kms")
+    driver_provider_c_endpoint: str | None = _endpoint("provider_c", own="the `address` of the signer")
+    driver_provider_c_transit_endpoint: str | None = _endpoint("provider_c_transit", own="the `address` of the signer")
+    driver_provider_d_endpoint: str | None = _endpoint("provider_d")
+    driver_provider_e_endpoint: str | None = _endpoint("provider_e")
+    driver_ca_file: Path | None = _setting(
+        _path,
+        None,
+        "File with certificate authorities, in PEM, to trust for key systems besides the public ones.",
+        "none",
+    )
+    driver_deadline_seconds: float = _setting(
+        _seconds, 10.0, "How long a key system may take for one check, not counting the wait for a free slot."
+    )
+    driver_concurrency: int = _setting(_count, 16, "How many checks of one signer type run at the same time.")
     rpc_deadline_seconds: float = _setting(
         _seconds, 5.0, "How long a fee estimate may wait for nodes in total, over all RPC URLs."
     )
@@ -297,6 +361,19 @@ class Settings:
     def rpc_allowed(self) -> tuple[AddressRange, ...] | None:
         """Where nodes may be besides public addresses; None: anywhere."""
         return self.rpc_allow if self.rpc_guard == "on" else None
+
+    @property
+    def driver_bindings(self) -> dict[str, str]:
+        """The driver of each signer type that has one."""
+        return self._by_signer_type("driver_{}")
+
+    @property
+    def driver_endpoints(self) -> dict[str, str]:
+        return self._by_signer_type("driver_{}_endpoint")
+
+    def _by_signer_type(self, name: str) -> dict[str, str]:
+        found = {each: getattr(self, name.format(each), None) for each in SIGNER_TYPES}
+        return {each: value for each, value in found.items() if value is not None}
 
     @property
     def run_folder(self) -> Path:

@@ -109,9 +109,9 @@ def test_a_signer_is_created_read_listed_and_deleted(admin: Admin) -> None:
     secrets = {"role_id": "hidden-role", "secret_id": "hidden-secret"}
     body = {"id": "vault", "type": "provider_c_transit", "config": config | secrets}
     answer = admin.ask("POST", "signers", body)
-    shown = {"id": "vault", "type": "provider_c_transit", "config": config}
+    shown = {"id": "vault", "type": "provider_c_transit", "config": config, "check": None}
     assert (answer.status, timeless(answer.json)) == (201, success(shown))
-    ops = {"id": "ops", "type": "local", "config": {}}
+    ops: dict[str, Any] = {"id": "ops", "type": "local", "config": {}, "check": None}
     assert timeless(admin.ask("GET", "signers").json) == paged([ops, shown])
     assert admin.get("signers?type=local") == [ops]
     assert admin.get("signers?type=provider_c_transit&id=AUL") == [shown]
@@ -132,7 +132,7 @@ def test_hints_about_a_signer(admin: Admin) -> None:
     answer = admin.ask("POST", "signers", {"type": "plain", "config": {"key": "zz"}})
     hint = "config.key is not a 32-byte hexadecimal private key, so it cannot sign"
     signer_id = answer.json["data"]["id"]
-    assert timeless(answer.json) == success({"id": signer_id, "type": "local", "config": {}}, (hint,))
+    assert timeless(answer.json) == success({"id": signer_id, "type": "local", "config": {}, "check": None}, (hint,))
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_another_signer_brings_its_address(admin: Admin) -> None:
     assert answer.json["data"]["address"] == "0x1563915e194D8CfBA1943570603F7606A3115508"
     refused = admin.ask("PATCH", "relayers/sepolia-1", {"address": ADDRESS})
     assert refused.status == 400
-    assert refused.headers["relaydeck-reason"].startswith("address: is not the address of this signer")
+    assert refused.headers["relaydeck-reason"].startswith(f"address: {ADDRESS} is not the address of this signer")
 
 
 @pytest.mark.parametrize(

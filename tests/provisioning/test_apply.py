@@ -282,7 +282,7 @@ wallet_secret = "c"
     def test_one_that_contradicts_the_key_is_a_mistake(self, provisioned: ProvisionedHome) -> None:
         given = RELAYER.replace('name = "One"', f'name = "One"\naddress = "{OTHER_ADDRESS}"')
         assert provisioned.mistakes(NETWORK + SIGNER + NOTIFICATION + given) == [
-            f"relayers[0].address: is not the address of this signer, which is {ADDRESS}"
+            f"relayers[0].address: {OTHER_ADDRESS} is not the address of this signer, which is {ADDRESS}"
         ]
 
 

@@ -12,8 +12,8 @@ from relaydeck.notifications import events
 from relaydeck.relayers import relayer_changes, relayer_rows
 from relaydeck.relayers.incidents import Incident, NodeProblem
 from relaydeck.relayers.model import DisabledReason
-from relaydeck.relayers.schedule import read_relayer_changes
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.schedule import read_row_changes
 from tests.networks.fault_node import FaultNode
 from tests.notifications.conftest import eventually
 from tests.relayers.conftest import ETHER, Watching
@@ -370,12 +370,12 @@ async def test_relayers_that_come_and_go_are_followed(scene: Watching) -> None:
     monitor = scene.process()
     await scene.rounds(monitor, 1)
     scene.add("r2", node)
-    monitor.apply_changes(read_relayer_changes(scene.store.database.read, 0, removed=False))
+    monitor.apply_changes(read_row_changes(scene.store.database.read, "relayers", 0, removed=False))
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 3
     with scene.store.database.transaction() as transaction:
         relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
-    monitor.apply_changes(read_relayer_changes(scene.store.database.read, 0, removed=True))
+    monitor.apply_changes(read_row_changes(scene.store.database.read, "relayers", 0, removed=True))
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 4
 
@@ -386,7 +386,7 @@ async def test_with_no_relayer_left_the_lease_is_given_back(scene: Watching) -> 
     await scene.rounds(monitor, 1)
     with scene.store.database.transaction() as transaction:
         relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
-    monitor.apply_changes(read_relayer_changes(scene.store.database.read, 0, removed=True))
+    monitor.apply_changes(read_row_changes(scene.store.database.read, "relayers", 0, removed=True))
     assert await monitor.turn() == 60
     assert scene.store.database.read("SELECT expires_at FROM leases WHERE name = 'monitor'") == [(0,)]
 

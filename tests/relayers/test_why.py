@@ -14,7 +14,7 @@ from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.relayers import why
 from relaydeck.relayers.model import DisabledReason
-from relaydeck.relayers.schedule import next_check_at
+from relaydeck.store.schedule import next_check_at
 from tests.networks.fault_node import fault_nodes
 from tests.relayers.conftest import ETHER, INTERVAL, Watching
 from tests.running import Running, run_command
@@ -65,6 +65,7 @@ async def test_a_relayer_that_is_well(scene: Watching) -> None:
         ],
         "monitor": "checks every 60 s",
         "next_probe_at": "2023-11-14T22:14:37Z",
+        "signer_check": None,
     }
     moment = next_check_at(1, INTERVAL, scene.clock())
     before = node.calls["eth_getTransactionCount"]

@@ -9,16 +9,21 @@ from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists, ResourceOperations
 from relaydeck.admin.responses import ChangeRunner
 from relaydeck.admin.routes import AdminRouter, Methods
+from relaydeck.admin.signer_checks import SignerCheckOperation
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation
 from relaydeck.relayers.snapshots import GetPool
 from relaydeck.settings import Settings
+from relaydeck.signers.key_access import KeyAccess
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.writer import Writer
 
 
 class AdminApi:
-    """`render` makes a web page of an OpenAPI document; `pool` returns the nodes that estimates use."""
+    """`render` makes a web page of an OpenAPI document.
+
+    `pool` returns the nodes that estimates use, `access` the keys of signers.
+    """
 
     def __init__(
         self,
@@ -27,12 +32,14 @@ class AdminApi:
         audit: AuditLog,
         render: Callable[[dict[str, Any]], str],
         pool: GetPool,
+        access: KeyAccess,
     ) -> None:
         self._read_pool = ReadPool(settings)
         self.suspend, self.resume, self.close = self._read_pool.suspend, self._read_pool.resume, self._read_pool.close
         lists, changes = Lists(self._read_pool, settings.max_per_page), ChangeRunner(writer, audit)
         guarded: dict[str, Methods] = {
-            **ResourceOperations(self._read_pool, changes, lists).routes(),
+            **ResourceOperations(self._read_pool, changes, lists, access).routes(),
+            **SignerCheckOperation(self._read_pool, changes, access).routes(),
             **WhyOperation(self._read_pool, settings, pool).routes(),
             **TokenOperations(changes, lists).routes(),
             **EventOperations(self._read_pool, changes, lists, settings.max_per_page).routes(),

@@ -13,6 +13,7 @@ from relaydeck.credentials.kinds import TokenKind, describe_kinds
 from relaydeck.fields import example_of
 from relaydeck.fields import own_field as field
 from relaydeck.identifiers import Identifier
+from relaydeck.signers.check_report import SignerCheckReport
 from relaydeck.signers.shapes import SHAPES, SecretStoreConfig, response_type
 
 Whole = Annotated[int, Meta(ge=0)]
@@ -53,6 +54,10 @@ class Signer(msgspec.Struct, frozen=True, kw_only=True):
             "The fields of its type that are not secret.",
             example={"address": "https://secrets.example.com", "key_name": "ops"},
         ),
+    ]
+    check: Annotated[
+        SignerCheckReport | None,
+        field("Its latest check; null: none yet, because its type has no driver or its turn has not come."),
     ]
     created_at: CreatedAt
 

@@ -24,8 +24,11 @@ from relaydeck.provisioning.stored import Stored
 from relaydeck.secret import decode_secret
 from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
+from relaydeck.signers.key_answers import Questions
+from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.signers.shapes import SHAPES, NewSigner, new_signer
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.open_store import Store
 
 COLLECTIONS: dict[Resource, Collection] = {
     "networks": queries.NETWORKS,
@@ -57,19 +60,37 @@ def read_record(context: ChangeContext, resource: Resource, name: str) -> Record
     return queries.find(context.transaction.all, context.vault, COLLECTIONS[resource], name)
 
 
-def create(context: ChangeContext, resource: Resource, document: Json, resolver: Resolver | None = None) -> RecordView:
+def create(
+    context: ChangeContext,
+    resource: Resource,
+    document: Json,
+    resolver: Resolver | None = None,
+    addresses: KnownAddresses | None = None,
+) -> RecordView:
     """Raises BadRequest, or RecordExists."""
+    name, record = _new_record(resource, document, resolver)
+    stored = Stored(context.transaction.all, context.vault)
+    if stored.exists(resource, name):
+        raise RecordExists(resource[:-1])
+    return _apply(context, resource, name, record, stored, addresses)
+
+
+def creation_questions(
+    store: Store, document: Json, bound_types: frozenset[str], resolver: Resolver | None = None
+) -> Questions:
+    """What drivers have to be asked before a relayer is created. Raises BadRequest."""
+    _, record = _new_record("relayers", document, resolver)
+    return record.questions(Stored(store.database.read, store.vault), bound_types)
+
+
+def _new_record(resource: Resource, document: Json, resolver: Resolver | None) -> tuple[str, RecordDocument]:
     identity = COLLECTIONS[resource].identity
     if resource == "relayers":
         document = {"id": new_identifier(), **document}
     name = document.get(identity)
     if not isinstance(name, str) or (problem := identifier_problem(name)):
         raise BadRequest(f"{identity} {problem if isinstance(name, str) else 'must be given, as a string'}")
-    single = RecordDocument(resource, name, document, resolver or NoReferences())
-    stored = Stored(context.transaction.all, context.vault)
-    if stored.exists(resource, name):
-        raise RecordExists(resource[:-1])
-    return _apply(context, resource, name, single, stored)
+    return name, RecordDocument(resource, name, document, resolver or NoReferences())
 
 
 def patch(
@@ -79,17 +100,34 @@ def patch(
     change: Json,
     if_match: str | None,
     resolver: Resolver | None = None,
+    addresses: KnownAddresses | None = None,
 ) -> RecordView:
     """Apply a merge patch (RFC 7396). Raises BadRequest, OutOfDate, or that there is no such record."""
     before = read_record(context, resource, name)
     require_match(before, if_match)
-    document = _patched(resource, before, change)
-    single = RecordDocument(resource, name, document, resolver or NoReferences())
-    return _apply(context, resource, name, single, Stored(context.transaction.all, context.vault))
+    record = RecordDocument(resource, name, _patched(resource, before, change), resolver or NoReferences())
+    stored = Stored(context.transaction.all, context.vault)
+    return _apply(context, resource, name, record, stored, addresses)
 
 
-def _apply(context: ChangeContext, resource: Resource, name: str, single: RecordDocument, stored: Stored) -> RecordView:
-    step, notes = single.step(stored)
+def patch_questions(
+    store: Store, name: str, change: Json, bound_types: frozenset[str], resolver: Resolver | None = None
+) -> Questions:
+    """What drivers have to be asked before a relayer is changed. Raises BadRequest, or RelayerNotFound."""
+    before = queries.find(store.database.read, store.vault, COLLECTIONS["relayers"], name)
+    record = RecordDocument("relayers", name, _patched("relayers", before, change), resolver or NoReferences())
+    return record.questions(Stored(store.database.read, store.vault), bound_types)
+
+
+def _apply(
+    context: ChangeContext,
+    resource: Resource,
+    name: str,
+    record: RecordDocument,
+    stored: Stored,
+    addresses: KnownAddresses | None,
+) -> RecordView:
+    step, notes = record.step(stored, addresses or KnownAddresses())
     if step is not None:
         take_step(step, context)
     view = read_record(context, resource, name)

@@ -40,6 +40,15 @@ FILTERS: dict[str, tuple[Filter, ...]] = {
     "signers": (
         _contains("id"),
         Filter("type", "Only those of this type.", "type = CASE :type WHEN 'local' THEN 'plain' ELSE :type END"),
+        Filter(
+            "check",
+            "Only those with this latest check.",
+            choices={
+                "ok": "id IN (SELECT signer_id FROM signer_checks WHERE outcome = 'ok')",
+                "failing": "id IN (SELECT signer_id FROM signer_checks WHERE outcome <> 'ok')",
+                "none": "id NOT IN (SELECT signer_id FROM signer_checks)",
+            },
+        ),
     ),
     "notifications": (_contains("id"),),
     "relayers": (

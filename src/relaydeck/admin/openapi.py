@@ -68,6 +68,7 @@ def _resource(plural: str, name: str, *, changeable: bool = True) -> list[Operat
 OPERATIONS = [
     *_resource("networks", "Network"),
     *_resource("signers", "Signer", changeable=False),
+    Operation("post", "signers/{id}/check", "checkSigner", "Check that a signer reaches its key", "SignerCheckReport"),
     *_resource("notifications", "Notification"),
     Operation("post", "notifications/{id}/test", "testNotification", "Send a test event", "Event", status=201),
     *_resource("relayers", "Relayer"),

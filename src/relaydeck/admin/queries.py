@@ -49,7 +49,8 @@ NETWORKS = Collection(
 SIGNERS = Collection(
     "signers",
     "id",
-    "id, type, open_config, created_at, revision",
+    "id, type, open_config, created_at, revision,"
+    " (SELECT result FROM signer_checks WHERE signer_id = signers.id) AS latest_check",
     views.signer_view,
     lambda _: RecordNotFound("signer"),
 )

@@ -1,5 +1,7 @@
 """Networks, signers, notifications and relayers: list, read, create, change, delete, pause, resume, test."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from relaydeck.admin import commands, queries
@@ -26,7 +28,11 @@ from relaydeck.http.pipeline import Call, Reply
 from relaydeck.notifications import notification_changes
 from relaydeck.provisioning.declared_records import Resource
 from relaydeck.relayers import relayer_changes
+from relaydeck.signers.key_access import KeyAccess
+from relaydeck.signers.key_answers import Questions, ask_keys
+from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.open_store import Store
 
 _decode_signer = body_decoder(SignerRequest)
 
@@ -50,10 +56,11 @@ class Lists:
 
 
 class ResourceOperations:
-    def __init__(self, read_pool: ReadPool, changes: ChangeRunner, lists: Lists) -> None:
+    def __init__(self, read_pool: ReadPool, changes: ChangeRunner, lists: Lists, access: KeyAccess) -> None:
         self._read_pool = read_pool
         self._changes = changes
         self._lists = lists
+        self._access = access
 
     def routes(self) -> dict[str, Methods]:
         found: dict[str, Methods] = {
@@ -88,9 +95,12 @@ class ResourceOperations:
     def _creating(self, resource: Resource) -> Answer:
         async def create(call: Call) -> Reply:
             document = document_of(call)
+            addresses = await self._known_addresses(
+                resource, lambda store: commands.creation_questions(store, document, self._access.bound_types)
+            )
 
             def work(context: ChangeContext) -> Content:
-                return record_content(commands.create(context, resource, document), 201)
+                return record_content(commands.create(context, resource, document, addresses=addresses), 201)
 
             return await self._changes.run_once(call, f"{resource}.create", work)
 
@@ -99,13 +109,25 @@ class ResourceOperations:
     def _patching(self, resource: Resource) -> Answer:
         async def patch(call: Call) -> Reply:
             name, change, if_match = identifier_in_path(call), document_of(call), if_match_of(call)
+            addresses = await self._known_addresses(
+                resource, lambda store: commands.patch_questions(store, name, change, self._access.bound_types)
+            )
 
             def work(context: ChangeContext) -> Content:
-                return record_content(commands.patch(context, resource, name, change, if_match))
+                return record_content(commands.patch(context, resource, name, change, if_match, addresses=addresses))
 
             return await self._changes.run(call, work)
 
         return patch
+
+    async def _known_addresses(self, resource: Resource, questions: Callable[[Store], Questions]) -> KnownAddresses:
+        """Ask drivers, before the transaction, for what a change of a relayer depends on."""
+        unknown = KnownAddresses(self._access.bound_types)
+        if resource != "relayers" or not unknown.asked_types:
+            return unknown
+        asked = await self._read_pool.run(questions)
+        answers = await ask_keys(await self._access.keys(), asked) if asked else {}
+        return KnownAddresses(self._access.bound_types, answers)
 
     def _deleting(self, resource: Resource) -> Answer:
         async def delete(call: Call) -> Reply:

@@ -14,6 +14,7 @@ from relaydeck.notifications.model import EventBody, Notification
 from relaydeck.relayers.explanation import Explanation
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
+from relaydeck.signers.check_report import SignerCheckReport
 
 Json = dict[str, Any]
 PLACE = "#/components/schemas/"
@@ -28,6 +29,7 @@ _RESPONSES = (
     bodies.Replayed,
     bodies.AuditEntry,
     Explanation,
+    SignerCheckReport,
     Metadata,
     Pagination,
 )
@@ -180,6 +182,7 @@ def examples() -> dict[str, Any]:
         "SignerRequest": example_of(bodies.SignerRequest),
         "TokenRequest": example_of(bodies.TokenRequest),
         "Explanation": example_of(Explanation),
+        "SignerCheckReport": example_of(SignerCheckReport),
     }
     for record in RECORDS:
         fields = [field for field in fields_of(record) if not field.traits.read_only]

@@ -10,6 +10,8 @@ from relaydeck.admin.bodies import AuditEntry, Signer, Token
 from relaydeck.networks.model import FeeToken
 from relaydeck.notifications import notification_rows
 from relaydeck.provisioning.export import keyed_documents
+from relaydeck.signers.check import SignerCheck
+from relaydeck.signers.check_report import check_report
 from relaydeck.signers.shapes import response_type
 from relaydeck.store.database import Row
 from relaydeck.store.record_table import RecordTable
@@ -37,7 +39,7 @@ def json_values(record: msgspec.Struct) -> Json:
     return body
 
 
-def _etag(row: Row) -> str:
+def _etag(row: tuple[Any, ...]) -> str:
     """Covers the whole row with its revision and sealed parts: two changes can share a revision, but no content."""
     return f'"{hashlib.sha256(msgspec.json.encode(row)).hexdigest()[:32]}"'
 
@@ -75,9 +77,12 @@ def signer_view(row: Row, _vault: Vault) -> RecordView:
         id=row.id,
         type=response_type(row.type),
         config=msgspec.json.decode(row.open_config),
+        check=None
+        if row.latest_check is None
+        else check_report(msgspec.json.decode(row.latest_check, type=SignerCheck)),
         created_at=utc(row.created_at),
     )
-    return RecordView(json_values(signer), _etag(row))
+    return RecordView(json_values(signer), _etag(row[:-1]))  # a check does not change the signer
 
 
 def notification_view(row: Row, _vault: Vault) -> RecordView:

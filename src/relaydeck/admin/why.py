@@ -9,6 +9,7 @@ from relaydeck.http.pipeline import Call, Reply
 from relaydeck.relayers import why
 from relaydeck.relayers.snapshots import GetPool
 from relaydeck.settings import Settings
+from relaydeck.signers.signer_state import read_signer_state, with_signer
 
 
 class WhyOperation:
@@ -22,6 +23,12 @@ class WhyOperation:
 
     async def explain(self, call: Call) -> Reply:
         name = identifier_in_path(call)
-        stored = await self._read_pool.run(lambda store: why.read(store.database.read, store.vault, name))
+        stored, signer = await self._read_pool.run(
+            lambda store: (
+                why.read(store.database.read, store.vault, name),
+                read_signer_state(store.database.read, name),
+            )
+        )
         interval, rounds = self._settings.monitor_interval_seconds, self._settings.monitor_rounds
-        return reply(Content(await why.explain(stored, self._pool, interval=interval, rounds=rounds, now=time.time())))
+        explanation = await why.explain(stored, self._pool, interval=interval, rounds=rounds, now=time.time())
+        return reply(Content(with_signer(explanation, signer)))

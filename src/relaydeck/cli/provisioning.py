@@ -6,16 +6,20 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from relaydeck.cli.local_store import actor, existing_store, store_for_apply
 from relaydeck.cli.output import counted, print_line, print_notes, print_styled, progress_bar
+from relaydeck.cli.signer_keys import ask_now
 from relaydeck.errors import OperatorError
-from relaydeck.provisioning.apply import Provisioner
+from relaydeck.provisioning.apply import KeySource, Provisioner
 from relaydeck.provisioning.export import exported
 from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.plan import Change, Create, FieldChange, Plan, Remove, Step
 from relaydeck.provisioning.references import Resolver
+from relaydeck.settings import read_settings
+from relaydeck.signers.key_access import KeyAccess
 
 _MANY_STEPS = 1000  # from which on a progress bar is useful
 _STYLES: dict[type[Step], tuple[str, str]] = {
@@ -34,7 +38,9 @@ def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
     name, content, folder = _read(file)
     declared = read_file(content, Resolver(os.environ, folder))
     with store_for_apply(may_create=not plan_only) as store:
-        provisioner = Provisioner(store, declared, file_name=name, prune=prune)
+        settings = read_settings()
+        keys = KeySource(KeyAccess(settings).bound_types, partial(ask_now, settings))
+        provisioner = Provisioner(store, declared, file_name=name, prune=prune, keys=keys)
         plan = provisioner.plan() if plan_only else _apply(provisioner)
     print_notes(plan.notes)
     if plan_only:

@@ -13,6 +13,7 @@ from relaydeck.relayers import why
 from relaydeck.relayers.explanation import Explanation
 from relaydeck.relayers.relayer_changes import set_paused
 from relaydeck.settings import Settings, read_settings
+from relaydeck.signers.signer_state import read_signer_state, with_signer
 
 _NODE_COLUMNS = {
     "node": lambda each: each["node"],
@@ -41,7 +42,8 @@ def explain(relayer_id: str, as_json: bool) -> None:
     settings = read_settings()
     with existing_store() as store:
         stored = why.read(store.database.read, store.vault, relayer_id)
-    explanation = json_values(asyncio.run(_explanation(stored, settings)))
+        signer = read_signer_state(store.database.read, relayer_id)
+    explanation = json_values(with_signer(asyncio.run(_explanation(stored, settings)), signer))
     if as_json:
         print_json(explanation)
     else:

@@ -22,6 +22,8 @@ COLUMNS: dict[Resource, dict[str, Column]] = {
     "signers": {
         "id": lambda view: view["id"],
         "type": lambda view: view["type"],
+        "check": lambda view: view["check"] and view["check"]["outcome"],
+        "checked": lambda view: view["check"] and view["check"]["checked_at"],
         "created": lambda view: view["created_at"],
     },
     "notifications": {

@@ -118,6 +118,27 @@ def _actions() -> Any:
 network, signer, notification, relayer = map(_group, ("network", "signer", "notification", "relayer"))
 
 
+@signer.command(epilog="Example:  relaydeck signer check --all --json")
+@click.argument("signer_id", metavar="[ID]", default="")
+@click.option("--all", "every", is_flag=True, help="Every signer whose type has a driver.")
+@as_json
+@at_home
+def check(signer_id: str, every: bool, as_json: bool) -> None:
+    """Check that the signer with this ID reaches its key, or every signer with --all.
+
+    The key signs a random challenge, and its address is compared with the relayers that use the signer. The result is
+    saved and shown with the signer. Exits with 1 when a check does not succeed.
+    """
+    if bool(signer_id) == every:
+        raise click.UsageError("give an ID, or --all")
+    from relaydeck.cli import signer_keys
+
+    if every:
+        signer_keys.check_all(as_json)
+    else:
+        signer_keys.check_one(signer_id, as_json)
+
+
 @relayer.command()
 @click.argument("relayer_id", metavar="ID")
 @at_home

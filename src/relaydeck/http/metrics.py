@@ -78,6 +78,12 @@ EVENT_TRIES = Metric(
     "Attempts to deliver an event, by outcome. failed: another attempt follows; dead: it was the last one.",
     {"outcome": ("delivered", "failed", "dead")},
 )
+SIGNER_CHECKS = Metric(
+    "signer_checks_total",
+    "counter",
+    "Scheduled checks of signers, by result. failed: the key was not reached, or a relayer has another address.",
+    {"result": ("ok", "failed")},
+)
 LIMITS_ALONE = Metric(
     "limits_alone", "gauge", "Workers that use the rate limit of their own machine because the limit server is away."
 )
@@ -95,6 +101,12 @@ OLDEST_PENDING_DELIVERY = Metric(
     "oldest_pending_delivery_seconds", "gauge", "Age of the oldest delivery that is not finished.", looked_up=True
 )
 
+SIGNERS_CHECKED = Metric("signers_checked", "gauge", "Signers that were checked at least once.", looked_up=True)
+SIGNERS_FAILING = Metric("signers_failing", "gauge", "Signers that failed their latest check.", looked_up=True)
+OLDEST_SIGNER_CHECK = Metric(
+    "oldest_signer_check_seconds", "gauge", "Age of the latest check of the signer checked longest ago.", looked_up=True
+)
+
 METRICS = (
     REQUESTS,
     REQUEST_SECONDS,
@@ -103,12 +115,16 @@ METRICS = (
     DAMAGED_VALUES,
     LIMITS_FALLBACKS,
     EVENT_TRIES,
+    SIGNER_CHECKS,
     LIMITS_ALONE,
     STORE_AWAY,
     EVENTS,
     DELIVERIES_PENDING,
     DELIVERIES_DEAD,
     OLDEST_PENDING_DELIVERY,
+    SIGNERS_CHECKED,
+    SIGNERS_FAILING,
+    OLDEST_SIGNER_CHECK,
 )
 
 _HISTOGRAM_CELLS = len(BUCKETS_NS) + 2  # the buckets, one above them, and the sum

@@ -22,6 +22,27 @@ class EventKind(StrEnum):
         "balance",
         "min_balance",
     )
+    SIGNER_UNREACHABLE = (
+        "signer.unreachable",
+        "a check of the relayer's signer did not reach its key; sent once until the key is reached again",
+        "signer_id",
+        "outcome",
+        "explanation",
+    )
+    SIGNER_MISMATCH = (
+        "signer.mismatch",
+        "the key of the relayer's signer has another address than the relayer; sent once until they agree",
+        "signer_id",
+        "outcome",
+        "explanation",
+    )
+    SIGNER_RECOVERED = (
+        "signer.recovered",
+        "the relayer's signer reaches its key again, and the address is that of the relayer",
+        "signer_id",
+        "outcome",
+        "explanation",
+    )
     NOTIFICATION_TEST = "notification.test", "an operator sent a test event"
 
     _value_: str

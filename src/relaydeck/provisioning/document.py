@@ -8,10 +8,12 @@ from relaydeck.provisioning.declared_records import Resource, field_names
 from relaydeck.provisioning.file import read_document
 from relaydeck.provisioning.mistakes import Mistake, place_in
 from relaydeck.provisioning.plan import Step
-from relaydeck.provisioning.planner import make_plan
+from relaydeck.provisioning.planner import key_questions, make_plan
 from relaydeck.provisioning.references import NO_REFERENCE, NoReferences, Resolver, as_reference
 from relaydeck.provisioning.stored import Stored
 from relaydeck.provisioning.table import Table
+from relaydeck.signers.key_answers import Questions
+from relaydeck.signers.known_addresses import KnownAddresses
 
 _UNKNOWN = "is not a known key"
 _IN_THIS_FILE = ", in this file or stored"
@@ -37,9 +39,13 @@ class RecordDocument:
     def _mistakes(self, content: Document, is_wrong: Callable[[Any], bool], problem: str) -> list[Mistake]:
         return [Mistake(self._place + place, problem) for place in _places(content, is_wrong)]
 
-    def step(self, stored: Stored) -> tuple[Step | None, list[str]]:
+    def questions(self, stored: Stored, bound_types: frozenset[str]) -> Questions:
+        """What drivers have to be asked before `step`."""
+        return key_questions(self._declared, stored, bound_types)
+
+    def step(self, stored: Stored, addresses: KnownAddresses) -> tuple[Step | None, list[str]]:
         """The step to take, if any, and notes for the caller."""
-        plan = make_plan(self._declared, stored, prune=False)
+        plan = make_plan(self._declared, stored, addresses, prune=False)
         self._refuse(plan.mistakes)
         notes = [each.removeprefix(f"{self._place}.") for each in plan.notes]
         return (plan.steps[0] if plan.steps else None), notes

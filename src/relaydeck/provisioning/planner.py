@@ -12,26 +12,43 @@ from relaydeck.provisioning.pruning import plan_removals
 from relaydeck.provisioning.reader import Values, may_be, missing_in
 from relaydeck.provisioning.signer_planner import SignerPlanner
 from relaydeck.provisioning.stored import Stored, StoredRecord
+from relaydeck.signers.key_answers import KeyAnswer, Questions
+from relaydeck.signers.known_addresses import KnownAddresses
 
 NewId = Callable[[], str]
 
 
-def make_plan(declared: Declared, stored: Stored, *, prune: bool, new_id: NewId = new_identifier) -> Plan:
-    planner = _Planner(declared, stored, new_id)
+def make_plan(
+    declared: Declared,
+    stored: Stored,
+    addresses: KnownAddresses,
+    *,
+    prune: bool,
+    new_id: NewId = new_identifier,
+) -> Plan:
+    planner = _Planner(declared, stored, addresses, new_id)
     planner.plan_all()
     if prune:
         plan_removals(declared, stored, planner.plan, planner.relayer_ids)
     return planner.plan
 
 
+def key_questions(declared: Declared, stored: Stored, bound_types: frozenset[str]) -> Questions:
+    """What drivers have to be asked before the plan can be made, found by a trial plan."""
+    addresses = KnownAddresses(bound_types)
+    if addresses.asked_types:
+        make_plan(declared, stored, addresses, prune=False)
+    return addresses.questions
+
+
 class _Planner:
-    def __init__(self, declared: Declared, stored: Stored, new_id: NewId) -> None:
+    def __init__(self, declared: Declared, stored: Stored, addresses: KnownAddresses, new_id: NewId) -> None:
         self.plan = Plan()
         self.relayer_ids: set[str] = set()
         self._declared = declared
         self._stored = stored
         self._new_id = new_id
-        self._signers = SignerPlanner(declared, stored, self.plan)
+        self._signers = SignerPlanner(declared, stored, addresses, self.plan)
 
     def plan_all(self) -> None:
         """A file declares records in the order in which they can refer to each other."""
@@ -81,7 +98,7 @@ class _Planner:
         known = declared.name or self._known_id(declared)
         if known is None:
             return
-        address = self._address(declared)
+        address = self._address(declared, known)
         if address is None:
             self._complete(declared.values, self._stored.find("relayers", known) if known else None)
             return
@@ -99,19 +116,37 @@ class _Planner:
             return None
         return known[0] if known else ""
 
-    def _address(self, declared: DeclaredRecord) -> str | None:
+    def _address(self, declared: DeclaredRecord, known: str) -> str | None:
         """None when it is not known. That is noted here, unless the mistake is in the signer."""
-        derived = self._signers.address_of(declared.values["signer_id"])
         given: str = declared.values.get("address", "")
-        if derived is None:
+        if settled := self._settled_address(declared, known, given):
+            return settled
+        answer = self._signers.address_of(declared.values["signer_id"])
+        if answer is None:
             return None
-        if not derived and not given:
-            self._note(f"{declared.place}.address", "is missing, and cannot be derived from this signer")
+        if problem := _address_problem(given, answer):
+            self._note(f"{declared.place}.address", problem)
             return None
-        if derived and given not in ("", derived):
-            self._note(f"{declared.place}.address", f"is not the address of this signer, which is {derived}")
-            return None
-        return derived or given
+        if answer.problem:
+            self.plan.notes.append(f"{declared.place}.address: is stored without verification: {answer.problem}")
+        return answer.address or given
+
+    def _settled_address(self, declared: DeclaredRecord, known: str, given: str) -> str:
+        """The stored address, when nothing about the key changes and only a driver could tell it again."""
+        found = self._stored.find("relayers", known) if known else None
+        if found is None or not self._signers.needs_driver(declared.values["signer_id"]):
+            return ""
+        stored: Any = found.record
+        unchanged = stored.signer_id == declared.values["signer_id"] and given in ("", stored.address)
+        return str(stored.address) if unchanged else ""
+
+
+def _address_problem(given: str, answer: KeyAnswer) -> str:
+    if answer.address and given not in ("", answer.address):
+        return f"{given} is not the address of this signer, which is {answer.address}"
+    if given or answer.address:
+        return ""
+    return f"is missing, and {answer.problem or 'cannot be derived from this signer'}"
 
 
 def _kept(name: str, value: Any, found: StoredRecord | None) -> Any:

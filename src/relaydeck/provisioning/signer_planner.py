@@ -11,19 +11,21 @@ from relaydeck.provisioning.plan import Create, Plan
 from relaydeck.provisioning.reader import missing_in
 from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.stored import Stored
-from relaydeck.signers.addresses import derived_address
 from relaydeck.signers.hints import hints
-from relaydeck.signers.shapes import SHAPES, Config, NewSigner
+from relaydeck.signers.key_answers import KeyAnswer
+from relaydeck.signers.known_addresses import KnownAddresses
+from relaydeck.signers.shapes import SHAPES, NewSigner
 
 _NEVER_IN_PLACE = "key material is never changed in place: declare a new signer under another id"
 
 
 class SignerPlanner:
-    def __init__(self, declared: Declared, stored: Stored, plan: Plan) -> None:
+    def __init__(self, declared: Declared, stored: Stored, addresses: KnownAddresses, plan: Plan) -> None:
         self._declared = declared
         self._stored = stored
+        self._addresses = addresses
         self._plan = plan
-        self._configs: dict[str, Config] = {}  # of the signers in the file, once they are complete
+        self._signers: dict[str, NewSigner] = {}  # of the file, once they are complete
         self.address_of = cache(self._address_of)
 
     def plan_signer(self, declared: DeclaredRecord) -> None:
@@ -45,12 +47,12 @@ class SignerPlanner:
         if missing:
             return
         config = SHAPES[kind](**values)
-        self._configs[declared.name] = config
+        signer = self._signers[declared.name] = NewSigner(declared.name, kind, config)
         self._plan.notes += [f"{declared.place}.{hint}" for hint in hints(config)]
-        self._plan.steps.append(Create("signers", declared.name, NewSigner(declared.name, kind, config)))
+        self._plan.steps.append(Create("signers", declared.name, signer))
 
     def _compare(self, declared: DeclaredRecord, before: NewSigner) -> None:
-        self._configs[declared.name] = before.config
+        self._signers[declared.name] = before
         if declared.values["type"] != before.type:
             self._note(f"{declared.place}.type", f"the stored signer is of type {before.type}; {_NEVER_IN_PLACE}")
             return
@@ -61,16 +63,21 @@ class SignerPlanner:
             elif _plain(wanted) != _plain(getattr(before.config, name)):
                 self._note(f"{declared.place}.config.{name}", f"differs from the stored one; {_NEVER_IN_PLACE}")
 
-    def _address_of(self, signer_id: str) -> str | None:
-        """Empty when it cannot be derived; None when the signer has a mistake, which is noted already."""
-        if signer_id in self._configs:
-            return derived_address(self._configs[signer_id])
+    def needs_driver(self, signer_id: str) -> bool:
+        """Whether only the key system of a stored signer knows its address."""
+        signer = self._stored.signer(signer_id)
+        return isinstance(signer, NewSigner) and signer.type in self._addresses.asked_types
+
+    def _address_of(self, signer_id: str) -> KeyAnswer | None:
+        """None when the signer has a mistake, which is noted already."""
+        if signer_id in self._signers:
+            return self._addresses.find(self._signers[signer_id])
         if signer_id in self._declared.places["signers"]:
             return None
         signer = self._stored.signer(signer_id)
         if signer is None:
             return None
-        return derived_address(signer.config) if isinstance(signer, NewSigner) else ""
+        return self._addresses.find(signer) if isinstance(signer, NewSigner) else KeyAnswer()
 
 
 def _plain(value: Any) -> Any:

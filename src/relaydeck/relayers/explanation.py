@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from relaydeck.fields import own_field as field
 
-StateName = Literal["paused", "disabled", "failing", "low_balance"]
+StateName = Literal["paused", "disabled", "failing", "low_balance", "signer_unreachable", "signer_mismatch"]
 Whole = Annotated[int, Meta(ge=0)]
 
 
@@ -60,3 +60,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         field("When the monitor checks it next, approximately, in UTC.", example="2026-03-01T12:15:07Z"),
     ]
+    signer_check: Annotated[
+        str | None,
+        field(
+            "The latest check of its signer; null: none yet.",
+            example="ok: the key signed a challenge, and its address is that of its 1 relayer",
+        ),
+    ] = None

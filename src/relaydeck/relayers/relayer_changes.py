@@ -82,6 +82,11 @@ def report_low_balance(context: ChangeContext, relayer_id: str, *, balance: int,
     _record_event(context, EventKind.RELAYER_LOW_BALANCE, relayer_id, amounts)
 
 
+def report_signer(context: ChangeContext, kind: EventKind, relayer_id: str, details: dict[str, str]) -> None:
+    """Record what a check of its signer found. The relayer stays as it is."""
+    _record_event(context, kind, relayer_id, details)
+
+
 def delete(context: ChangeContext, relayer_id: str) -> None:
     before = _stored_facts(_row(context.transaction, relayer_id), context.vault)
     remove_row(context.transaction, "relayers", "id", relayer_id)

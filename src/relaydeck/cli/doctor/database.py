@@ -6,6 +6,7 @@ from pathlib import Path
 
 from relaydeck.cli.doctor.finding import Finding
 from relaydeck.cli.doctor.sealed import sealed_findings
+from relaydeck.cli.doctor.signers import signer_findings
 from relaydeck.errors import StoreError, StoreUnreachable, operator_words
 from relaydeck.settings import Settings
 from relaydeck.store.copying.mark import unfinished_copy_of
@@ -41,6 +42,8 @@ def _inside(database: Reader, settings: Settings, now: float) -> Iterator[Findin
     yield schema
     if schema.result != "FAIL":
         yield _tokens(database, now)
+        if schema.result == "ok":  # an older schema has no checks of signers
+            yield from signer_findings(database, settings)
         yield from sealed_findings(database, settings)
 
 

@@ -1,4 +1,4 @@
-"""When each relayer is checked: once in every interval, at a phase computed from its sequence number.
+"""When each row of a table is checked: once in every interval, at a phase computed from its sequence number.
 
 The phase is the fractional part of the number times the golden ratio. Whichever numbers exist, such phases are spread
 evenly over the interval, and so is the load. The next check follows from the number, the interval and the time:
@@ -26,7 +26,7 @@ def phase(sequence: int) -> int:
 
 
 def next_check_at(sequence: int, interval: float, now: float) -> float:
-    """When the relayer is checked next, apart from the jitter."""
+    """When the row is checked next, apart from the jitter."""
     share = phase(sequence) / _WHOLE
     laps = floor(now / interval - share) + 1
     return (laps + share) * interval
@@ -36,7 +36,7 @@ class Schedule:
     """The sequence numbers in the order of their phases: eight bytes each.
 
     A number can be computed from its phase, so only phases are kept. They are stored in many short arrays, so that
-    adding or removing a relayer moves a few entries and not a million.
+    adding or removing a row moves a few entries and not a million.
     """
 
     def __init__(self) -> None:
@@ -124,17 +124,17 @@ class ScheduleCursor:
         return inf if first is None else max(0.0, (first + 1) / _WHOLE * self._interval - now)
 
 
-class RelayerChanges(NamedTuple):
-    """Sequence numbers of the relayers that were written or removed."""
+class RowChanges(NamedTuple):
+    """Sequence numbers of the rows that were written or removed."""
 
     written: list[int]
     removed: list[int]
 
 
-def read_relayer_changes(read: ReadRows, seen: int, *, removed: bool) -> RelayerChanges:
+def read_row_changes(read: ReadRows, table: str, seen: int, *, removed: bool) -> RowChanges:
     """The changes after revision `seen`. `removed` tells whether records of any table were removed."""
-    # After removals were pruned, the schedule keeps numbers of removed relayers: reading them finds nothing to check.
-    gone = removed_since(read, "relayers", seen) if removed else None
+    # After removals were pruned, the schedule keeps numbers of removed rows: reading them finds nothing to check.
+    gone = removed_since(read, table, seen) if removed else None
     # The plus sign keeps the database on the index by revision.
-    written = read("SELECT seq FROM relayers WHERE revision > :seen ORDER BY +seq", {"seen": seen})
-    return RelayerChanges([row.seq for row in written], gone or [])
+    written = read(f"SELECT seq FROM {table} WHERE revision > :seen ORDER BY +seq", {"seen": seen})
+    return RowChanges([row.seq for row in written], gone or [])

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from relaydeck.relayers.schedule import Schedule, ScheduleCursor, next_check_at
+from relaydeck.store.schedule import Schedule, ScheduleCursor, next_check_at
 
 INTERVAL = 60.0
 START = 1_700_000_000.0

@@ -1,0 +1,48 @@
+"""Checks that each signer type has a driver that can be loaded, and that signers passed their latest check."""
+
+from collections.abc import Iterator
+
+from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.output import counted
+from relaydeck.settings import Settings
+from relaydeck.signers.drivers.registry import driver_names
+from relaydeck.store.database import Reader
+
+_MOST_NAMED = 5
+
+
+def signer_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
+    yield from _driver_findings(settings)
+    yield from _unbound_findings(database, settings)
+    yield from _check_findings(database)
+
+
+def _driver_findings(settings: Settings) -> Iterator[Finding]:
+    installed = driver_names()
+    for signer_type, name in settings.driver_bindings.items():
+        if name not in installed:
+            remark = f"there is no driver {name!r}; installed: {', '.join(installed)}"
+            yield Finding("FAIL", f"driver of {signer_type}", remark)
+
+
+def _unbound_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
+    rows = database.read("SELECT type, count(*) FROM signers GROUP BY type ORDER BY type")
+    for signer_type, count in rows:
+        if signer_type not in settings.driver_bindings:
+            remark = f"{counted(count, 'signer')} of the type {signer_type} cannot be checked"
+            yield Finding("warn", "signers", f"{remark}; bind a driver: RELAYDECK_DRIVER_{signer_type.upper()}")
+
+
+def _check_findings(database: Reader) -> Iterator[Finding]:
+    checked = database.read("SELECT count(*) FROM signer_checks")[0][0]
+    failing = database.read(
+        "SELECT signer_id, outcome FROM signer_checks WHERE outcome <> 'ok' ORDER BY signer_id LIMIT :most",
+        {"most": _MOST_NAMED + 1},
+    )
+    if not failing:
+        if checked:
+            yield Finding("ok", "signers", f"{counted(checked, 'signer')} passed the latest check")
+        return
+    named = ", ".join(f"{signer_id!r} ({outcome})" for signer_id, outcome in failing[:_MOST_NAMED])
+    more = " and more" if len(failing) > _MOST_NAMED else ""
+    yield Finding("FAIL", "signers", f"{named}{more} failed the latest check; run 'relaydeck signer check ID'")

@@ -1,0 +1,109 @@
+"""The keys of signers as commands reach them: `relaydeck signer check`, and addresses for relayers."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from relaydeck.admin.views import json_values
+from relaydeck.cli.local_store import change_in, existing_store
+from relaydeck.cli.output import Advance, counted, print_fields, print_json, print_note, progress_bar
+from relaydeck.settings import Settings, read_settings
+from relaydeck.signers import check_changes, check_rows
+from relaydeck.signers.check import SignerCheck, check_signer
+from relaydeck.signers.check_report import check_report
+from relaydeck.signers.check_rows import CheckedSigner
+from relaydeck.signers.key_access import KeyAccess
+from relaydeck.signers.key_answers import Answers, Questions, ask_keys
+from relaydeck.store.open_store import Store
+from relaydeck.store.sealing import Damaged
+
+_AT_ONCE = 256  # signers that are opened at the same time, however many there are
+_FIELDS = ("signer", "outcome", "address", "ms", "explanation")
+
+
+def check_one(signer_id: str, as_json: bool) -> None:
+    with existing_store() as store:
+        signer = check_rows.find_signer(store.database.read, store.vault, signer_id)
+        _report(list(_checked(store, iter([[signer]]), lambda done: None)), as_json)
+
+
+def check_all(as_json: bool) -> None:
+    """Every signer with a bound driver."""
+    with existing_store() as store:
+        bound = KeyAccess(read_settings()).bound_types
+        sequences = _sequences(store, bound)
+        with progress_bar("checking signers", len(sequences)) as advance:
+            _report(list(_checked(store, _parts(store, sequences, bound), advance)), as_json)
+
+
+def ask_now(settings: Settings, questions: Questions) -> Answers:
+    """Ask the drivers for the addresses of signers."""
+    return asyncio.run(_ask(settings, questions)) if questions else {}
+
+
+async def _ask(settings: Settings, questions: Questions) -> Answers:
+    access = KeyAccess(settings)
+    try:
+        return await ask_keys(await access.keys(), questions)
+    finally:
+        await access.close()
+
+
+def _sequences(store: Store, bound: frozenset[str]) -> list[int]:
+    rows = store.database.read("SELECT seq, type FROM signers ORDER BY seq", {})
+    return [sequence for sequence, signer_type in rows if signer_type in bound]
+
+
+def _parts(store: Store, sequences: Sequence[int], bound: frozenset[str]) -> Iterator[list[CheckedSigner]]:
+    for start in range(0, len(sequences), _AT_ONCE):
+        yield list(_opened(store, sequences[start : start + _AT_ONCE], bound))
+
+
+def _opened(store: Store, sequences: Sequence[int], bound: frozenset[str]) -> Iterator[CheckedSigner]:
+    for sequence in sequences:
+        try:
+            yield from check_rows.read_signers(store.database.read, store.vault, [sequence], bound)
+        except Damaged as damage:
+            print_note(f"note: {damage}; see 'relaydeck doctor'")
+
+
+def _checked(store: Store, parts: Iterator[list[CheckedSigner]], advance: Advance) -> Iterator[SignerCheck]:
+    with asyncio.Runner() as runner:
+        access = KeyAccess(read_settings())
+        for part in parts:
+            found = runner.run(_check(access, part, advance))
+            for signer, check in zip(part, found, strict=True):
+                with change_in(store) as context:
+                    yield check_changes.settle(context, signer, check)[0]
+        runner.run(access.close())
+
+
+async def _check(access: KeyAccess, signers: list[CheckedSigner], advance: Advance) -> list[SignerCheck]:
+    keys = await access.keys()
+
+    async def check(signer: CheckedSigner) -> SignerCheck:
+        found = await check_signer(keys, signer.id, signer.type, signer.config, clock=time.time)
+        advance(1)
+        return found
+
+    return await asyncio.gather(*(check(each) for each in signers))
+
+
+def _report(checks: list[SignerCheck], as_json: bool) -> None:
+    """Exits with 1 when a check did not succeed."""
+    if as_json:
+        print_json([{"signer_id": each.signer_id, **json_values(check_report(each))} for each in checks])
+    else:
+        print_fields([_row(each) for each in checks], _FIELDS)
+    failed = sum(not each.succeeded for each in checks)
+    summary = f"{counted(len(checks), 'signer')} checked, {failed} failed"
+    print_note(summary)
+    if failed:
+        sys.exit(1)
+
+
+def _row(check: SignerCheck) -> dict[str, Any]:
+    values = (check.signer_id, check.outcome, check.address, check.milliseconds, check.explanation)
+    return dict(zip(_FIELDS, values, strict=True))

@@ -1,0 +1,191 @@
+"""`aws-kms`: AWS KMS keys of the spec ECC_SECG_P256K1.
+
+botocore finds the credentials (environment, profile, web identity, container, instance: the platform's usual chain)
+and signs the requests. It blocks, so it runs on threads. Relaydeck itself sends the requests to KMS, so the address
+guard, the private CA and the deadline hold for them; botocore sends those that obtain credentials.
+"""
+
+import logging
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from relaydeck.errors import OperatorError
+from relaydeck.side_threads import SideThreads
+from relaydeck.signers.drivers.curve import identity_of_der, signature_of_der
+from relaydeck.signers.drivers.errors import (
+    AccessDenied,
+    AnswerRejected,
+    ConfigUnusable,
+    DriverError,
+    KeyNotFound,
+    KeySystemUnreachable,
+    Throttled,
+    WrongKeyKind,
+)
+from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
+from relaydeck.signers.shapes import Config, KmsConfig
+
+if TYPE_CHECKING:
+    from botocore.session import Session
+
+KEY_SPEC = "ECC_SECG_P256K1"
+_THREADS = 4
+_REFUSALS: dict[str, DriverError] = {
+    "NotFoundException": KeyNotFound("AWS KMS has no such key in this region"),
+    "DisabledException": AccessDenied("the key is disabled in AWS KMS"),
+    "KMSInvalidStateException": AccessDenied("the key is not enabled in AWS KMS"),
+    "KeyUnavailableException": KeySystemUnreachable("the key is unavailable in AWS KMS for now"),
+    "ThrottlingException": Throttled("AWS KMS refuses more requests for now"),
+    "LimitExceededException": Throttled("AWS KMS refuses more requests for now"),
+    "InvalidKeyUsageException": WrongKeyKind("the key's usage in AWS KMS is not SIGN_VERIFY"),
+    "UnsupportedOperationException": WrongKeyKind("the key is not an asymmetric key in AWS KMS"),
+    "InvalidArnException": ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN"),
+    "ValidationException": ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN"),
+}
+_DENIED = {
+    "AccessDeniedException",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "NotAuthorized",
+    "OptInRequired",
+    "UnrecognizedClientException",
+}
+
+
+class _PublicKey(msgspec.Struct, rename="pascal"):
+    public_key: str
+    key_usage: str
+    key_spec: str = ""
+
+
+class _Signed(msgspec.Struct, rename="pascal"):
+    signature: str
+
+
+class _Problem(msgspec.Struct):
+    type: str = msgspec.field(name="__type", default="")
+
+
+class AwsKmsDriver:
+    config_type: ClassVar[type[Config]] = KmsConfig
+
+    def __init__(self, context: DriverContext) -> None:
+        self._client = context.client
+        self._endpoint = context.endpoint
+        self._threads = SideThreads(_THREADS, "aws-credentials")
+        self._session = _new_session()
+        self._lock = Lock()  # the session finds credentials once; what it found can be used by many threads
+        self._urls: dict[str, str] = {}
+
+    async def identify(self, config: KmsConfig) -> KeyIdentity:
+        key = (await self._call(config, "GetPublicKey", {"KeyId": config.key_id})).decode(_PublicKey)
+        if key.key_usage != "SIGN_VERIFY" or key.key_spec != KEY_SPEC:
+            raise WrongKeyKind(f"the key is not a signing key of the spec {KEY_SPEC}")
+        return identity_of_der(_from_base64(key.public_key))
+
+    async def sign_digest(self, config: KmsConfig, digest: bytes) -> RawSignature:
+        body = {
+            "KeyId": config.key_id,
+            "Message": b64encode(digest).decode(),
+            "MessageType": "DIGEST",
+            "SigningAlgorithm": "ECDSA_SHA_256",
+        }
+        answer = await self._call(config, "Sign", body)
+        return signature_of_der(_from_base64(answer.decode(_Signed).signature))
+
+    async def close(self) -> None:
+        self._threads.end()
+
+    async def _call(self, config: KmsConfig, operation: str, body: Mapping[str, str]) -> HttpAnswer:
+        content = msgspec.json.encode(body)
+        url, headers = await self._threads.run(lambda: self._signed(config.region, operation, content))
+        answer = await self._client.send("POST", url, headers, content)
+        if answer.status != 200:
+            self._forget_credentials_if_denied(error := _refusal(answer))
+            raise error
+        return answer
+
+    def _forget_credentials_if_denied(self, error: Exception) -> None:
+        """Credentials that were replaced at their source are found by a new session."""
+        if isinstance(error, AccessDenied):
+            self._session = _new_session()
+
+    def _signed(self, region: str, operation: str, content: bytes) -> tuple[str, dict[str, str]]:
+        """On a thread: finding or refreshing credentials may ask a server."""
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+
+        headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"TrentService.{operation}"}
+        request: Any = AWSRequest("POST", self._url(region), headers, content)
+        SigV4Auth(self._credentials(), "kms", region).add_auth(request)
+        return request.url, dict(request.headers.items())
+
+    def _credentials(self) -> Any:
+        from botocore.exceptions import BotoCoreError, CredentialRetrievalError, HTTPClientError, MetadataRetrievalError
+
+        try:
+            with self._lock:
+                credentials = self._session.get_credentials()
+            found = None if credentials is None else credentials.get_frozen_credentials()
+        except (CredentialRetrievalError, HTTPClientError, MetadataRetrievalError):
+            raise KeySystemUnreachable("the source of the AWS credentials does not answer") from None
+        except BotoCoreError as error:
+            raise AccessDenied(f"the AWS credential chain failed ({type(error).__name__})") from None
+        if found is None:
+            raise AccessDenied("the AWS credential chain finds no credentials in this environment")
+        return found
+
+    def _url(self, region: str) -> str:
+        if self._endpoint:
+            return self._endpoint.rstrip("/") + "/"
+        if region not in self._urls:
+            self._urls[region] = self._regional_url(region)
+        return self._urls[region]
+
+    def _regional_url(self, region: str) -> str:
+        from botocore.exceptions import BotoCoreError
+
+        unused = {"aws_access_key_id": "unused", "aws_secret_access_key": "unused"}  # or it would look for credentials
+        try:
+            with self._lock:
+                client = self._session.create_client("kms", region_name=region, **unused)
+        except (BotoCoreError, ValueError):
+            raise ConfigUnusable("config.region is not an AWS region") from None
+        return f"{client.meta.endpoint_url}/"
+
+
+def _new_session() -> "Session":
+    try:
+        from botocore.session import Session
+    except ImportError:
+        raise OperatorError(
+            "the driver aws-kms needs the package botocore", "Install it: pip install 'relaydeck[aws]'."
+        ) from None
+    logging.getLogger("botocore.auth").setLevel(logging.WARNING)  # below that it logs session tokens
+    return Session()
+
+
+def _refusal(answer: HttpAnswer) -> Exception:
+    problem = answer.error(_Problem)
+    name = problem.type.rpartition("#")[2] if problem else ""
+    known = _REFUSALS.get(name)
+    if known is not None:
+        return type(known)(*known.args)  # a new one each time: an exception collects its traceback
+    if name in _DENIED or answer.status in (401, 403):
+        return AccessDenied("AWS KMS denies these credentials the use of the key")
+    return AnswerRejected(f"AWS KMS answered HTTP {answer.status}")
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise AnswerRejected("AWS KMS's answer is not in base64") from None

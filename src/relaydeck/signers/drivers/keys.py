@@ -1,0 +1,120 @@
+"""The keys of signers, reached through the bound drivers.
+
+Nothing here signs what a caller chose: the one thing that is signed is a challenge that is made here.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from relaydeck.errors import OperatorError
+from relaydeck.settings import Settings
+from relaydeck.signers.drivers.challenge import new_challenge
+from relaydeck.signers.drivers.curve import Signature, verified
+from relaydeck.signers.drivers.errors import DriverError, KeySystemUnreachable, NotBound
+from relaydeck.signers.drivers.http_client import KeySystemClient
+from relaydeck.signers.drivers.interface import Driver, DriverContext, DriverOptions, KeyIdentity
+from relaydeck.signers.drivers.registry import new_driver
+from relaydeck.signers.shapes import Config
+
+T = TypeVar("T")
+
+
+class Proof(NamedTuple):
+    """A signer's key signed this challenge just now."""
+
+    identity: KeyIdentity
+    challenge: bytes
+    signature: Signature
+
+
+class _Binding(NamedTuple):
+    name: str
+    driver: Driver[Any]
+    turns: asyncio.Semaphore
+
+
+class SignerKeys:
+    """One per event loop. A driver is loaded when a signer of its type is first used."""
+
+    def __init__(
+        self, bindings: Mapping[str, str], options: DriverOptions, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`bindings`: the name of a driver for each signer type that has one."""
+        self._names = bindings
+        self._options = options
+        self._clock = clock
+        self._client: KeySystemClient | None = None
+        self._bound: dict[str, _Binding] = {}
+
+    def is_bound(self, signer_type: str) -> bool:
+        return signer_type in self._names
+
+    async def identify(self, signer_type: str, config: Config) -> KeyIdentity:
+        """Which key the signer has, without signing anything. Raises DriverError."""
+        binding = self._binding(signer_type)
+        return await self._in_turn(binding, lambda: binding.driver.identify(config))
+
+    async def prove(self, signer_type: str, config: Config) -> Proof:
+        """Have the key sign a new challenge, and verify the signature. Raises DriverError."""
+        binding = self._binding(signer_type)
+        return await self._in_turn(binding, lambda: _prove(binding.driver, config))
+
+    async def close(self) -> None:
+        bound, self._bound = list(self._bound.values()), {}
+        for binding in bound:
+            await binding.driver.close()
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _in_turn(self, binding: _Binding, work: Callable[[], Awaitable[T]]) -> T:
+        async with binding.turns:
+            try:
+                async with asyncio.timeout(self._options.deadline):
+                    return await work()
+            except TimeoutError:
+                raise KeySystemUnreachable(
+                    f"the key system did not answer within {self._options.deadline:g} seconds"
+                ) from None
+            except DriverError:
+                raise
+            except Exception as error:  # a driver may be another team's; its text may quote a secret
+                raise KeySystemUnreachable(f"the driver {binding.name!r} failed with {type(error).__name__}") from None
+
+    def _binding(self, signer_type: str) -> _Binding:
+        if signer_type not in self._bound:
+            self._bound[signer_type] = self._bind(signer_type)
+        return self._bound[signer_type]
+
+    def _bind(self, signer_type: str) -> _Binding:
+        name = self._names.get(signer_type)
+        if name is None:
+            raise NotBound(f"no driver is bound to this type: set RELAYDECK_DRIVER_{signer_type.upper()}")
+        if self._client is None:
+            self._client = KeySystemClient(self._options)
+        context = DriverContext(self._client, self._options.endpoints.get(signer_type), self._clock)
+        try:
+            driver = new_driver(name, signer_type, context)
+        except OperatorError as error:
+            raise NotBound(f"{error.problem}. {error.remedy}") from None
+        return _Binding(name, driver, asyncio.Semaphore(self._options.concurrency))
+
+
+async def _prove(driver: Driver[Any], config: Config) -> Proof:
+    identity = await driver.identify(config)
+    challenge = new_challenge()
+    raw = await driver.sign_digest(config, challenge)
+    return Proof(identity, challenge, verified(challenge, raw, identity))
+
+
+def open_keys(settings: Settings) -> SignerKeys:
+    options = DriverOptions(
+        deadline=settings.driver_deadline_seconds,
+        concurrency=settings.driver_concurrency,
+        ca_file=settings.driver_ca_file,
+        allow=settings.rpc_allowed,
+        endpoints=settings.driver_endpoints,
+    )
+    return SignerKeys(settings.driver_bindings, options)

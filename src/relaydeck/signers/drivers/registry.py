@@ -1,0 +1,44 @@
+"""Drivers by name, found through the entry points of installed packages."""
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from relaydeck.errors import OperatorError
+from relaydeck.signers.drivers.interface import Driver, DriverContext
+from relaydeck.signers.shapes import SHAPES
+
+GROUP = "relaydeck.drivers"
+
+
+def driver_names() -> list[str]:
+    return sorted(entry_points(group=GROUP).names)
+
+
+def new_driver(name: str, signer_type: str, context: DriverContext) -> Driver[Any]:
+    """Raises OperatorError when there is no such driver, or it is for another type of signer."""
+    driver: Driver[Any] = _load(_find(name))(context)
+    if driver.config_type is not SHAPES[signer_type]:
+        raise OperatorError(
+            f"the driver {name!r} cannot be bound to signers of the type {signer_type!r}",
+            f"Correct RELAYDECK_DRIVER_{signer_type.upper()}; docs/signers.md lists which driver suits which type.",
+        )
+    return driver
+
+
+def _find(name: str) -> EntryPoint:
+    found = [point for point in entry_points(group=GROUP) if point.name == name]
+    if not found:
+        raise OperatorError(
+            f"there is no driver {name!r}", f"Installed drivers: {', '.join(driver_names()) or 'none'}."
+        )
+    return found[0]
+
+
+def _load(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except ImportError as error:
+        raise OperatorError(
+            f"the driver {point.name!r} needs the package {error.name or 'that it imports'}, which is not installed",
+            "Install the extra that docs/signers.md names for it.",
+        ) from None

@@ -1,0 +1,88 @@
+"""`vault-kv`: the private key is a secret in Vault's KV engine, version 1 or 2.
+
+The key is fetched for one use and dropped with it. A secret with one field holds the key in that field; a secret with
+several fields holds it in the field `value`.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from relaydeck.secret import Secret
+from relaydeck.signers.drivers.errors import KeyNotFound, WrongKeyKind
+from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
+from relaydeck.signers.drivers.local import identity_of_secret, sign_with_secret
+from relaydeck.signers.drivers.vault_session import VaultSession, vault_path
+from relaydeck.signers.shapes import Config, SecretStoreConfig
+
+DEFAULT_MOUNT = "secret"
+KEY_FIELD = "value"
+
+
+class _Mount(msgspec.Struct):
+    type: str
+    options: dict[str, str] | None = None
+
+
+class _MountAnswer(msgspec.Struct):
+    data: _Mount
+
+
+class _Secret1(msgspec.Struct):
+    data: dict[str, Any]
+
+
+class _Secret2(msgspec.Struct):
+    data: _Secret1
+
+
+class VaultKvDriver:
+    config_type: ClassVar[type[Config]] = SecretStoreConfig
+
+    def __init__(self, context: DriverContext) -> None:
+        self._session = VaultSession(context.client, context.endpoint, context.clock)
+        self._versions: dict[tuple[str, str, str], int] = {}  # of the KV engines: as many as there are mounts
+
+    async def identify(self, config: SecretStoreConfig) -> KeyIdentity:
+        return identity_of_secret(await self._fetch(config), "the secret in Vault")
+
+    async def sign_digest(self, config: SecretStoreConfig, digest: bytes) -> RawSignature:
+        return sign_with_secret(await self._fetch(config), digest, "the secret in Vault")
+
+    async def close(self) -> None:
+        self._session.close()
+
+    async def _fetch(self, config: SecretStoreConfig) -> Secret:
+        mount = vault_path(config.mount_point or DEFAULT_MOUNT, "mount_point")
+        name = vault_path(config.key_name, "key_name")
+        engine = (config.address, config.namespace or "", mount)
+        if engine not in self._versions:
+            self._versions[engine] = await self._version(config, mount)
+        try:
+            return await self._fetch_from(config, mount, name, self._versions[engine])
+        except KeyNotFound:
+            self._versions.pop(engine, None)  # an operator may have upgraded the mount: ask again next time
+            raise
+
+    async def _fetch_from(self, config: SecretStoreConfig, mount: str, name: str, version: int) -> Secret:
+        if version == 2:
+            answer = await self._session.read(config, f"{mount}/data/{name}")
+            return _key_of(answer.decode(_Secret2).data.data)
+        answer = await self._session.read(config, f"{mount}/{name}")
+        return _key_of(answer.decode(_Secret1).data)
+
+    async def _version(self, config: SecretStoreConfig, mount: str) -> int:
+        answer = await self._session.read(config, f"sys/internal/ui/mounts/{mount}")
+        engine = answer.decode(_MountAnswer).data
+        if engine.type not in ("kv", "generic"):
+            raise WrongKeyKind("config.mount_point is not a KV engine of Vault")
+        return 2 if (engine.options or {}).get("version") == "2" else 1
+
+
+def _key_of(fields: dict[str, Any]) -> Secret:
+    key = next(iter(fields.values())) if len(fields) == 1 else fields.get(KEY_FIELD)
+    if key is None:
+        raise KeyNotFound(f"the secret in Vault has several fields and none named {KEY_FIELD!r}")
+    if not isinstance(key, str):
+        raise WrongKeyKind("the secret in Vault is not text")
+    return Secret(key.strip())

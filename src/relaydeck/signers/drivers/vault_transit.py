@@ -1,0 +1,97 @@
+"""`vault-transit`: a key that never leaves Vault's transit engine.
+
+The engine has keys on the NIST curves, Ed25519 and RSA, and none on secp256k1 (as of Vault 1.21), so it cannot make an
+Ethereum signature. This driver verifies what can be verified: the key exists, this AppRole may read it, and its public
+key is the signer's `pubkey`. Then it reports that the key cannot sign.
+"""
+
+from base64 import b64decode
+from typing import Any, ClassVar, NoReturn
+
+import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_der_public_key,
+    load_pem_public_key,
+)
+
+from relaydeck.signers.drivers.errors import AnswerRejected, CannotSign, ConfigUnusable, WrongKeyKind
+from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
+from relaydeck.signers.drivers.vault_session import VaultSession, vault_path
+from relaydeck.signers.shapes import Config, TransitConfig
+
+DEFAULT_MOUNT = "transit"
+_EXPLANATION = (
+    "the key exists and its public key is config.pubkey, but the transit engine has no secp256k1 keys: "
+    "it cannot sign for an Ethereum address"
+)
+
+
+class _Key(msgspec.Struct):
+    type: str
+    latest_version: int
+    keys: dict[str, Any]
+
+
+class _KeyAnswer(msgspec.Struct):
+    data: _Key
+
+
+class VaultTransitDriver:
+    config_type: ClassVar[type[Config]] = TransitConfig
+
+    def __init__(self, context: DriverContext) -> None:
+        self._session = VaultSession(context.client, context.endpoint, context.clock)
+
+    async def identify(self, config: TransitConfig) -> KeyIdentity:
+        """Raises CannotSign when everything is as configured."""
+        await self._verify(config)
+
+    async def sign_digest(self, config: TransitConfig, digest: bytes) -> RawSignature:
+        await self._verify(config)
+
+    async def close(self) -> None:
+        self._session.close()
+
+    async def _verify(self, config: TransitConfig) -> NoReturn:
+        mount = vault_path(config.mount_point or DEFAULT_MOUNT, "mount_point")
+        answer = await self._session.read(config, f"{mount}/keys/{vault_path(config.key_name, 'key_name')}")
+        try:
+            given = _public_bytes(config.pubkey)
+        except (ValueError, UnsupportedAlgorithm):
+            raise ConfigUnusable("config.pubkey is not a public key in PEM, base64 or hexadecimal") from None
+        if given not in _public_keys(answer.decode(_KeyAnswer).data):
+            raise AnswerRejected("the public key of the key in Vault is not config.pubkey")
+        raise CannotSign(_EXPLANATION)
+
+
+def _public_keys(key: _Key) -> list[bytes]:
+    """Of every version: a rotated key keeps its earlier ones."""
+    texts = [each.get("public_key") for each in key.keys.values() if isinstance(each, dict)]
+    if not any(texts):
+        raise WrongKeyKind("the key in Vault is not an asymmetric key")
+    try:
+        return [_public_bytes(text) for text in texts if text]
+    except (ValueError, UnsupportedAlgorithm, AttributeError):
+        raise AnswerRejected("Vault's public key cannot be read") from None
+
+
+def _public_bytes(text: str) -> bytes:
+    """One form for all: the DER of a key; of 32 bare bytes, which is how Vault writes Ed25519, too."""
+    if text.lstrip().startswith("-----"):
+        key = load_pem_public_key(text.encode())
+        return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    bare = _bare_bytes(text.strip())
+    if len(bare) == 32:
+        return Ed25519PublicKey.from_public_bytes(bare).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return load_der_public_key(bare).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _bare_bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        return b64decode(text, validate=True)

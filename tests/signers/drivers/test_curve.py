@@ -1,0 +1,95 @@
+"""Public keys, addresses and signatures: against vectors and another implementation."""
+
+import pytest
+from coincurve import PrivateKey
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from relaydeck.signers.drivers.crc32c import crc32c
+from relaydeck.signers.drivers.curve import (
+    ORDER,
+    identity_of_der,
+    identity_of_hex,
+    identity_of_pem,
+    signature_of_der,
+    verified,
+)
+from relaydeck.signers.drivers.errors import AnswerRejected, WrongKeyKind
+from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature
+from tests.signers.drivers.system import OwnedKey, der_signature
+
+DIGEST = bytes(range(32))
+
+
+def test_a_public_key_has_the_same_address_in_every_form() -> None:
+    key = OwnedKey()
+    found = {
+        identity_of_der(key.der),
+        identity_of_pem(key.pem),
+        identity_of_hex(key.point()),
+        identity_of_hex("0x" + key.point(compressed=False)),
+    }
+    assert {identity.address for identity in found} == {key.address}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("kind", ["P-256", "RSA"])
+def test_another_kind_of_key_is_refused(kind: str) -> None:
+    made = ec.generate_private_key(ec.SECP256R1()) if kind == "P-256" else rsa.generate_private_key(65537, 2048)
+    with pytest.raises(WrongKeyKind):
+        identity_of_der(made.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x30\x00", b"not DER at all"])
+def test_what_is_no_public_key_is_rejected(content: bytes) -> None:
+    with pytest.raises(AnswerRejected):
+        identity_of_der(content)
+    with pytest.raises(AnswerRejected):
+        identity_of_pem(content.decode("latin-1"))
+
+
+def test_either_s_gives_the_same_signature() -> None:
+    key = OwnedKey()
+    r, s = key.sign(DIGEST)
+    identity = identity_of_der(key.der)
+    assert verified(DIGEST, RawSignature(r, s), identity) == verified(DIGEST, RawSignature(r, ORDER - s), identity)
+
+
+def test_the_form_is_that_of_a_deterministic_implementation() -> None:
+    """coincurve's recoverable signature: r, s and the recovery id are found again from r and s alone."""
+    for number in range(1, 17):
+        private = PrivateKey(number.to_bytes(32))
+        whole = private.sign_recoverable(DIGEST, hasher=None)
+        raw = RawSignature(int.from_bytes(whole[:32]), int.from_bytes(whole[32:64]))
+        found = verified(DIGEST, raw, identity_of_hex(private.public_key.format().hex()))
+        assert found.r.to_bytes(32) + found.s.to_bytes(32) + bytes([found.recovery_id]) == whole
+
+
+def test_an_address_alone_is_enough_to_verify() -> None:
+    key = OwnedKey()
+    raw = RawSignature(*key.sign(DIGEST))
+    assert verified(DIGEST, raw, KeyIdentity(key.address)) == verified(DIGEST, raw, identity_of_der(key.der))
+
+
+@pytest.mark.parametrize(("r", "s"), [(0, 1), (1, 0), (ORDER, 1), (1, ORDER), (2**256, 1), (5, 5)])
+def test_a_signature_that_cannot_be_is_rejected(r: int, s: int) -> None:
+    with pytest.raises(AnswerRejected):
+        verified(DIGEST, RawSignature(r, s), KeyIdentity(OwnedKey().address))
+
+
+def test_a_signature_over_another_digest_is_rejected() -> None:
+    key = OwnedKey()
+    with pytest.raises(AnswerRejected):
+        verified(bytes(32), RawSignature(*key.sign(DIGEST)), identity_of_der(key.der))
+
+
+def test_der_is_read_back() -> None:
+    components = OwnedKey().sign(DIGEST)
+    assert signature_of_der(der_signature(components)) == components
+    with pytest.raises(AnswerRejected):
+        signature_of_der(b"\x00")
+
+
+def test_crc32c_has_the_value_of_its_standard() -> None:
+    """The check value of the algorithm, and a vector of RFC 3720."""
+    assert (crc32c(b"123456789"), crc32c(bytes(32))) == (0xE3069283, 0x8A9136AA)

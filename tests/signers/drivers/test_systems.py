@@ -1,0 +1,227 @@
+"""What is particular to one key system."""
+
+import pytest
+
+from relaydeck.signers.drivers.interface import DriverContext
+from relaydeck.signers.shapes import KmsConfig
+from tests.signers.drivers.aws_stand_in import AwsKmsStandIn
+from tests.signers.drivers.cdp_stand_in import CdpStandIn
+from tests.signers.drivers.google_stand_in import GoogleKmsStandIn
+from tests.signers.drivers.test_conformance import check, drivers, keys_for, outcome
+from tests.signers.drivers.turnkey_stand_in import TurnkeyStandIn
+from tests.signers.drivers.vault_system import VaultKvSystem, VaultTransitSystem
+
+CANNOT_SIGN = (
+    "the key exists and its public key is config.pubkey, but the transit engine has no secp256k1 keys: "
+    "it cannot sign for an Ethereum address"
+)
+
+
+@drivers(["google-kms"])
+async def test_google_key_named_by_its_parts(system: GoogleKmsStandIn) -> None:
+    parts = {
+        "project_id": "demo",
+        "location_id": "europe-west3",
+        "key_ring_id": "relayers",
+        "key_id": "one",
+        "version_id": 1,
+    }
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system, system.config(parts)) == "ok"
+
+
+@drivers(["google-kms"])
+@pytest.mark.parametrize(
+    "key", [{"name": "projects/p"}, {"key_id": "one"}, {"name": "projects/../locations/l/keyRings/r/cryptoKeys/k"}]
+)
+async def test_google_key_that_names_nothing(system: GoogleKmsStandIn, key: dict[str, str]) -> None:
+    async with keys_for(system) as keys:
+        answer = await check(keys, system, system.config(key))
+    assert (answer.outcome, answer.explanation, system.requests) == (
+        "unusable_config",
+        "config.key names no key version of Cloud KMS",
+        [],
+    )
+
+
+@drivers(["google-kms"])
+async def test_google_answer_that_was_damaged_on_the_way(system: GoogleKmsStandIn) -> None:
+    system.damaged = True
+    async with keys_for(system) as keys:
+        assert (await check(keys, system)).explanation == "the checksum of Cloud KMS's answer does not hold"
+
+
+@drivers(["google-kms"])
+async def test_google_token_that_was_revoked_is_replaced(system: GoogleKmsStandIn) -> None:
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system) == "ok"
+        system.tokens.clear()
+        assert await outcome(keys, system) == "ok"
+    assert system.requests.count("POST /token") == 2
+
+
+@drivers(["aws-kms"])
+async def test_aws_without_credentials(system: AwsKmsStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+    async with keys_for(system) as keys:
+        answer = await check(keys, system)
+    assert (answer.outcome, answer.explanation) == (
+        "access_denied",
+        "the AWS credential chain finds no credentials in this environment",
+    )
+
+
+@pytest.mark.parametrize(
+    ("region", "url"),
+    [
+        ("eu-central-1", "https://kms.eu-central-1.amazonaws.com/"),
+        ("cn-north-1", "https://kms.cn-north-1.amazonaws.com.cn/"),
+    ],
+)
+async def test_aws_endpoint_is_that_of_the_region(region: str, url: str) -> None:
+    from relaydeck.signers.drivers.aws_kms import AwsKmsDriver
+
+    driver = AwsKmsDriver(DriverContext(None, None, lambda: 0.0))  # type: ignore[arg-type]
+    assert driver._url(region) == url
+    await driver.close()
+
+
+@drivers(["aws-kms"])
+async def test_aws_credentials_that_were_replaced_at_their_source(system: AwsKmsStandIn) -> None:
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system) == "ok"
+        system.issued.clear()
+        assert [await outcome(keys, system) for _ in range(2)] == ["access_denied", "ok"]
+
+
+@drivers(["aws-kms"])
+async def test_aws_key_in_another_region(system: AwsKmsStandIn) -> None:
+    async with keys_for(system) as keys:
+        config = KmsConfig(key_id=system.config().key_id, region="us-east-1")
+        assert await outcome(keys, system, config) == "access_denied"  # the stand-in serves one region
+
+
+@drivers(["turnkey"])
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("ACTIVITY_STATUS_CONSENSUS_NEEDED", "access_denied"),
+        ("ACTIVITY_STATUS_REJECTED", "access_denied"),
+        ("ACTIVITY_STATUS_FAILED", "access_denied"),
+        ("ACTIVITY_STATUS_PENDING", "does_not_verify"),
+    ],
+)
+async def test_turnkey_activity_that_is_not_completed(system: TurnkeyStandIn, status: str, expected: str) -> None:
+    system.activity_status = status
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system) == expected
+
+
+@drivers(["turnkey"])
+async def test_turnkey_key_that_is_not_the_signers(system: TurnkeyStandIn) -> None:
+    async with keys_for(system) as keys:
+        config = system.config()
+        system.key = system.other_key
+        answer = await check(keys, system, config)
+    assert (answer.outcome, answer.explanation) == (
+        "does_not_verify",
+        "the public key of the key in Turnkey is not config.public_key",
+    )
+
+
+@drivers(["cdp"])
+async def test_cdp_with_an_api_key_on_p256(system: CdpStandIn) -> None:
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system, system.with_ec_api_key()) == "ok"
+
+
+@drivers(["vault-kv"])
+async def test_vault_engine_of_version_1(system: VaultKvSystem) -> None:
+    system.vault.call("POST", f"kv1/relayers/{system.name}/one", {"value": system.key.secret})
+    async with keys_for(system) as keys:
+        answer = await check(keys, system, system.config(mount_point="kv1"))
+    assert (answer.outcome, answer.address) == ("ok", system.key.address)
+
+
+@drivers(["vault-kv"])
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"anything": "KEY"}, "ok"),
+        ({"value": "KEY", "owner": "ops"}, "ok"),
+        ({"key": "KEY", "owner": "ops"}, "key_not_found"),
+    ],
+)
+async def test_vault_secret_holds_the_key_alone_or_as_its_value(
+    system: VaultKvSystem, fields: dict[str, str], expected: str
+) -> None:
+    system.write("fields", {name: text.replace("KEY", system.key.secret) for name, text in fields.items()})
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system, system.config("fields")) == expected
+
+
+@drivers(["vault-kv"])
+async def test_vault_namespace_is_sent(system: VaultKvSystem) -> None:
+    """Namespaces are part of Vault Enterprise: what arrives is what can be tested here."""
+    async with keys_for(system) as keys:
+        await check(keys, system, system.config(namespace="team-a"))
+    assert {headers.get("X-Vault-Namespace") for headers in system.headers} == {"team-a"}
+
+
+@drivers(["vault-kv"])
+@pytest.mark.parametrize("name", ["../../sys/mounts", "", "a//b", "."])
+async def test_vault_path_that_climbs_out_is_not_sent(system: VaultKvSystem, name: str) -> None:
+    import msgspec
+
+    async with keys_for(system) as keys:
+        answer = await check(keys, system, msgspec.structs.replace(system.config(), key_name=name))
+    assert (answer.outcome, system.requests) == ("unusable_config", [])
+
+
+@drivers(["vault-kv"])
+async def test_vault_token_that_was_revoked_is_replaced(system: VaultKvSystem) -> None:
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system) == "ok"
+        system.revoke_tokens()
+        assert await outcome(keys, system) == "ok"
+    assert system.requests.count("POST /v1/auth/approle/login") == 2
+
+
+@drivers(["vault-kv"])
+async def test_vault_itself_throttles(system: VaultKvSystem) -> None:
+    """A rate limit that Vault enforces, not the proxy."""
+    system.vault.call("POST", "sys/quotas/rate-limit/tests", {"path": "secret/", "rate": 0.001, "interval": "1h"})
+    try:
+        async with keys_for(system) as keys:
+            outcomes = [await outcome(keys, system) for _ in range(2)]
+    finally:
+        system.vault.call("DELETE", "sys/quotas/rate-limit/tests")
+    assert outcomes[-1] == "throttled"
+
+
+@drivers(["vault-transit"])
+@pytest.mark.parametrize("name", ["one", "ed"])
+async def test_vault_transit_key_is_verified_and_cannot_sign(system: VaultTransitSystem, name: str) -> None:
+    async with keys_for(system) as keys:
+        answer = await check(keys, system, system.config(name))
+    assert (answer.outcome, answer.explanation, answer.address) == ("cannot_sign", CANNOT_SIGN, None)
+
+
+@drivers(["vault-transit"])
+async def test_vault_transit_has_no_key_for_ethereum(system: VaultTransitSystem) -> None:
+    """Why the driver cannot sign: the real engine refuses to make such a key."""
+    import httpx
+
+    with pytest.raises(httpx.HTTPStatusError) as refusal:
+        system.vault.call("POST", f"transit/keys/{system.name}-k1", {"type": "ecdsa-secp256k1"})
+    assert "unknown key type" in refusal.value.response.text
+
+
+@drivers(["vault-transit"])
+async def test_vault_transit_key_that_is_not_the_signers(system: VaultTransitSystem) -> None:
+    async with keys_for(system) as keys:
+        answer = await check(keys, system, system.config("one", system.public_key("ed")))
+    assert (answer.outcome, answer.explanation) == (
+        "does_not_verify",
+        "the public key of the key in Vault is not config.pubkey",
+    )

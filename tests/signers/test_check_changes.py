@@ -1,0 +1,143 @@
+"""What a check means: it is kept, and told once to the receivers of the relayers that it concerns."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from relaydeck.notifications import events
+from relaydeck.relayers import relayer_rows
+from relaydeck.signers import check_changes, check_rows
+from relaydeck.signers.check import SignerCheck
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.open_store import Store, open_store_at
+from tests.places import ENGINES, place_of
+from tests.seeding import ADDRESS, WEBHOOK, fill, relayer
+
+OTHER = "0x" + "11" * 20
+OK = SignerCheck("ops", 1000, 5, "ok", "", ADDRESS)
+GONE = SignerCheck("ops", 1000, 5, "unreachable", "the key system refused the connection")
+DENIED = SignerCheck("ops", 1000, 5, "access_denied", "the key is disabled")
+THROTTLED = SignerCheck("ops", 1000, 5, "throttled", "later")
+CANNOT_SIGN = SignerCheck("ops", 1000, 5, "cannot_sign", "no such curve")
+UNBOUND = SignerCheck("ops", 1000, 5, "unbound", "no driver")
+ELSEWHERE = SignerCheck("ops", 1000, 5, "ok", "", OTHER)
+
+
+class Home:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def settle(self, *checks: SignerCheck) -> list[list[str]]:
+        """What each check told."""
+        return [self._settle(check)[1] for check in checks]
+
+    def _settle(self, check: SignerCheck) -> tuple[SignerCheck, list[str]]:
+        signer = check_rows.find_signer(self.store.database.read, self.store.vault, "ops")
+        with self.store.database.transaction() as transaction:
+            context = ChangeContext(transaction, AuditLog(self.store.vault), "monitor", 1000)
+            kept, told = check_changes.settle(context, signer, check)
+            return kept, list(told)
+
+    def events(self) -> list[tuple[str, str | None]]:
+        return [(each.kind, each.relayer_id) for each in events.list_events(self.store.database.read)]
+
+    def kept(self) -> check_rows.KeptCheck:
+        return check_rows.find_check(self.store.database.read, "ops")
+
+    def move(self, relayer_id: str, address: str) -> None:
+        with self.store.database.transaction() as transaction:
+            transaction.execute("UPDATE relayers SET address = :to WHERE id = :id", {"to": address, "id": relayer_id})
+
+
+@pytest.fixture(params=ENGINES)
+def home(request: pytest.FixtureRequest, tmp_path: Path, lend: Callable[[Path, str], Path]) -> Iterator[Home]:
+    folder = lend(tmp_path / "home", request.param)
+    relayers = [relayer(name, notification_id="pager") for name in ("r1", "r2")]
+    fill(folder, notifications={"pager": WEBHOOK}, relayers=relayers)
+    store = open_store_at(folder, place_of(folder), folder / "master.key")
+    yield Home(store)
+    store.close()
+
+
+def test_a_successful_check_is_kept_and_told_to_nobody(home: Home) -> None:
+    assert (home.settle(OK, OK), home.events()) == ([[], []], [])
+    kept = home.kept()
+    explanation = "the key signed a challenge, and its address is that of its 2 relayers"
+    assert kept == check_rows.KeptCheck("", msgspec.structs.replace(OK, explanation=explanation))
+
+
+def test_a_key_out_of_reach_is_told_once_and_its_return_once(home: Home) -> None:
+    assert home.settle(GONE, DENIED, GONE, OK, OK) == [["signer.unreachable"], [], [], ["signer.recovered"], []]
+    assert home.events() == [
+        ("signer.unreachable", "r1"),
+        ("signer.unreachable", "r2"),
+        ("signer.recovered", "r1"),
+        ("signer.recovered", "r2"),
+    ]
+
+
+def test_only_relayers_with_another_address_hear_of_a_mismatch(home: Home) -> None:
+    home.move("r2", OTHER)
+    assert home.settle(OK, OK) == [["signer.mismatch"], []]
+    home.move("r2", ADDRESS)
+    assert home.settle(OK) == [["signer.recovered"]]
+    assert home.events() == [("signer.mismatch", "r2"), ("signer.recovered", "r2")]
+
+
+def test_a_further_mismatch_is_told_to_the_further_relayer(home: Home) -> None:
+    home.move("r2", OTHER)
+    home.settle(OK)
+    home.move("r1", OTHER)
+    assert home.settle(OK) == [["signer.mismatch"]]
+    assert home.events() == [("signer.mismatch", "r2"), ("signer.mismatch", "r1")]
+
+
+def test_a_key_that_returns_with_another_address_is_a_mismatch(home: Home) -> None:
+    assert home.settle(GONE, ELSEWHERE) == [["signer.unreachable"], ["signer.mismatch"]]
+
+
+def test_throttling_neither_begins_an_alarm_nor_ends_one(home: Home) -> None:
+    home.move("r2", OTHER)
+    assert home.settle(THROTTLED, OK, THROTTLED, OK) == [[], ["signer.mismatch"], [], []]
+    assert home.settle(GONE, THROTTLED, OK)[1] == []
+
+
+def test_a_key_that_cannot_sign_is_no_alarm(home: Home) -> None:
+    assert home.settle(CANNOT_SIGN, GONE, CANNOT_SIGN) == [[], ["signer.unreachable"], ["signer.recovered"]]
+
+
+def test_nothing_is_kept_of_a_signer_without_a_driver(home: Home) -> None:
+    assert (home.settle(UNBOUND), home.kept()) == ([[]], check_rows.KeptCheck())
+
+
+def test_an_alarm_is_in_the_audit_log_and_in_the_event(home: Home) -> None:
+    home.settle(GONE, OK)
+    actions = home.store.database.read("SELECT actor, action, record FROM audit WHERE record = 'ops' ORDER BY seq", {})
+    assert [tuple(row) for row in actions] == [
+        ("monitor", "signer.unreachable", "ops"),
+        ("monitor", "signer.recovered", "ops"),
+    ]
+    event = events.list_events(home.store.database.read)[0]
+    data = msgspec.json.decode(event.data)
+    assert (data["relayer"]["id"], data["details"]) == (
+        "r1",
+        {"signer_id": "ops", "outcome": "unreachable", "explanation": "the key system refused the connection"},
+    )
+
+
+def test_a_check_changes_no_relayer(home: Home) -> None:
+    columns = f"SELECT {relayer_rows.COLUMNS}, revision FROM relayers ORDER BY seq"
+    before = home.store.database.read(columns, {})
+    home.settle(GONE, ELSEWHERE, OK)
+    assert home.store.database.read(columns, {}) == before
+
+
+def test_a_signer_that_was_replaced_meanwhile_keeps_nothing(home: Home) -> None:
+    signer = check_rows.find_signer(home.store.database.read, home.store.vault, "ops")
+    with home.store.database.transaction() as transaction:
+        context = ChangeContext(transaction, AuditLog(home.store.vault), "monitor", 1000)
+        check_changes.settle(context, signer._replace(sequence=signer.sequence + 1), GONE)
+    assert (home.kept(), home.events()) == (check_rows.KeptCheck(), [])

@@ -1,0 +1,175 @@
+"""Checks through the admin API, the commands and the schedule of a running service, against a real Vault."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.notifications.conftest import eventually
+from tests.notifications.receiver import Receiver
+from tests.running import Running, run_command
+from tests.seeding import issue
+from tests.vault.process import Vault
+
+NETWORK = """
+[networks.dev]
+network_type = "evm"
+chain_id = 31337
+native_symbol = "ETH"
+"""
+KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
+OTHER = "0x" + "11" * 20
+
+
+class Key:
+    """A key in Vault and the AppRole that may read it."""
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+        self.name = secrets.token_hex(6)
+        self.secret_id = secrets.token_hex(12)
+        vault.call("POST", f"secret/data/relayers/{self.name}", {"data": {"value": KEY}})
+        vault.call("POST", f"auth/approle/role/{self.name}", {"token_policies": "relaydeck", "token_ttl": "1h"})
+        self.role_id = vault.call("GET", f"auth/approle/role/{self.name}/role-id")["data"]["role_id"]
+        self.enable()
+
+    def enable(self) -> None:
+        path = f"auth/approle/role/{self.name}/custom-secret-id"
+        self.vault.call("POST", path, {"secret_id": self.secret_id})
+
+    def disable(self) -> None:
+        self.vault.call("POST", f"auth/approle/role/{self.name}/secret-id/destroy", {"secret_id": self.secret_id})
+        self.vault.call("POST", "sys/leases/revoke-prefix/auth/approle/login")
+
+    def signer(self, signer_id: str = "kv") -> dict[str, Any]:
+        config = {"address": self.vault.address, "key_name": f"relayers/{self.name}"}
+        return {
+            "id": signer_id,
+            "type": "provider_c",
+            "config": config | {"role_id": self.role_id, "secret_id": self.secret_id},
+        }
+
+
+@pytest.fixture
+def key(vault: Vault) -> Key:
+    return Key(vault)
+
+
+def relayer(**given: str) -> dict[str, Any]:
+    base = {"id": "r1", "name": "One", "network": "dev", "network_type": "evm", "signer_id": "kv"}
+    return base | given
+
+
+@pytest.fixture
+def service(home: Path) -> Iterator[Running]:
+    assert run_command(home, "apply", "-", stdin=NETWORK).returncode == 0
+    with Running(home, token=issue(home, kind="admin"), driver_provider_c="vault-kv") as running:
+        yield running
+
+
+def test_a_relayer_gets_the_address_of_its_key_and_the_check_succeeds(service: Running, key: Key) -> None:
+    assert service.ask("POST", "/admin/v1/signers", key.signer()).status == 201
+    made = service.ask("POST", "/admin/v1/relayers", relayer())
+    assert (made.status, made.json["data"]["address"]) == (201, ADDRESS)
+    check = service.ask("POST", "/admin/v1/signers/kv/check").json["data"]
+    assert {name: check[name] for name in ("outcome", "explanation", "address", "mismatched_relayers")} == {
+        "outcome": "ok",
+        "explanation": "the key signed a challenge, and its address is that of its 1 relayer",
+        "address": ADDRESS,
+        "mismatched_relayers": [],
+    }
+    assert service.ask("GET", "/admin/v1/signers/kv").json["data"]["check"] == check
+
+
+def test_an_address_that_the_key_does_not_have_is_refused_with_both(service: Running, key: Key) -> None:
+    service.ask("POST", "/admin/v1/signers", key.signer())
+    refused = service.ask("POST", "/admin/v1/relayers", relayer(address=OTHER))
+    assert (refused.status, refused.headers["relaydeck-reason"]) == (
+        400,
+        f"address: {OTHER} is not the address of this signer, which is {ADDRESS}",
+    )
+
+
+def test_a_key_out_of_reach_gives_no_address_and_nothing_is_stored(service: Running, key: Key) -> None:
+    service.ask("POST", "/admin/v1/signers", key.signer())
+    key.disable()
+    refused = service.ask("POST", "/admin/v1/relayers", relayer())
+    reason = "Vault refuses the AppRole login with this role_id and secret_id"
+    assert (refused.status, refused.headers["relaydeck-reason"]) == (400, f"address: is missing, and {reason}")
+    assert service.ask("GET", "/admin/v1/relayers").json["data"] == []
+    stored = service.ask("POST", "/admin/v1/relayers", relayer(address=OTHER))
+    hint = f"address: is stored without verification: {reason}"
+    assert (stored.status, [each["message"] for each in stored.json["metadata"]["logs"]]) == (201, [hint])
+
+
+def test_nothing_under_the_described_interface_checks(service: Running, key: Key) -> None:
+    service.ask("POST", "/admin/v1/signers", key.signer())
+    assert service.ask("POST", "/api/v1/signers/kv/check").status == 404
+    assert "check" not in service.ask("GET", "/api/v1/signers").json["data"][0]
+
+
+def test_the_command_checks_and_exits_with_what_it_found(home: Path, key: Key) -> None:
+    settings = {"driver_provider_c": "vault-kv"}
+    signer = key.signer()
+    lines = "".join(f'{name} = "{value}"\n' for name, value in signer["config"].items())
+    file = NETWORK + f'[[signers]]\nid = "kv"\ntype = "provider_c"\n[signers.config]\n{lines}'
+    file += '[[relayers]]\nid = "r1"\nname = "One"\nnetwork = "dev"\nnetwork_type = "evm"\nsigner_id = "kv"\n'
+    assert run_command(home, "apply", "-", stdin=file, **settings).returncode == 0
+    found = run_command(home, "signer", "check", "--all", "--json", **settings)
+    assert (found.returncode, found.stderr) == (0, "1 signer checked, 0 failed\n")
+    (check,) = json.loads(found.stdout)
+    assert (check["signer_id"], check["outcome"], check["address"]) == ("kv", "ok", ADDRESS)
+    key.disable()
+    failed = run_command(home, "signer", "check", "kv", **settings)
+    assert (failed.returncode, failed.stderr) == (1, "1 signer checked, 1 failed\n")
+    assert "access_denied" in failed.stdout
+    doctor = run_command(home, "doctor", **settings)
+    assert (
+        "FAIL  signers: 'kv' (access_denied) failed the latest check; run 'relaydeck signer check ID'" in doctor.stdout
+    )
+    unbound = run_command(home, "signer", "check", "kv")
+    assert (unbound.returncode, "set RELAYDECK_DRIVER_PROVIDER_C" in unbound.stdout) == (1, True)
+
+
+async def test_a_disabled_key_raises_an_alarm_within_a_round_and_recovers_by_itself(home: Path, key: Key) -> None:
+    receiver = Receiver()
+    await receiver.start()
+    assert run_command(home, "apply", "-", stdin=NETWORK).returncode == 0
+    settings = {
+        "driver_provider_c": "vault-kv",
+        "signer_check_seconds": "1",
+        "monitor_interval_seconds": "0",
+        "webhook_allow": "127.0.0.0/8",
+        "lease_seconds": "1",
+    }
+    with Running(home, token=issue(home, kind="admin"), **settings) as service:
+        service.ask("POST", "/admin/v1/notifications", {"id": "pager", "type": "webhook", "url": receiver.url})
+        service.ask("POST", "/admin/v1/signers", key.signer())
+        made = service.ask("POST", "/admin/v1/relayers", relayer(notification_id="pager"))
+        assert made.status == 201
+        key.disable()
+        await eventually(lambda: len(receiver.got) >= 1)
+        arrived = receiver.got[0].json
+        assert (arrived["type"], arrived["data"]["relayer"]["id"], arrived["data"]["details"]) == (
+            "signer.unreachable",
+            "r1",
+            {
+                "signer_id": "kv",
+                "outcome": "access_denied",
+                "explanation": "Vault refuses the AppRole login with this role_id and secret_id",
+            },
+        )
+        why = service.ask("GET", "/admin/v1/relayers/r1/why").json["data"]
+        assert [state["state"] for state in why["states"]] == ["signer_unreachable"]
+        assert why["states"][0]["cause"].startswith("signer 'kv': Vault refuses the AppRole login")
+        key.enable()
+        await eventually(lambda: len(receiver.got) >= 2)
+        assert receiver.got[1].json["type"] == "signer.recovered"
+        assert service.ask("GET", "/admin/v1/relayers/r1/why").json["data"]["states"] == []
+        shown = service.ask("GET", "/api/v1/relayers").json["data"][0]
+        assert (shown["paused"], shown["system_disabled"]) == (False, False)
+    await receiver.stop()

@@ -1,0 +1,44 @@
+"""Starts and stops a real HashiCorp Vault, in memory, on loopback."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+PROGRAM = Path(sys.prefix) / "vault" / "server"
+
+
+class Vault(NamedTuple):
+    address: str
+    root_token: str
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """As the operator of this Vault."""
+        headers = {"X-Vault-Token": self.root_token}
+        answer = httpx.request(method, f"{self.address}/v1/{path}", headers=headers, json=body, timeout=60)
+        answer.raise_for_status()
+        return dict(answer.json()) if answer.content else {}
+
+
+@contextmanager
+def running() -> Iterator[Vault]:
+    if not PROGRAM.exists():
+        raise RuntimeError(f"the test Vault is not built: run tests/vault/install {PROGRAM}")
+    with subprocess.Popen(
+        [PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise RuntimeError("the test Vault ended before it was ready")
+            told = json.loads(line)
+            yield Vault(told["address"], told["token"])
+        finally:
+            process.terminate()
+            process.wait(10)
