@@ -41,7 +41,7 @@ def refused(home: Path, *arguments: str) -> str:
 def test_everything_is_listed_and_shown(provisioned: Path) -> None:
     assert told(provisioned, "network", "list") == [SEPOLIA]
     assert told(provisioned, "network", "show", "sepolia") == SEPOLIA
-    assert told(provisioned, "signer", "list") == [{"id": "ops", "type": "local", "config": {}}]
+    assert told(provisioned, "signer", "list") == [{"id": "ops", "type": "local", "config": {}, "check": None}]
     assert told(provisioned, "notification", "show", "pager") == PAGER
     assert told(provisioned, "relayer", "list", "--network", "sepolia", "--state", "active") == [RELAYER]
     assert told(provisioned, "relayer", "list", "--name", "nothing like it") == []
@@ -76,7 +76,7 @@ def test_a_relayers_life(provisioned: Path) -> None:
 def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("33" * 32 + "\n")
     signer = told(provisioned, "signer", "create", "id=s2", "type=plain", f"config.key=@{tmp_path / 'key'}")
-    assert signer == {"id": "s2", "type": "local", "config": {}}
+    assert signer == {"id": "s2", "type": "local", "config": {}, "check": None}
     whole = {"id": "chat", "type": "webhook", "url": "https://hooks.example.com/x", "signing_key": {"env": "HOME"}}
     created = told(provisioned, "notification", "create", "--from", "-", stdin=json.dumps(whole))
     assert created == {name: whole[name] for name in ("id", "type", "url")} | {"has_signing_key": True}

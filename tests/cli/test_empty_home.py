@@ -43,6 +43,7 @@ NEED_DATA: dict[str, tuple[str, ...]] = {
     "relayer show": ("r",),
     "relayer update": ("r", "name=r"),
     "relayer why": ("r",),
+    "signer check": ("s",),
     "signer create": ("id=s",),
     "signer delete": ("s",),
     "signer list": (),

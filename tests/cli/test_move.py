@@ -45,7 +45,7 @@ def there(home: Path, target: DatabaseUrl, *words: str) -> Done:
 
 def test_everything_is_there_afterwards_and_opens_with_the_same_master_key(home: Path, target: DatabaseUrl) -> None:
     done = move(home, target)
-    assert done.stdout == f"moved 15 tables, 6 rows to {target}; all read back equal\n", done.stderr
+    assert done.stdout == f"moved 16 tables, 6 rows to {target}; all read back equal\n", done.stderr
     assert f"It uses the same master key file, {home / 'master.key'}." in done.stderr
     for words in (("signer", "list", "--json"), ("export",), ("token", "list", "--json"), ("audit", "head")):
         assert there(home, target, *words).stdout == run_command(home, *words).stdout

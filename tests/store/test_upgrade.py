@@ -168,6 +168,12 @@ ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
             },
         ),
     ],
+    8: [
+        (
+            "signer_checks",
+            {"signer_id": "ops ü", "checked_at": 1, "outcome": "ok", "alarm": "", "result": "{}"},
+        ),
+    ],
 }
 
 

@@ -33,6 +33,7 @@ class MonitorOptions(NamedTuple):
 class Monitor(Rounds[RelayerSnapshot]):
     table: ClassVar[str] = "relayers"
     lease_name: ClassVar[str] = "monitor"
+    failure: ClassVar[str] = "relayers are not checked"
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ Count = Callable[[str], None]
 class SignerCheckRounds(Rounds[CheckedSigner]):
     table: ClassVar[str] = "signers"
     lease_name: ClassVar[str] = "signer checks"
+    failure: ClassVar[str] = "signers are not checked"
 
     def __init__(
         self,

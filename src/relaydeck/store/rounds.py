@@ -44,6 +44,7 @@ class RoundOptions(NamedTuple):
 class Rounds(ABC, Generic[Checked]):
     table: ClassVar[str]
     lease_name: ClassVar[str]
+    failure: ClassVar[str]  # logged while the store fails
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Rounds(ABC, Generic[Checked]):
         self._loaded_fence = 0  # the lease under which the schedule was loaded
         self._waiting: list[tuple[float, int]] = []  # a heap: when to check, sequence number
         self._under_check: set[int] = set()
-        self._loop = TurnLoop(self.turn, self._reset, log, f"{self.table} are not checked")
+        self._loop = TurnLoop(self.turn, self._reset, log, self.failure)
         self.checks = TaskSet()
 
     @abstractmethod
