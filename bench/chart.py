@@ -56,13 +56,13 @@ def _panel(title: str, rows: Sequence[Row], top: int, units: Sequence[float]) ->
 
 def _bar(row: Row, y: int, length: float) -> list[str]:
     kind = {True: "reached", False: "missed", None: "plain"}[row.reached]
-    told = f"{row.shown} {f'(goal {row.goal})' if row.goal else ''}".strip()
+    label = f"{row.shown} {f'(goal {row.goal})' if row.goal else ''}".strip()
     against = escape(_short(f"{row.measure}, against {row.against}"))
     return [
         f'<text x="{_LEFT - 10}" y="{y + 5}" text-anchor="end">{escape(row.what)}</text>',
         f'<text class="against" x="{_LEFT - 10}" y="{y + 18}" text-anchor="end">{against}</text>',
         f'<rect class="{kind}" x="{_LEFT}" y="{y - 6}" width="{length:.1f}" height="18" rx="2"/>',
-        f'<text x="{_LEFT + max(length, 4) + 8:.1f}" y="{y + 8}">{escape(told)}</text>',
+        f'<text x="{_LEFT + max(length, 4) + 8:.1f}" y="{y + 8}">{escape(label)}</text>',
     ]
 
 

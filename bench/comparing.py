@@ -56,7 +56,7 @@ class Comparison:
     def throughput(self, side: str, base: str) -> Ratio:
         return ratio_of([(each[side].per_second, each[base].per_second) for each in self._rounds])
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """The figures of this machine at this moment, for the small print."""
         return [
             f"{side}: {median(each[side].cpu_us for each in self._rounds):.1f} µs CPU, "

@@ -60,7 +60,7 @@ def _pages(run: Run, stack: ExitStack, small: Home, middle: Home, large: Home) -
     for each in served:
         await_quiet(each.server)
         run.advance(each.home.relayers * _FILL_SECONDS)
-    rows = _rows(_compare(run, served, "", fresh=False), served, "") + pages_anew(run, served)
+    rows = _rows(_compare(run, served, "", fresh=False), served, "") + rendered_pages(run, served)
     bare = started_bare(stack, run.capture("large", served[-1].server, _last_page(large)))
     run.load.run(bare.port, _last_page(large), 1)
     await_quiet(served[-1].server)
@@ -70,9 +70,9 @@ def _pages(run: Run, stack: ExitStack, small: Home, middle: Home, large: Home) -
     ]
 
 
-def pages_anew(run: Run, served: list[Served], where: str = "") -> list[Row]:
+def rendered_pages(run: Run, served: list[Served], where: str = "") -> list[Row]:
     """`served` from the shortest list to the longest; `where` appears in each row."""
-    return _rows(_compare(run, served, where, fresh=True), served, f"{where}, put together anew each time")
+    return _rows(_compare(run, served, where, fresh=True), served, f"{where}, rendered each time")
 
 
 def _compare(run: Run, served: list[Served], where: str, *, fresh: bool) -> Comparison:
@@ -81,7 +81,7 @@ def _compare(run: Run, served: list[Served], where: str, *, fresh: bool) -> Comp
     for each in others:
         sides.append(each.page(_name(each, "first"), 1, fresh=fresh))
         sides.append(each.page(_name(each, "last"), each.home.relayers // _PER_PAGE, fresh=fresh))
-    return run.compare(f"pages{where}{' anew' if fresh else ''}", sides)
+    return run.compare(f"pages{where}{' rendered' if fresh else ''}", sides)
 
 
 def _rows(found: Comparison, served: list[Served], how: str) -> list[Row]:

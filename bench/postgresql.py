@@ -8,7 +8,7 @@ from bench.comparing import Ratio, Side
 from bench.creates import create_request
 from bench.homes import Home, make_home
 from bench.load import Request
-from bench.pages import Served, large_home, pages_anew
+from bench.pages import Served, large_home, rendered_pages
 from bench.processes import Server
 from bench.rows import CPU, THROUGHPUT, Row
 from bench.run import RELAYERS, SIGNERS, Pace, Run, get, started_relaydeck
@@ -63,7 +63,7 @@ def _large(run: Run, server: "PostgresServer", small: Home) -> list[Row]:
         served = [Served(home, started_relaydeck(stack, home, RELAYERS)) for home in (small, large)]
         for each in served:
             await_quiet(each.server)
-        return [*pages_anew(run, served, _WHERE), start]
+        return [*rendered_pages(run, served, _WHERE), start]
 
 
 def _start(run: Run, large: Home) -> Row:

@@ -108,8 +108,8 @@ def _seen_after(reader: Client, total: int, answered: float) -> float:
 
 def _rows(run: Run, seconds: list[float]) -> list[Row]:
     slow = quantiles(seconds, n=100, method="inclusive")[98]
-    told = f"{len(seconds)} writes: median {median(seconds) * 1e3:.1f} ms, 99th percentile {slow * 1e3:.1f} ms"
-    run.small_print.append(f"{_WHAT}, {told}")
+    summary = f"{len(seconds)} writes: median {median(seconds) * 1e3:.1f} ms, 99th percentile {slow * 1e3:.1f} ms"
+    run.small_print.append(f"{_WHAT}, {summary}")
     shares = [each / _ALLOWED_SECONDS for each in (median(seconds), slow)]
     measures = [f"{name}, as a share of {_ALLOWED_SECONDS * 1e3:.0f} ms" for name in ("median", "99th percentile")]
     middle, last = (Row(_WHAT, "what is allowed", m, Ratio(s, s, s)) for m, s in zip(measures, shares, strict=True))

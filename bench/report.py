@@ -13,7 +13,7 @@ _COLUMNS = ("what", "against", "measure", "ratio", "middle half", "goal", "")
 
 _PAGE = """# Benchmarks
 
-Printed by `make bench`, which takes less than ten minutes and writes this page and its chart.
+`make bench` measures these ratios in less than ten minutes and writes this page and its chart.
 
 ![Ratios against their goals](benchmarks.svg)
 
@@ -21,37 +21,37 @@ Printed by `make bench`, which takes less than ten minutes and writes this page 
 
 {notes}## How to read it
 
-Every figure is a ratio: Relaydeck over what stands beside it in the row. Absolute times say more about a
-machine than about a program, so none are shown; run it yourself to see those of yours.
+Every figure is a ratio: Relaydeck divided by what the column *against* names. Absolute times describe a
+machine more than a program, so this page shows none; run the benchmark to see those of your machine.
 
-- **Sides take turns.** Each comparison runs its sides one after another in slices of a second, at least
-  seven times over in a full run, every other round in reverse order. The ratio is formed within a
-  round, and the median over the rounds is shown; half of all rounds lie within *middle half*.
-  Lists and creates start their servers anew every few rounds: how a process happens to lie in memory
-  stays with it for its life, and no single start shall decide.
-- **Server CPU per request** is user and system time of the server and its children, divided by the
-  requests answered. It is the first measure because the load generator ({load}, 64 connections kept
-  alive) shares the processor with the server; *requests per second* stands beside it.
-- **Relaydeck** runs as it is served by default: one worker, the credential checked, the rate limit on
-  (and never reached), a log line for each request written to a file, metrics counted, ten items of
-  about 400 bytes a page.
-- **The bare application** runs on the same server with the same settings. It answers the very same
-  bytes, headers included, and looks at nothing. For creates it decodes the same body and commits one
-  plain row, grouped with whatever waits and synced just as ours is: no credential, no sealing, no
-  identifier, no log.
-- **nginx** serves the same body and headers from a file, its own log off.
-- **Pages** are asked for once everything is warm. *Put together anew each time* means a query that
-  never comes twice, so that no page kept whole from an earlier request can answer it.
-- **Events** go to fifty receivers, each a port of its own, from a service of its own for each side. Half
-  of them belong to relayers, ten to a receiver, and wait for one another; half stand in no line. They
-  are written in batches every hundredth of a second by a process beside the service. The highest rate
-  is measured first, with always 400 on their way; both sides then get half of it. Latency counts from
-  the commit to the first arrival, at the same 35 receivers on both sides. A ratio below one means that
-  the bad ones, which soon get one try at a time, left the others more room than healthy ones do.
-- **PostgreSQL** is a server on the same machine that syncs each commit, with the very records of the SQLite side,
-  copied. Lists are compared with two workers on each side. A start counts from the command to the first answer.
-- **Replicas** are two services with homes of their own on one PostgreSQL. A signer is created through one, and the
-  other is asked for it again and again, from the moment the create was answered; they change roles each time.
+- **The sides alternate.** Each comparison runs its sides in slices of a second, one after the other, for
+  seven rounds or more, and reverses the order in every other round. Each round gives one ratio. The
+  table shows the median of the rounds, and *middle half* the range that half of them fall in. Lists and
+  creates restart their servers every few rounds, because the memory layout of a process affects its speed
+  for as long as it runs.
+- **Server CPU per request** is the user and system time of the server and its children, divided by the
+  number of responses. It comes first because the load generator ({load}, 64 connections kept
+  alive) shares the processor with the server. *Requests per second* is the second measure.
+- **Relaydeck** runs with its default settings: one worker, the credential checked, the rate limit on
+  (and never reached), a log line for each request written to a file, metrics counted, and pages of ten
+  items of about 400 bytes.
+- **The bare application** runs on the same server with the same settings. It sends the same bytes,
+  headers included, and does not read the request. For creates it decodes the same body and commits one
+  plain row. Its commits are grouped and synced as Relaydeck's are. It checks no credential, seals nothing,
+  makes no identifier and writes no log.
+- **nginx** serves the same body and headers from a file, with its log switched off.
+- **Pages** are measured after a warm-up. In the rows *rendered each time* no query occurs twice, so no
+  response can come from a page that an earlier request rendered.
+- **Events** go to fifty receivers on separate ports. Each side has its own service. Half of the events belong
+  to relayers, ten relayers to a receiver, and are delivered in order; the other half have no order. A process
+  beside the service writes them in batches every hundredth of a second. The highest rate is measured first,
+  with 400 events under way at any time; both sides then receive half of that rate. Latency is the time
+  from the commit to the first arrival, at the same 35 receivers on both sides. A ratio below one means that
+  the failing receivers, which soon get one attempt at a time, used less capacity than healthy ones would.
+- **PostgreSQL** runs on the same machine, syncs each commit, and holds a copy of the records of the SQLite side.
+  Lists are compared with two workers on each side. A start is the time from the command to the first response.
+- **Replicas** are two services with separate homes on one PostgreSQL. A signer is created through one of them; the
+  other is then queried until it shows the signer. They change roles each time.
 - **Memory** is the resident memory of the worker process after load, minus the bare application's.
 """
 

@@ -73,7 +73,7 @@ class Run:
     load: Load
     nginx: str | None
     folder: Path
-    advance: Callable[[float], None]  # told of seconds of planned work that are done
+    advance: Callable[[float], None]  # called with seconds of planned work that are done
     small_print: list[str] = field(default_factory=list)
     kept: dict[str, Home] = field(default_factory=dict)  # homes that several steps look at
 
@@ -95,7 +95,7 @@ class Run:
         )
 
     def _told(self, title: str, found: Comparison) -> Comparison:
-        self.small_print += [f"{title}, {line}" for line in found.told()]
+        self.small_print += [f"{title}, {line}" for line in found.lines()]
         return found
 
     def capture(self, name: str, server: Server, request: Request) -> Path:

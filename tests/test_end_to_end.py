@@ -178,7 +178,7 @@ def they_manage_it_over_http(team: Team) -> None:
     assert team.ask("GET", "networks/{id}", "spare")["native_symbol"] == "GOR"
 
     signer = {"id": "cold", "type": "plain", "config": {"key": "0x" + "33" * 32}}
-    shown = {"id": "cold", "type": "local", "config": {}, "check": None}
+    shown: dict[str, object] = {"id": "cold", "type": "local", "config": {}, "check": None}
     assert team.ask("POST", "signers", body=signer, status=201) == shown
     assert team.ask("GET", "signers/{id}", "cold") == shown
     assert [each["id"] for each in team.ask("GET", "signers")] == ["ops", "cold"]

@@ -58,9 +58,9 @@ def test_the_tour_prints_what_the_page_shows(home: Path, tmp_path: Path) -> None
 
 
 def test_the_tour_has_every_operation() -> None:
-    told = " ".join(command for command, _ in steps())
+    reported = " ".join(command for command, _ in steps())
     for path in ("/api/v1/relayers?", "/api/v1/signers ", "-X PATCH", "/rpc "):
-        assert path in told
+        assert path in reported
 
 
 def test_every_link_leads_somewhere() -> None:

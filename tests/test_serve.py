@@ -147,20 +147,23 @@ def is_worker(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+def log_lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     """The output for a home without a token that is served to the whole network."""
-    with Running(tmp_path_factory.mktemp("told") / "home", "--host", "0.0.0.0") as running:
+    with Running(tmp_path_factory.mktemp("log_lines") / "home", "--host", "0.0.0.0") as running:
         pass
     return [json.loads(line) for line in running.log.splitlines()]
 
 
-def test_without_a_terminal_the_command_that_makes_a_token_is_named(told: list[dict[str, str]]) -> None:
+def test_without_a_terminal_the_command_that_makes_a_token_is_named(log_lines: list[dict[str, str]]) -> None:
     event = "there is no access token yet: create one with 'relaydeck token create NAME'"
-    assert [line["level"] for line in told if line["event"] == event] == ["warning"]
+    assert [line["level"] for line in log_lines if line["event"] == event] == ["warning"]
 
 
-def test_plain_http_on_a_non_loopback_address_warns_loudly(told: list[dict[str, str]]) -> None:
-    assert (told[0]["level"], told[0]["event"].split(":")[0]) == ("warning", "PLAIN HTTP ON A NON-LOOPBACK ADDRESS")
+def test_plain_http_on_a_non_loopback_address_warns_loudly(log_lines: list[dict[str, str]]) -> None:
+    assert (log_lines[0]["level"], log_lines[0]["event"].split(":")[0]) == (
+        "warning",
+        "PLAIN HTTP ON A NON-LOOPBACK ADDRESS",
+    )
 
 
 def test_with_a_token_on_a_loopback_address_nothing_is_warned_of(home: Path) -> None:
@@ -349,9 +352,9 @@ def test_a_worker_that_cannot_start_says_why_and_ends_the_service(home: Path) ->
         (home / "run" / name).unlink(missing_ok=True)
     (home / "run" / "limits").mkdir()
     done = run_command(home, "serve", "--port", str(free_port()))
-    told = [json.loads(line) for line in done.stderr.splitlines()]
+    log_lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert done.returncode == 1
-    assert {line["problem"] for line in told if line["event"] == "cannot start"} == {
+    assert {line["problem"] for line in log_lines if line["event"] == "cannot start"} == {
         f"Is a directory ({home / 'run' / 'limits'})"
     }
 

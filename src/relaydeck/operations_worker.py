@@ -74,7 +74,7 @@ class OperationsWorker:
     async def _end_with_the_service(self) -> None:
         """The parent of this worker is its own server, and the parent of that server is the service."""
         server = os.getppid()
-        # No event tells of the end of another process, so it is polled.
+        # No event announces the end of another process, so it is polled.
         while os.getppid() == server and _is_alive(self._service):  # noqa: ASYNC110
             await asyncio.sleep(_CHECK_SECONDS)
         # Stop the server while it is still the parent. Later its process id may belong to another process.

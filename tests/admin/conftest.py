@@ -49,8 +49,8 @@ PAGER = {
 
 
 def success(data: Any, logs: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    told = [{"level": "log", "message": message} for message in logs]
-    return {"data": data, "error": "", "metadata": {"logs": told, "traces": []}, **more, "success": True}
+    reported = [{"level": "log", "message": message} for message in logs]
+    return {"data": data, "error": "", "metadata": {"logs": reported, "traces": []}, **more, "success": True}
 
 
 def problem(answer: Answer) -> tuple[int, str]:

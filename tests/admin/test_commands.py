@@ -28,7 +28,7 @@ def run(home: Path, *arguments: str, stdin: str = "") -> Done:
     return done
 
 
-def told(home: Path, *arguments: str, stdin: str = "") -> Any:
+def output(home: Path, *arguments: str, stdin: str = "") -> Any:
     return timeless(json.loads(run(home, *arguments, "--json", stdin=stdin).stdout))
 
 
@@ -39,12 +39,12 @@ def refused(home: Path, *arguments: str) -> str:
 
 
 def test_everything_is_listed_and_shown(provisioned: Path) -> None:
-    assert told(provisioned, "network", "list") == [SEPOLIA]
-    assert told(provisioned, "network", "show", "sepolia") == SEPOLIA
-    assert told(provisioned, "signer", "list") == [{"id": "ops", "type": "local", "config": {}, "check": None}]
-    assert told(provisioned, "notification", "show", "pager") == PAGER
-    assert told(provisioned, "relayer", "list", "--network", "sepolia", "--state", "active") == [RELAYER]
-    assert told(provisioned, "relayer", "list", "--name", "nothing like it") == []
+    assert output(provisioned, "network", "list") == [SEPOLIA]
+    assert output(provisioned, "network", "show", "sepolia") == SEPOLIA
+    assert output(provisioned, "signer", "list") == [{"id": "ops", "type": "local", "config": {}, "check": None}]
+    assert output(provisioned, "notification", "show", "pager") == PAGER
+    assert output(provisioned, "relayer", "list", "--network", "sepolia", "--state", "active") == [RELAYER]
+    assert output(provisioned, "relayer", "list", "--name", "nothing like it") == []
     table = run(provisioned, "relayer", "list").stdout
     assert all(word in table for word in ("sepolia-1", "Sepolia one", "active", ADDRESS, "ops"))
     shown = run(provisioned, "relayer", "show", "sepolia-1").stdout
@@ -55,12 +55,12 @@ def test_a_relayers_life(provisioned: Path) -> None:
     fields = ("id=r2", "name=Second", "network=sepolia", "network_type=evm", "signer_id=ops")
     created = run(provisioned, "relayer", "create", *fields)
     assert (created.stdout, created.stderr) == ("", "created relayer r2\n")
-    changed = told(provisioned, "relayer", "update", "r2", "policies.min_balance:=5", "notification_id=pager")
+    changed = output(provisioned, "relayer", "update", "r2", "policies.min_balance:=5", "notification_id=pager")
     assert (changed["policies"]["min_balance"], changed["notification_id"]) == (5, "pager")
-    assert "notification_id" not in told(provisioned, "relayer", "update", "r2", "notification_id:=null")
+    assert "notification_id" not in output(provisioned, "relayer", "update", "r2", "notification_id:=null")
     assert run(provisioned, "relayer", "pause", "r2").stderr == "paused relayer r2\n"
     assert run(provisioned, "relayer", "pause", "r2").stderr == "relayer r2 is already paused\n"
-    assert told(provisioned, "relayer", "show", "r2")["paused"] is True
+    assert output(provisioned, "relayer", "show", "r2")["paused"] is True
     assert run(provisioned, "relayer", "resume", "r2").stderr == "resumed relayer r2\n"
     assert run(provisioned, "relayer", "resume", "r2").stderr == "relayer r2 is not paused\n"
     assert run(provisioned, "relayer", "delete", "r2").stderr == "deleted relayer r2\n"
@@ -68,23 +68,23 @@ def test_a_relayers_life(provisioned: Path) -> None:
     assert refused(provisioned, "relayer", "pause", "r2") == (
         "relaydeck: Relayer with ID r2 not found\nNothing was changed.\n"
     )
-    events = told(provisioned, "event", "list")
+    events = output(provisioned, "event", "list")
     assert [(each["type"], each["sequence"]) for each in events] == [("relayer.paused", 1), ("relayer.resumed", 2)]
-    assert told(provisioned, "event", "list", "--after", "1") == events[1:]
+    assert output(provisioned, "event", "list", "--after", "1") == events[1:]
 
 
 def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("33" * 32 + "\n")
-    signer = told(provisioned, "signer", "create", "id=s2", "type=plain", f"config.key=@{tmp_path / 'key'}")
+    signer = output(provisioned, "signer", "create", "id=s2", "type=plain", f"config.key=@{tmp_path / 'key'}")
     assert signer == {"id": "s2", "type": "local", "config": {}, "check": None}
     whole = {"id": "chat", "type": "webhook", "url": "https://hooks.example.com/x", "signing_key": {"env": "HOME"}}
-    created = told(provisioned, "notification", "create", "--from", "-", stdin=json.dumps(whole))
+    created = output(provisioned, "notification", "create", "--from", "-", stdin=json.dumps(whole))
     assert created == {name: whole[name] for name in ("id", "type", "url")} | {"has_signing_key": True}
-    assert told(provisioned, "notification", "update", "chat", "signing_key=")["has_signing_key"] is False
+    assert output(provisioned, "notification", "update", "chat", "signing_key=")["has_signing_key"] is False
     assert run(provisioned, "notification", "test", "chat").stderr.startswith("recorded test event evt_")
-    (delivery,) = told(provisioned, "event", "deliveries", "--state", "pending")
+    (delivery,) = output(provisioned, "event", "deliveries", "--state", "pending")
     assert (delivery["notification_id"], delivery["tries"]) == ("chat", 0)
-    assert told(provisioned, "event", "show", delivery["id"]) == delivery | {"attempts": []}
+    assert output(provisioned, "event", "show", delivery["id"]) == delivery | {"attempts": []}
     assert "still pending" in refused(provisioned, "event", "replay", delivery["id"])
     assert run(provisioned, "event", "replay", "--all-dead").stderr == "scheduled 0 dead deliveries again\n"
     network = ("name=dev", "network_type=evm", "chain_id:=5", "native_symbol=ETH")
@@ -127,10 +127,10 @@ def test_the_audit_log_is_listed_verified_and_its_breaks_are_found(provisioned: 
     run(provisioned, "token", "revoke", "ci")
     head = run(provisioned, "audit", "head").stdout.strip()
     run(provisioned, "relayer", "pause", "sepolia-1")
-    newest, *_ = told(provisioned, "audit", "list", "--limit", "1")
+    newest, *_ = output(provisioned, "audit", "list", "--limit", "1")
     assert (newest["sequence"], newest["action"], newest["record"]) == (7, "relayer.paused", "sepolia-1")
     assert newest["actor"].startswith("cli:")
-    assert [each["action"] for each in told(provisioned, "audit", "list", "--record", "ci")] == [
+    assert [each["action"] for each in output(provisioned, "audit", "list", "--record", "ci")] == [
         "token.revoked",
         "token.created",
     ]
@@ -162,7 +162,7 @@ def test_applying_is_audited_step_by_step(provisioned: Path) -> None:
     run(provisioned, "apply", "-", stdin=changed)
     pruned = changed.split("[[relayers]]")[0]
     run(provisioned, "apply", "-", "--prune", stdin=pruned)
-    entries = told(provisioned, "audit", "list")
+    entries = output(provisioned, "audit", "list")
     assert [(each["action"], each["record"]) for each in entries] == [
         ("relayer.deleted", "sepolia-1"),
         ("relayer.updated", "sepolia-1"),

@@ -82,12 +82,12 @@ def test_many_users_are_counted(admin: Admin) -> None:
     base = {"network": "sepolia", "network_type": "evm", "signer_id": "ops"}
     for number in range(6):
         assert admin.ask("POST", "relayers", base | {"id": f"r{number}", "name": "x"}).status == 201
-    told = "relayer sepolia-1, relayer r0, relayer r1, relayer r2, relayer r3 and 2 more"
-    assert refusal(admin.ask("DELETE", "signers/ops")) == (409, f"Signer is still used by {told}")
+    reported = "relayer sepolia-1, relayer r0, relayer r1, relayer r2, relayer r3 and 2 more"
+    assert refusal(admin.ask("DELETE", "signers/ops")) == (409, f"Signer is still used by {reported}")
 
 
 @pytest.mark.parametrize(
-    ("given", "status", "told"),
+    ("given", "status", "reported"),
     [
         ({"name": "sepolia"}, 409, "the given name is taken"),
         ({"name": "n", "chain_id": 0}, 400, "chain_id: expected an integer from 1 to"),
@@ -98,10 +98,10 @@ def test_many_users_are_counted(admin: Admin) -> None:
         ({"name": "n", "fee_tokens": {"U": {"address": "0x", "decimals": 6}}}, 400, "fee_tokens.U.address: expected"),
     ],
 )
-def test_what_is_refused(shared: Admin, given: dict[str, Any], status: int, told: str) -> None:
+def test_what_is_refused(shared: Admin, given: dict[str, Any], status: int, reported: str) -> None:
     answer = shared.ask("POST", "networks", NEW | given)
     assert answer.status == status
-    assert answer.headers["relaydeck-reason"].startswith(told)
+    assert answer.headers["relaydeck-reason"].startswith(reported)
 
 
 def test_a_signer_is_created_read_listed_and_deleted(admin: Admin) -> None:

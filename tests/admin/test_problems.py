@@ -53,8 +53,8 @@ def test_a_problem_never_holds_a_secret(shared: Admin) -> None:
 
 
 def test_a_failure_of_the_service_does_not_tell_what_failed() -> None:
-    told = problem_of(ServerFailure("disk I/O error at /var/lib"), "id")
-    assert (told.title, told.detail) == ("Internal Server Error", "The service failed to process the request.")
+    reported = problem_of(ServerFailure("disk I/O error at /var/lib"), "id")
+    assert (reported.title, reported.detail) == ("Internal Server Error", "The service failed to process the request.")
 
 
 def test_the_title_of_an_error_does_not_depend_on_the_occurrence() -> None:

@@ -75,8 +75,8 @@ def test_a_damaged_record_is_shown_without_what_does_not_open(admin: Admin) -> N
         assert (answer.status, field in answer.json["data"]) == (200, False)
         assert answer.json["metadata"]["logs"] == [{"level": "log", "message": note}]
         refused = admin.ask("PATCH", path, {"network_type": "evm"})
-        told = f"the stored {field} cannot be opened: set it again"
-        assert refusal(refused) == (409, told)
+        reported = f"the stored {field} cannot be opened: set it again"
+        assert refusal(refused) == (409, reported)
         mended = admin.ask("PATCH", path, {field: []})
         assert (mended.status, mended.json["data"][field]) == (200, [])
     entries = admin.audited()[-2:]

@@ -94,9 +94,9 @@ def test_a_drill_fails_on_a_sealed_value_and_an_audit_entry_that_were_changed(ho
     with opened(home) as store, store.database.migration() as execute:
         execute("UPDATE signers SET sealed_config = :damaged", {"damaged": b"\x01" * 60})
         execute("UPDATE audit SET actor = 'nobody' WHERE seq = 2")
-    told = typed(home, "backup", "drill", fails=True)
-    assert "the sealed config of signers record 'ops' does not open" in told
-    assert "the audit log is broken: entry 2 was changed" in told
+    reported = typed(home, "backup", "drill", fails=True)
+    assert "the sealed config of signers record 'ops' does not open" in reported
+    assert "the audit log is broken: entry 2 was changed" in reported
 
 
 def test_a_drill_without_the_master_key_does_not_claim_to_have_opened_anything(home: Path, tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_the_master_key_comes_back_with_the_passphrase_and_not_with_another(tmp_
     wrong.write_text(PASSPHRASE + "?")
     typed(home, "backup", str(path), "--with-master-key", "--passphrase-file", str(right))
     new = tmp_path / "new"
-    told = typed(new, "restore", str(path), "--passphrase-file", str(wrong), fails=True)
-    assert "the passphrase does not open the master key" in told
+    reported = typed(new, "restore", str(path), "--passphrase-file", str(wrong), fails=True)
+    assert "the passphrase does not open the master key" in reported
     assert "there is no terminal" in typed(new, "restore", str(path), fails=True)
     assert not new.exists()
     typed(new, "restore", str(path), "--passphrase-file", str(right))
@@ -260,8 +260,8 @@ def test_a_backup_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_backup_of_a_newer_schema_is_refused(small: Path, tmp_path: Path) -> None:
     frames = encode_frame(Header("9.9", 9999, 1, [], None)) + encode_frame(Footer({}))
     small.write_bytes(MAGIC + frames + hashlib.sha256(MAGIC + frames).digest())
-    told = typed(tmp_path / "new", "restore", str(small), fails=True)
-    assert "has schema version 9999, this program knows" in told and "Relaydeck 9.9 or newer" in told
+    reported = typed(tmp_path / "new", "restore", str(small), fails=True)
+    assert "has schema version 9999, this program knows" in reported and "Relaydeck 9.9 or newer" in reported
     assert not (tmp_path / "new").exists()
 
 

@@ -174,20 +174,20 @@ def test_a_damaged_record_is_named(provisioned: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tampering", "told"),
+    ("tampering", "reported"),
     [
         ("UPDATE audit SET actor = 'cli:nobody' WHERE seq = 3", "3 was changed, or does not follow the row before it"),
         ("DELETE FROM audit WHERE seq = 2", "2 is missing"),
         ("DELETE FROM audit_keys", "1 cannot be checked: the audit key is missing or does not open"),
     ],
 )
-def test_an_audit_log_that_was_tampered_with(provisioned: Path, tampering: str, told: str) -> None:
+def test_an_audit_log_that_was_tampered_with(provisioned: Path, tampering: str, reported: str) -> None:
     assert examined(provisioned)["audit log"] == Finding("ok", "audit log", "4 entries, every link holds")
     with closing(sqlite3.connect(provisioned / "relaydeck.db")) as connection:
         connection.execute(tampering)
         connection.commit()
     remedy = "the entries before it are unchanged: compare the rest with a backup"
-    assert examined(provisioned)["audit log"] == Finding("FAIL", "audit log", f"entry {told}; {remedy}")
+    assert examined(provisioned)["audit log"] == Finding("FAIL", "audit log", f"entry {reported}; {remedy}")
 
 
 class Terminal(io.StringIO):

@@ -142,9 +142,9 @@ def test_a_source_that_was_written_to_meanwhile_is_not_moved_until_it_stands_sti
                 assert running.ask("POST", "/admin/v1/relayers/one/pause").status == 200
                 assert running.ask("POST", "/admin/v1/relayers/one/resume").status == 200
             assert moving.stderr is not None
-            told = moving.stderr.read()
+            reported = moving.stderr.read()
     assert moving.returncode == 1
-    assert "the source was written to while it was copied" in told and "Stop the service" in told
+    assert "the source was written to while it was copied" in reported and "Stop the service" in reported
     assert "unfinished copy" in there(home, target, "token", "list").stderr
     assert move(home, target).returncode == 0
     assert there(home, target, "audit", "head").stdout == run_command(home, "audit", "head").stdout

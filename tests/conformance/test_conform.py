@@ -161,11 +161,11 @@ def test_the_command_needs_a_credential(server: Conforming) -> None:
 
 
 def test_the_command_says_when_nothing_answers(server: Conforming) -> None:
-    code, _, told = command(server, f"http://127.0.0.1:{free_port()}")
-    assert (code, "does not answer: ConnectionRefusedError" in told) == (1, True)
+    code, _, reported = command(server, f"http://127.0.0.1:{free_port()}")
+    assert (code, "does not answer: ConnectionRefusedError" in reported) == (1, True)
 
 
 def test_no_output_shows_a_credential(server: Conforming) -> None:
     for options in (["--json"], []):
-        _, printed, told = command(server, f"http://127.0.0.1:{server.port}", "--section", "5", *options)
-        assert server.token not in printed + told
+        _, printed, reported = command(server, f"http://127.0.0.1:{server.port}", "--section", "5", *options)
+        assert server.token not in printed + reported

@@ -42,7 +42,7 @@ def breakable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-def told(answer: Answer) -> tuple[int, dict[str, Any]]:
+def reported(answer: Answer) -> tuple[int, dict[str, Any]]:
     return answer.status, answer.json
 
 
@@ -57,7 +57,7 @@ def told(answer: Answer) -> tuple[int, dict[str, Any]]:
     ],
 )
 def test_7_bad_request_for_an_invalid_request_on_all(served: Running, method: str, path: str, body: Any) -> None:
-    assert told(served.ask(method, path, body)) == (400, shapes.BAD_REQUEST)
+    assert reported(served.ask(method, path, body)) == (400, shapes.BAD_REQUEST)
 
 
 @pytest.mark.parametrize("token", ["", "wrong"], ids=["missing", "invalid"])
@@ -74,25 +74,25 @@ def test_7_bad_request_for_an_invalid_request_on_all(served: Running, method: st
 def test_7_unauthorized_for_missing_or_invalid_credentials_on_all(
     served: Running, method: str, path: str, body: Any, token: str
 ) -> None:
-    assert told(served.ask(method, path, body, token=token)) == (401, shapes.UNAUTHORIZED)
+    assert reported(served.ask(method, path, body, token=token)) == (401, shapes.UNAUTHORIZED)
 
 
 def test_7_signer_with_this_id_already_exists_when_the_given_signer_id_is_taken(served: Running) -> None:
-    assert told(served.ask("POST", SIGNERS, shapes.request("plain", id="ops"))) == (
+    assert reported(served.ask("POST", SIGNERS, shapes.request("plain", id="ops"))) == (
         409,
         {"data": None, "message": "Signer with this ID already exists", "success": False},
     )
 
 
 def test_7_notification_not_found_for_an_unknown_notification_id(served: Running) -> None:
-    assert told(served.ask("PATCH", "/api/v1/notifications/nobody", {})) == (
+    assert reported(served.ask("PATCH", "/api/v1/notifications/nobody", {})) == (
         404,
         {"data": None, "message": "Notification not found", "success": False},
     )
 
 
 def test_7_relayer_with_id_not_found_for_an_unknown_relayer_id(served: Running) -> None:
-    assert told(served.ask("POST", "/api/v1/relayers/nobody/rpc", CALL)) == (
+    assert reported(served.ask("POST", "/api/v1/relayers/nobody/rpc", CALL)) == (
         404,
         {"data": None, "message": "Relayer with ID nobody not found", "success": False},
     )
@@ -120,7 +120,7 @@ def until_refused(running: Running, method: str, path: str, body: Any) -> Answer
 
 @pytest.mark.parametrize(("method", "path", "body"), [("GET", RELAYERS, None), ("POST", RPC, CALL)])
 def test_7_too_many_requests_when_the_rate_is_exceeded(used_up: Running, method: str, path: str, body: Any) -> None:
-    assert told(until_refused(used_up, method, path, body)) == (
+    assert reported(until_refused(used_up, method, path, body)) == (
         429,
         {"data": None, "message": "Too Many Requests", "success": False},
     )
@@ -155,7 +155,7 @@ def test_7_internal_server_error_for_a_server_failure_on_all(
     breakable: Running, method: str, path: str, body: Any
 ) -> None:
     with store_that_cannot_be_read(breakable.home):
-        assert told(breakable.ask(method, path, body)) == (
+        assert reported(breakable.ask(method, path, body)) == (
             500,
             {"data": None, "message": "Internal Server Error", "success": False},
         )
@@ -194,7 +194,7 @@ def test_7_internal_server_error_when_a_write_cannot_reach_the_disk(
     breakable: Running, method: str, path: str, body: Any
 ) -> None:
     with disk_that_takes_nothing(breakable):
-        assert told(breakable.ask(method, path, body)) == (500, shapes.SERVER_FAILURE)
+        assert reported(breakable.ask(method, path, body)) == (500, shapes.SERVER_FAILURE)
 
 
 def test_7_a_failed_create_leaves_no_signer(breakable: Running) -> None:

@@ -64,7 +64,7 @@ class Replicas:
             assert time.monotonic() < deadline, [running.log for running in self.running]
             time.sleep(0.02)
 
-    def told(self, event: str) -> list[int]:
+    def reported(self, event: str) -> list[int]:
         """How often each replica logged it. They are stopped first: a line may be a moment behind."""
         self.stop()
         return [running.log.count(event) for running in self.running]
@@ -180,10 +180,10 @@ def test_without_the_server_each_replica_limits_by_itself_and_comes_back(breakab
     breakable.valkey.start()
     breakable.await_alone(0, 0)
     assert [breakable.remaining(replica) for replica in (0, 1)] == [BURST - 1, BURST - 2]
-    assert breakable.told(
+    assert breakable.reported(
         "the limit server does not respond: this machine applies the limit by itself until it does"
     ) == [2, 1]
-    assert breakable.told("the limit server responds again") == [2, 1]
+    assert breakable.reported("the limit server responds again") == [2, 1]
 
 
 def test_a_server_that_hangs_is_left_alone_until_it_answers(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_server_that_hangs_is_left_alone_until_it_answers(tmp_path: Path) -> N
             assert [both.ask(1).status for _ in range(5)] == [200] * 5
             both.await_alone(0, 1)
         both.await_alone(0, 0)
-        assert both.told("it did not respond in time") == [0, 1]
+        assert both.reported("it did not respond in time") == [0, 1]
 
 
 def test_a_service_that_starts_without_the_server_finds_it_later(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ class TestPasswords:
         with self.scene(tmp_path, f"redis://{wrong}:{wrong}@127.0.0.1:{{port}}/0") as both:
             both.await_alone(2, 1)
             self.hunt(both)
-            assert both.told("it refused the user name or password") == [2, 1]
+            assert both.reported("it refused the user name or password") == [2, 1]
 
     def test_a_password_file_opens(self, tmp_path: Path) -> None:
         file = tmp_path / "password"

@@ -15,7 +15,7 @@ from tests.running import Running
 from tests.seeding import fill, issue
 
 
-def told(running: Running) -> list[str]:
+def reported(running: Running) -> list[str]:
     """The lines about events, with any age replaced by whether there is one."""
     scrape = running.ask("GET", "/metrics", token="")
     assert scrape.status == 200
@@ -43,7 +43,7 @@ def expected(delivered: int, failed: int, dead: int, events: int, pending: int, 
 def await_lines(running: Running, lines: list[str]) -> None:
     """A count follows its try by a moment."""
     deadline = time.monotonic() + 20
-    while (found := told(running)) != lines and time.monotonic() < deadline:
+    while (found := reported(running)) != lines and time.monotonic() < deadline:
         pass
     assert found == lines
 
@@ -68,8 +68,8 @@ def test_a_scrape_goes_on_while_the_store_cannot_be_read(home: Path) -> None:
     fill(home)
     with Running(home) as running:
         with without_events(home):
-            assert told(running) == expected(0, 0, 0, events=0, pending=0, still_dead=0, age="0")[:4]
-        assert told(running) == expected(0, 0, 0, events=0, pending=0, still_dead=0, age="0")
+            assert reported(running) == expected(0, 0, 0, events=0, pending=0, still_dead=0, age="0")[:4]
+        assert reported(running) == expected(0, 0, 0, events=0, pending=0, still_dead=0, age="0")
 
 
 @contextmanager

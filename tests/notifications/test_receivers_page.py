@@ -70,8 +70,8 @@ def test_every_kind_is_described_as_it_is_declared() -> None:
 def test_the_schedule_is_the_one_in_force() -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith("| delay after the previous one"))
     units = {"s": 1, "min": 60, "h": 3600}
-    told = [cell.strip().split(" ") for cell in row.strip("|").split("|")[2:]]
-    assert tuple(int(amount) * units[unit] for amount, unit in told) == retries.DELAYS
+    reported = [cell.strip().split(" ") for cell in row.strip("|").split("|")[2:]]
+    assert tuple(int(amount) * units[unit] for amount, unit in reported) == retries.DELAYS
 
 
 def test_the_example_is_json_with_the_fields_of_an_event() -> None:

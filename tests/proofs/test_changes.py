@@ -1,4 +1,4 @@
-"""kill -9 of the whole service with changes under way, again and again; told to receivers that survive, and that
+"""kill -9 of the whole service with changes under way, again and again; events go to receivers that survive, and that
 refuse some events the first time.
 
 Every change carries an Idempotency-Key, and one that was cut off by a kill is sent again in the next round. So
@@ -154,7 +154,7 @@ class Signs:
 
 
 class Moody:
-    """Refuses some events the first time, until told not to; `accepted` is what it took, in order."""
+    """Refuses some events the first time, until it is set to accept; `accepted` is what it took, in order."""
 
     def __init__(self, arrived: threading.Event) -> None:
         self._arrived = arrived
@@ -221,8 +221,8 @@ async def test_200_rounds_of_kill_9_lose_repeat_and_reorder_no_change_and_no_eve
     signs = Signs()
     moody = Moody(signs.arrived)
     receivers = [await Receiver(moody.receive).start() for _ in range(2)]
-    told = "".join(NOTIFICATION.format(id=f"n{number}", url=each.url) for number, each in enumerate(receivers))
-    assert run_command(home, "apply", "-", stdin=STATE.format() + told).returncode == 0
+    document = "".join(NOTIFICATION.format(id=f"n{number}", url=each.url) for number, each in enumerate(receivers))
+    assert run_command(home, "apply", "-", stdin=STATE.format() + document).returncode == 0
     token, dice, everyone = issue(home, "root", "admin"), random.Random(4), clients()
     for number in range(ROUNDS):
         seconds = dice.uniform(0, 0.15)

@@ -65,8 +65,8 @@ gas_cap = 1
 
 
 def test_all_of_them_at_once(provisioned: ProvisionedHome) -> None:
-    told = provisioned.mistakes(FULL_OF_MISTAKES)
-    assert told == [
+    messages = provisioned.mistakes(FULL_OF_MISTAKES)
+    assert messages == [
         'networks.sepolia.network_type: expected "evm"',
         "networks.sepolia.chain_id: expected an integer from 1 to 9223372036854775807, found a string",
         "networks.sepolia.native_symbol: is missing; expected a string",
@@ -111,7 +111,7 @@ def test_all_of_them_at_once(provisioned: ProvisionedHome) -> None:
         "relayers[0].signer_id: there is no such signer, in this file or stored",
         "relayers[0].notification_id: there is no such notification, in this file or stored",
     ]
-    assert not any("hunter2" in line for line in told)
+    assert not any("hunter2" in line for line in messages)
 
 
 def fee_token(rest: str, address: str = ADDRESS) -> str:
@@ -127,7 +127,7 @@ SPAN = 'expected a time span such as "90s", "5m", "1h" or "1d"'
 
 
 @pytest.mark.parametrize(
-    ("rest", "told"),
+    ("rest", "messages"),
     [
         ("", ["rate: is missing; expected a table"]),
         ("rate = 2500.5", ["rate: expected a table, found a float"]),
@@ -144,9 +144,9 @@ SPAN = 'expected a time span such as "90s", "5m", "1h" or "1d"'
         ('rate = { fixed = "1" }\nmargin_percent = 1.5', [f"margin_percent: {DECIMAL}, found a float"]),
     ],
 )
-def test_fee_tokens(provisioned: ProvisionedHome, rest: str, told: list[str]) -> None:
+def test_fee_tokens(provisioned: ProvisionedHome, rest: str, messages: list[str]) -> None:
     place = "networks.sepolia.fee_tokens.USDC."
-    assert provisioned.mistakes(fee_token(rest)) == [place + each for each in told]
+    assert provisioned.mistakes(fee_token(rest)) == [place + each for each in messages]
 
 
 def test_fee_tokens_must_not_be_confused(provisioned: ProvisionedHome) -> None:
@@ -173,7 +173,7 @@ def test_a_reference_may_lead_to_what_is_stored_or_declared_further_down(
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"\xff", "it is not UTF-8 text"),
         (b"a = hunter2", "it is not TOML: Invalid value (at line 1, column 5)"),
@@ -184,9 +184,9 @@ def test_a_reference_may_lead_to_what_is_stored_or_declared_further_down(
         (b"networks = { a = 1 }", "networks.a: expected a table, found an integer"),
     ],
 )
-def test_what_is_no_such_file_at_all(provisioned: ProvisionedHome, content: bytes, told: str) -> None:
+def test_what_is_no_such_file_at_all(provisioned: ProvisionedHome, content: bytes, message: str) -> None:
     (mistake,) = provisioned.mistakes(content)
-    assert mistake.startswith(told)
+    assert mistake.startswith(message)
 
 
 def test_an_empty_file_declares_nothing(provisioned: ProvisionedHome) -> None:

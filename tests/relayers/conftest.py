@@ -91,7 +91,7 @@ class Watching:
         assert found is not None
         return found.incident
 
-    def told(self) -> list[tuple[str, str | None]]:
+    def reported(self) -> list[tuple[str, str | None]]:
         """Every event, as its kind and its relayer."""
         return [(event.kind, event.relayer_id) for event in events.list_events(self.store.database.read)]
 

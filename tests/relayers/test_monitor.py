@@ -31,7 +31,7 @@ async def test_a_healthy_relayer_leaves_no_trace(scene: Watching) -> None:
     node = await scene.node()
     scene.add("r1", node)
     await scene.rounds(scene.process(), 3)
-    assert (scene.told(), scene.audited(), scene.incident("r1")) == ([], [], Incident())
+    assert (scene.reported(), scene.audited(), scene.incident("r1")) == ([], [], Incident())
     assert (node.calls["eth_getTransactionCount"], node.calls["eth_getBalance"]) == (3, 3)
 
 
@@ -51,7 +51,7 @@ async def test_it_is_disabled_after_three_rounds_without_an_answer_and_told_once
         "NonceSyncFailed",
     )
     assert (incident.failed_rounds, incident.evidence) == (6, (NodeProblem(shown, "refused the connection"),))
-    assert scene.told() == [("relayer.disabled", "r1")]
+    assert scene.reported() == [("relayer.disabled", "r1")]
     assert scene.audited() == [("monitor", "relayer.disabled", "r1")]
 
 
@@ -64,7 +64,7 @@ async def test_it_is_enabled_by_itself(scene: Watching) -> None:
     await scene.rounds(monitor, 2)
     relayer = scene.relayer("r1")
     assert (relayer.system_disabled, relayer.disabled_reason, scene.incident("r1")) == (False, UNSET, Incident())
-    assert scene.told() == [("relayer.disabled", "r1"), ("relayer.enabled", "r1")]
+    assert scene.reported() == [("relayer.disabled", "r1"), ("relayer.enabled", "r1")]
 
 
 async def test_a_node_that_is_away_for_less_than_that_is_no_news(scene: Watching) -> None:
@@ -76,7 +76,7 @@ async def test_a_node_that_is_away_for_less_than_that_is_no_news(scene: Watching
         await revive(node)
         await scene.rounds(monitor, 1)
         await node.stop()
-    assert (scene.told(), scene.relayer("r1").system_disabled) == ([], False)
+    assert (scene.reported(), scene.relayer("r1").system_disabled) == ([], False)
 
 
 @pytest.mark.parametrize("mood", ["dead", "hangs", "wrong_chain", "garbage", "http_500", "closes"])
@@ -84,7 +84,7 @@ async def test_one_bad_url_of_two_is_no_news(scene: Watching, mood: str) -> None
     bad, good = await scene.node(mood), await scene.node()
     scene.add("r1", bad, good)
     await scene.rounds(scene.process(), 4)
-    assert (scene.told(), scene.incident("r1"), scene.relayer("r1").system_disabled) == ([], Incident(), False)
+    assert (scene.reported(), scene.incident("r1"), scene.relayer("r1").system_disabled) == ([], Incident(), False)
     assert good.calls["eth_getTransactionCount"] == 4
 
 
@@ -114,7 +114,7 @@ async def test_a_node_that_answers_with_an_error_has_answered(scene: Watching, m
         node.answers = {}
     scene.add("r1", node)
     await scene.rounds(scene.process(rounds=2), 5)
-    assert (scene.told(), scene.incident("r1")) == ([], Incident())
+    assert (scene.reported(), scene.incident("r1")) == ([], Incident())
 
 
 async def test_a_disabled_relayer_waits_for_a_node_that_tells_the_nonce(scene: Watching) -> None:
@@ -123,13 +123,13 @@ async def test_a_disabled_relayer_waits_for_a_node_that_tells_the_nonce(scene: W
     monitor = scene.process()
     await scene.rounds(monitor, 3)
     await revive(node)
-    told, node.answers = node.answers, {}
+    reported, node.answers = node.answers, {}
     await scene.rounds(monitor, 1)
     assert scene.relayer("r1").system_disabled
     assert scene.incident("r1").evidence == (
         NodeProblem(f"http://127.0.0.1:{node.port}", "answered error -32601 when asked for the nonce"),
     )
-    node.answers = told
+    node.answers = reported
     await scene.rounds(monitor, 1)
     assert not scene.relayer("r1").system_disabled
 
@@ -145,7 +145,7 @@ async def test_a_relayer_without_any_url_is_left_alone(scene: Watching) -> None:
         network_rows.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
     scene.add("r1")
     await scene.rounds(scene.process(rounds=1), 3)
-    assert (scene.told(), scene.incident("r1")) == ([], Incident())
+    assert (scene.reported(), scene.incident("r1")) == ([], Incident())
 
 
 async def test_a_relayer_whose_urls_do_not_open_is_left_alone_and_holds_nobody_up(scene: Watching) -> None:
@@ -156,7 +156,7 @@ async def test_a_relayer_whose_urls_do_not_open_is_left_alone_and_holds_nobody_u
         broken = {"sealed": bytes.fromhex("0100000001")}
         transaction.execute("UPDATE relayers SET sealed_rpc_urls = :sealed WHERE id = 'r1'", broken)
     await scene.rounds(scene.process(rounds=1), 1)
-    assert scene.told() == [("relayer.disabled", "r2")]
+    assert scene.reported() == [("relayer.disabled", "r2")]
 
 
 async def test_a_paused_relayer_is_not_asked_about(scene: Watching) -> None:
@@ -193,7 +193,7 @@ async def test_a_relayer_paused_while_disabled_stays_so_until_it_was_looked_at_a
     assert (scene.relayer("r1").system_disabled, scene.incident("r1").failing_since) == (True, since)
     await revive(node)
     await scene.rounds(monitor, 1)
-    assert [kind for kind, _ in scene.told()] == [
+    assert [kind for kind, _ in scene.reported()] == [
         "relayer.disabled",
         "relayer.paused",
         "relayer.resumed",
@@ -214,14 +214,14 @@ async def test_a_low_balance_is_told_once_until_it_has_recovered(scene: Watching
     assert scene.incident("r1") == Incident()
     node.answers["eth_getBalance"] = hex(ETHER - 1)
     await scene.rounds(monitor, 2)
-    assert scene.told() == [("relayer.low_balance", "r1")] * 2
+    assert scene.reported() == [("relayer.low_balance", "r1")] * 2
     assert scene.audited() == [("monitor", "relayer.low_balance", "r1")] * 2
 
 
 async def test_a_least_balance_of_zero_is_never_missed(scene: Watching) -> None:
     scene.add("r1", await scene.node(balance=0))
     await scene.rounds(scene.process(), 2)
-    assert scene.told() == []
+    assert scene.reported() == []
 
 
 async def test_a_low_balance_outlives_a_node_that_dies(scene: Watching) -> None:
@@ -233,7 +233,7 @@ async def test_a_low_balance_outlives_a_node_that_dies(scene: Watching) -> None:
     await scene.rounds(monitor, 3)
     await revive(node)
     await scene.rounds(monitor, 2)
-    assert [kind for kind, _ in scene.told()] == ["relayer.low_balance", "relayer.disabled", "relayer.enabled"]
+    assert [kind for kind, _ in scene.reported()] == ["relayer.low_balance", "relayer.disabled", "relayer.enabled"]
 
 
 async def test_chance_delays_a_look_by_a_twentieth_of_the_interval_at_most(scene: Watching) -> None:
@@ -287,7 +287,7 @@ async def test_another_takes_over_within_a_lease_period_and_goes_on_counting(sce
     assert 0 < await heir.turn() <= 30.1
     scene.clock.pass_(30)
     await scene.rounds(heir, 1)
-    assert scene.told() == [("relayer.disabled", "r1")]
+    assert scene.reported() == [("relayer.disabled", "r1")]
 
 
 async def test_a_process_that_is_closed_lets_the_next_begin_at_once(scene: Watching) -> None:
@@ -314,7 +314,7 @@ async def test_a_look_that_ends_after_the_lease_was_lost_is_not_written_down(sce
     scene.clock.pass_(60)
     await slow.turn()
     await slow.checks.join()
-    assert (scene.told(), scene.incident("r1"), slow_lease.held) == ([], Incident(), False)
+    assert (scene.reported(), scene.incident("r1"), slow_lease.held) == ([], Incident(), False)
 
 
 async def begun(scene: Watching, node: FaultNode) -> None:
@@ -334,7 +334,7 @@ async def test_a_relayer_that_is_deleted_meanwhile_is_forgotten(scene: Watching)
     with scene.store.database.transaction() as transaction:
         relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
     await scene.monitors[0].checks.join()
-    assert (scene.told(), scene.store.database.read("SELECT * FROM troubles")) == ([], [])
+    assert (scene.reported(), scene.store.database.read("SELECT * FROM troubles")) == ([], [])
 
 
 async def test_a_relayer_that_is_changed_meanwhile_is_left_to_the_next_check_at(scene: Watching) -> None:
@@ -344,7 +344,7 @@ async def test_a_relayer_that_is_changed_meanwhile_is_left_to_the_next_check_at(
     with scene.store.database.transaction() as transaction:
         relayer_rows.update(transaction, scene.store.vault, scene.relayer("r1"))
     await scene.monitors[0].checks.join()
-    assert (scene.told(), scene.incident("r1")) == ([], Incident())
+    assert (scene.reported(), scene.incident("r1")) == ([], Incident())
 
 
 async def test_a_relayer_that_is_paused_meanwhile_is_not_disabled(scene: Watching) -> None:
@@ -353,7 +353,7 @@ async def test_a_relayer_that_is_paused_meanwhile_is_not_disabled(scene: Watchin
     await begun(scene, node)
     scene.pause("r1", paused=True)
     await scene.monitors[0].checks.join()
-    assert scene.told() == [("relayer.paused", "r1")]
+    assert scene.reported() == [("relayer.paused", "r1")]
 
 
 async def test_trouble_is_erased_with_its_relayer(scene: Watching) -> None:

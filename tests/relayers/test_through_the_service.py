@@ -35,11 +35,11 @@ HEALTHY = {"eth_getTransactionCount": "0x7", "eth_getBalance": "0x64"}
 def provision(home: Path, receiver: Receiver, *urls: str, **given: Any) -> None:
     """One relayer, `r1`, with events sent to the receiver."""
     fill(home)
-    told = relayer("r1", notification_id="pager", custom_rpc_urls=tuple(RpcUrl(url) for url in urls), **given)
+    reported = relayer("r1", notification_id="pager", custom_rpc_urls=tuple(RpcUrl(url) for url in urls), **given)
     with opened(home) as store, store.database.transaction() as transaction:
         pager = Notification("pager", "webhook", receiver.url, has_signing_key=False)
         notification_rows.create(transaction, store.vault, pager, None, origin="api", now=0)
-        relayer_rows.create(transaction, store.vault, told, origin="api", now=0)
+        relayer_rows.create(transaction, store.vault, reported, origin="api", now=0)
 
 
 @asynccontextmanager

@@ -197,6 +197,6 @@ async def test_a_refused_address_is_told_and_not_connected_to(home: Path) -> Non
     async with fault_nodes("healthy") as (node,):
         fill(home, node=node.url, relayers=[relayer("r1")])
         typed = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", "--json", rpc_guard="on"))
-    (told,) = json.loads(typed.stdout)["nodes"]
-    assert told["problem"] == "leads to an address that RELAYDECK_RPC_GUARD refuses"
+    (reported,) = json.loads(typed.stdout)["nodes"]
+    assert reported["problem"] == "leads to an address that RELAYDECK_RPC_GUARD refuses"
     assert node.requests == 0

@@ -1,4 +1,4 @@
-"""What a check means: it is kept, and told once to the receivers of the relayers that it concerns."""
+"""What a check means: it is kept, and reported once to the receivers of the relayers that it concerns."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,15 +31,15 @@ class Home:
         self.store = store
 
     def settle(self, *checks: SignerCheck) -> list[list[str]]:
-        """What each check told."""
+        """What each check reported."""
         return [self._settle(check)[1] for check in checks]
 
     def _settle(self, check: SignerCheck) -> tuple[SignerCheck, list[str]]:
         signer = check_rows.find_signer(self.store.database.read, self.store.vault, "ops")
         with self.store.database.transaction() as transaction:
             context = ChangeContext(transaction, AuditLog(self.store.vault), "monitor", 1000)
-            kept, told = check_changes.settle(context, signer, check)
-            return kept, list(told)
+            kept, reported = check_changes.settle(context, signer, check)
+            return kept, list(reported)
 
     def events(self) -> list[tuple[str, str | None]]:
         return [(each.kind, each.relayer_id) for each in events.list_events(self.store.database.read)]

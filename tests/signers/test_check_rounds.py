@@ -124,8 +124,8 @@ async def test_a_mismatch_is_told_once_over_many_rounds(scene: Scene) -> None:
     process = scene.process()
     for _ in range(3):
         await scene.round(process)
-    told = [(each.kind, each.relayer_id) for each in events.list_events(scene.store.database.read)]
-    assert told == [("signer.mismatch", "r1")]
+    reported = [(each.kind, each.relayer_id) for each in events.list_events(scene.store.database.read)]
+    assert reported == [("signer.mismatch", "r1")]
 
 
 async def test_a_result_that_comes_after_the_lease_was_lost_is_not_kept(scene: Scene) -> None:

@@ -37,8 +37,8 @@ def running() -> Iterator[Vault]:
             line = process.stdout.readline()
             if not line:
                 raise RuntimeError("the test Vault ended before it was ready")
-            told = json.loads(line)
-            yield Vault(told["address"], told["token"])
+            ready = json.loads(line)
+            yield Vault(ready["address"], ready["token"])
         finally:
             process.terminate()
             process.wait(10)

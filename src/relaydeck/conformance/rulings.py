@@ -26,12 +26,12 @@ _BAD_REQUEST = "Bad Request"
 
 
 def _answered(answer: Answer, status: int, message: str = "") -> None:
-    """Of an open item, so that what was seen is told either way."""
+    """For an open item: the report shows what was seen in either case."""
     seen = str(answer.status)
     body = answer.json
-    told = str(body.get("message", "")) if isinstance(body, dict) else ""
-    if answer.status != status or (message and told != message):
-        raise Differs(f"{status} {message}".strip(), f"{seen} {told}".strip())
+    text = str(body.get("message", "")) if isinstance(body, dict) else ""
+    if answer.status != status or (message and text != message):
+        raise Differs(f"{status} {message}".strip(), f"{seen} {text}".strip())
 
 
 # Section 2
@@ -353,7 +353,7 @@ def check_wrong_method(probe: Probe) -> str:
     return "405"
 
 
-@ruling("7", "where the reason of a Bad Request is told")
+@ruling("7", "where the reason of a Bad Request is given")
 def check_reason(probe: Probe) -> str:
     answer = probe.ask("GET", f"{SIGNERS}?page=-1")
     if not answer.headers.get("relaydeck-reason"):

@@ -279,7 +279,7 @@ def check_rpc_id(probe: Probe) -> None:
     shapes.require_fields(_rpc_body(unknown_method(probe)), {"id": is_text}, "the response", all_of=True)
 
 
-@contract("4.5", "a failing method is told in an error object with code, message and description")
+@contract("4.5", "a failing method is reported in an error object with code, message and description")
 def check_rpc_error(probe: Probe) -> None:
     error = _rpc_body(unknown_method(probe)).get("error")
     if not isinstance(error, dict):

@@ -1,4 +1,4 @@
-"""What a check of a signer means: kept, and told once to the receivers of the relayers that it concerns.
+"""Saves the result of a signer's check, and reports what is new to the receivers of the relayers it concerns, once.
 
 A signer has at most one alarm. It begins with `signer.unreachable` or `signer.mismatch` and ends with
 `signer.recovered`. A check changes no relayer.
@@ -15,9 +15,9 @@ from relaydeck.store.change_context import ChangeContext
 
 
 def settle(context: ChangeContext, signer: CheckedSigner, check: SignerCheck) -> tuple[SignerCheck, list[EventKind]]:
-    """Compare, keep and tell. Gives the check as it was kept, and what was told.
+    """Compare, save and report. Returns the check as it was saved, and the kinds of the events that report it.
 
-    Of a signer without a driver nothing is kept, and neither of one that was removed meanwhile.
+    Nothing is saved for a signer without a driver, or for one that was removed meanwhile.
     """
     check = compared(check, relayers := check_rows.relayers_of(context.transaction.all, signer.id))
     if check.outcome == UNBOUND or not _is_there(context, signer):
@@ -27,10 +27,10 @@ def settle(context: ChangeContext, signer: CheckedSigner, check: SignerCheck) ->
     if check.outcome == THROTTLED:
         check = msgspec.structs.replace(check, mismatched=tuple(_known_mismatches(kept)))
     check_rows.keep(context.transaction, check, alarm)
-    told = _told(kept, check, alarm, [each.relayer_id for each in relayers])
-    for kind, ids in told.items():
-        _tell(context, kind, check, ids)
-    return check, list(told)
+    news = _news(kept, check, alarm, [each.relayer_id for each in relayers])
+    for kind, ids in news.items():
+        _report(context, kind, check, ids)
+    return check, list(news)
 
 
 def _is_there(context: ChangeContext, signer: CheckedSigner) -> bool:
@@ -40,32 +40,32 @@ def _is_there(context: ChangeContext, signer: CheckedSigner) -> bool:
 
 def _alarm(check: SignerCheck, kept: KeptCheck) -> str:
     if check.outcome == THROTTLED:
-        return kept.alarm  # a key system that throttles says nothing of the key
+        return kept.alarm  # throttling says nothing about the key
     if check.outcome in (OK, CANNOT_SIGN):
         return ""
     return "mismatch" if check.outcome == MISMATCH else "unreachable"
 
 
-def _told(kept: KeptCheck, check: SignerCheck, alarm: str, relayers: list[str]) -> dict[EventKind, list[str]]:
-    """What is new for which relayers. What was told once is not told again."""
+def _news(kept: KeptCheck, check: SignerCheck, alarm: str, relayers: list[str]) -> dict[EventKind, list[str]]:
+    """What is new for which relayers. What was reported once is not reported again."""
     if alarm == "unreachable":
         return {} if kept.alarm == alarm else {EventKind.SIGNER_UNREACHABLE: relayers}
     known = _known_mismatches(kept)
     concerned = relayers if kept.alarm == "unreachable" else known
     recovered = [each for each in concerned if each in relayers and each not in check.mismatched]
-    told: dict[EventKind, list[str]] = {}
+    news: dict[EventKind, list[str]] = {}
     if mismatched := [each for each in check.mismatched if each not in known]:
-        told[EventKind.SIGNER_MISMATCH] = mismatched
+        news[EventKind.SIGNER_MISMATCH] = mismatched
     if recovered or (kept.alarm and not alarm):
-        told[EventKind.SIGNER_RECOVERED] = recovered
-    return told
+        news[EventKind.SIGNER_RECOVERED] = recovered
+    return news
 
 
 def _known_mismatches(kept: KeptCheck) -> list[str]:
     return list(kept.check.mismatched) if kept.check and kept.alarm == "mismatch" else []
 
 
-def _tell(context: ChangeContext, kind: EventKind, check: SignerCheck, relayers: list[str]) -> None:
+def _report(context: ChangeContext, kind: EventKind, check: SignerCheck, relayers: list[str]) -> None:
     details = {"signer_id": check.signer_id, "outcome": check.outcome, "explanation": check.explanation}
     context.performed(kind.value, check.signer_id, {"outcome": check.outcome, "explanation": check.explanation})
     for relayer_id in relayers:

@@ -1,4 +1,4 @@
-"""Checks every signer with a bound driver once in an interval. One process of all that share the database does."""
+"""Checks every signer with a bound driver once in an interval, in one of the processes that share the database."""
 
 import random
 import time
@@ -65,8 +65,8 @@ class SignerCheckRounds(Rounds[CheckedSigner]):
             context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
             return check_changes.settle(context, signer, check)
 
-        check, told = await self._writer.write(write)
+        check, events = await self._writer.write(write)
         self._count("ok" if check.succeeded else "failed")
-        for kind in told:
+        for kind in events:
             level = "info" if kind is EventKind.SIGNER_RECOVERED else "warning"
             self._log.event(level, kind.value, signer=signer.id, outcome=check.outcome, explanation=check.explanation)

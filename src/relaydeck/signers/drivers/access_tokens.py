@@ -49,7 +49,7 @@ class AccessTokens:
         async with entry.lock:  # a thousand checks at once log in once
             token, now = entry.token, self._clock()
             if token is None or now >= token.renew_at:
-                entry.token = None  # should this fail, the next call starts anew
+                entry.token = None  # should this fail, the next call fetches another
                 entry.token = token = await obtain(token if token and now < token.expires_at else None)
             return token
 
