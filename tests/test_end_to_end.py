@@ -182,6 +182,8 @@ def they_manage_it_over_http(team: Team) -> None:
     assert team.ask("POST", "signers", body=signer, status=201) == shown
     assert team.ask("GET", "signers/{id}", "cold") == shown
     assert [each["id"] for each in team.ask("GET", "signers")] == ["ops", "cold"]
+    check = team.ask("POST", "signers/{id}/check", "cold")
+    assert (check["outcome"], check["address"]) == ("ok", COLD_ADDRESS)
 
     chat = {"id": "chat", "type": "webhook", "url": "https://hooks.example.com/x"}
     assert team.ask("POST", "notifications", body=chat, status=201) == chat | {"has_signing_key": False}
@@ -207,6 +209,7 @@ def they_manage_it_with_commands(team: Team) -> None:
     assert team.type("network", "create", *network) == "created network spare\n"
     assert team.read("network", "update", "spare", "native_symbol=GOR")["native_symbol"] == "GOR"
     assert team.read("signer", "create", "id=cold", "type=plain", f"config.key=0x{'33' * 32}")["id"] == "cold"
+    assert team.read("signer", "check", "cold")[0]["outcome"] == "ok"
     chat = ("id=chat", "type=webhook", "url=https://hooks.example.com/x")
     assert team.type("notification", "create", *chat) == "created notification chat\n"
     assert team.read("notification", "update", "chat", "signing_key=a key")["has_signing_key"] is True

@@ -20,7 +20,7 @@ def reported(running: Running) -> list[str]:
     scrape = running.ask("GET", "/metrics", token="")
     assert scrape.status == 200
     text = re.sub(r"(?m)^(\w+_seconds) [1-9]\d*$", r"\1 some", scrape.body.decode())
-    return [line for line in text.splitlines() if re.match(r"(# TYPE )?relaydeck_(event|deliver|oldest)", line)]
+    return [line for line in text.splitlines() if re.match(r"(# TYPE )?relaydeck_(event|deliver|oldest_pending)", line)]
 
 
 def expected(delivered: int, failed: int, dead: int, events: int, pending: int, still_dead: int, age: str) -> list[str]:

@@ -28,6 +28,9 @@ from tests.store.test_upgrade import ROWS, insert
 
 Make = Callable[..., Database]
 
+# Each with one row; the migrations fill the clock themselves.
+COPIED = len({"clock", *(table for rows in ROWS.values() for table, _ in rows)} - {"leases"})
+
 
 @pytest.fixture
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
@@ -87,7 +90,7 @@ def test_every_row_of_every_table_is_in_the_copy_except_leases(make: Make, engin
     copied = copy(source, target)
     assert everything(target) == expected(source, target)
     assert schema_version(target) == schema_version(source)
-    assert (len(copied.contents), copied.rows, copied.kept) == (15, 15, 0)
+    assert (len(copied.contents), copied.rows, copied.kept) == (COPIED, COPIED, 0)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -242,7 +245,7 @@ def test_a_drill_finds_a_row_that_did_not_come_back_as_it_was(make: Make, engine
                 execute(statement)
         compared = restore_into_scratch(BackupFile(tmp_path / "backup", file, ignored), database, unwatched)
     assert [each.table for each in compared if each.found != each.expected] == ["signers"]
-    assert len(compared) == 15
+    assert len(compared) == COPIED
 
 
 @contextmanager

@@ -57,7 +57,10 @@ class Signer(msgspec.Struct, frozen=True, kw_only=True):
     ]
     check: Annotated[
         SignerCheckReport | None,
-        field("Its latest check; null: none yet, because its type has no driver or its turn has not come."),
+        field(
+            "Its latest check; null: none yet, because its type has no driver or its turn has not come.",
+            example=example_of(SignerCheckReport),
+        ),
     ]
     created_at: CreatedAt
 
