@@ -402,9 +402,13 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(**values)
 
 
+# Read by commands, which name a server with them.
+_COMMAND_VARIABLES = ("RELAYDECK_URL", "RELAYDECK_TOKEN", "RELAYDECK_PROFILE", "RELAYDECK_READONLY_TOKEN")
+
+
 def unknown_names(environment: Iterable[str] = os.environ) -> list[str]:
     """A warning for each RELAYDECK_* name that is not a setting, with the nearest one that is."""
-    known = [variable(setting) for setting in fields(Settings)]
+    known = [*(variable(setting) for setting in fields(Settings)), *_COMMAND_VARIABLES]
     warnings = []
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in known:

@@ -1,7 +1,7 @@
 """`relaydeck audit …`."""
 
 from relaydeck.admin import queries
-from relaydeck.cli.local_store import existing_store
+from relaydeck.cli.local.store import existing_store
 from relaydeck.cli.output import counted, print_fields, print_json, print_line
 from relaydeck.errors import OperatorError
 from relaydeck.http.paging import Page

@@ -7,7 +7,8 @@ import click
 from relaydeck import __version__
 from relaydeck.cli.conform_command import conform
 from relaydeck.cli.database_commands import DATABASE_COMMANDS
-from relaydeck.cli.options import PATH, as_json, at_home
+from relaydeck.cli.login_commands import LOGIN_COMMANDS
+from relaydeck.cli.options import PATH, as_json, at_home, serves_home
 from relaydeck.cli.resource_commands import RESOURCE_COMMANDS
 from relaydeck.cli.token_commands import token
 
@@ -27,7 +28,7 @@ def cli() -> None:
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
 @click.option("--tls-cert", type=PATH, help="Certificate chain (PEM), to serve HTTPS. Requires --tls-key.")
 @click.option("--tls-key", type=PATH, help="Private key of the certificate (PEM).")
-@at_home
+@serves_home
 def serve(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
     """Serve the HTTP interface until SIGTERM or Ctrl-C."""
     from relaydeck.cli.serve import run
@@ -66,5 +67,5 @@ def doctor() -> None:
     examine()
 
 
-for command in (token, *RESOURCE_COMMANDS, *DATABASE_COMMANDS, conform):
+for command in (token, *RESOURCE_COMMANDS, *DATABASE_COMMANDS, *LOGIN_COMMANDS, conform):
     cli.add_command(command)

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from relaydeck.app import fee_options
-from relaydeck.cli.local_store import existing_store
+from relaydeck.cli.local.store import existing_store
 from relaydeck.cli.output import print_json, print_line, print_rows
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.fees.estimator import Estimator

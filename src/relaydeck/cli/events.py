@@ -4,7 +4,7 @@ from typing import Any
 
 from relaydeck.admin.events import delivery_body, list_deliveries, read_delivery, replay_dead, replay_one
 from relaydeck.admin.views import json_values
-from relaydeck.cli.local_store import existing_store, local_change
+from relaydeck.cli.local.store import existing_store, local_change
 from relaydeck.cli.output import counted, print_fields, print_json, print_note, print_record
 from relaydeck.notifications import events
 from relaydeck.notifications.notification_changes import send_test

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from relaydeck.cli.local_store import actor, existing_store
+from relaydeck.cli.local.store import actor, existing_store
 from relaydeck.cli.output import counted, print_line, progress_bar
 from relaydeck.errors import OperatorError
 from relaydeck.store.rotation import Rotation, RotationReport

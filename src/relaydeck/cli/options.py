@@ -1,29 +1,73 @@
 """Options that several commands share."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from pathlib import Path
 from typing import Any
 
 import click
 
+from relaydeck.cli.target import Options, remember, require_home
+
 PATH = click.Path(path_type=Path)
-
-
-def _use_home(_context: click.Context, _option: click.Parameter, home: Path | None) -> None:
-    if home is not None:
-        os.environ["RELAYDECK_HOME"] = str(home)
+_HOME = click.option(
+    "--home",
+    type=PATH,
+    help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck in the current folder.",
+)
+_SERVER = (
+    click.option("--server", metavar="URL", help="Work on this server instead of a home. Default: RELAYDECK_URL."),
+    click.option("--token-file", type=PATH, help="File with the admin token for it. Default: RELAYDECK_TOKEN."),
+    click.option(
+        "--profile", metavar="NAME", help="Work on a server of 'relaydeck login'. Default: RELAYDECK_PROFILE."
+    ),
+)
+_SERVER_NAMES = ("--server", "--token-file", "--profile")
 
 
 def at_home(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--home, which every command has."""
-    return click.option(
-        "--home",
-        type=PATH,
-        expose_value=False,
-        callback=_use_home,
-        help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck in the current folder.",
-    )(command)
+    """--home, for a command that works on the home only. It refuses to run when a server is named."""
+
+    def run(context: click.Context, options: Options) -> None:
+        _use(context, options)
+        require_home()
+
+    return _with_options(command, run, (_HOME, *(click.option(name, hidden=True) for name in _SERVER_NAMES)))
+
+
+def serves_home(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--home, for the command that is the server."""
+    return _with_options(command, _use, (_HOME,))
+
+
+def anywhere(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--home and the options that name a server, for a command that works on both."""
+    return _with_options(command, _use, (_HOME, *_SERVER))
+
+
+def _with_options(
+    command: Callable[..., Any],
+    prepare: Callable[[click.Context, Options], None],
+    added: Sequence[Callable[[Callable[..., Any]], Callable[..., Any]]],
+) -> Callable[..., Any]:
+    """The command with options that `prepare` takes before it runs."""
+
+    def run(*values: Any, **options: Any) -> Any:
+        target = Options(**{name: options.pop(name) for name in Options._fields if name in options})
+        prepare(click.get_current_context(), target)
+        return command(*values, **options)
+
+    decorated: Callable[..., Any] = update_wrapper(run, command)
+    for option in reversed(added):
+        decorated = option(decorated)
+    return decorated
+
+
+def _use(context: click.Context, options: Options) -> None:
+    if options.home is not None:
+        os.environ["RELAYDECK_HOME"] = str(options.home)
+    remember(context, options)
 
 
 def as_json(command: Callable[..., Any]) -> Callable[..., Any]:

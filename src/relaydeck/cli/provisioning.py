@@ -9,9 +9,9 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from relaydeck.cli.local_store import actor, existing_store, store_for_apply
+from relaydeck.cli.local.signer_keys import ask_now
+from relaydeck.cli.local.store import actor, existing_store, store_for_apply
 from relaydeck.cli.output import counted, print_line, print_notes, print_styled, progress_bar
-from relaydeck.cli.signer_keys import ask_now
 from relaydeck.errors import OperatorError
 from relaydeck.provisioning.apply import KeySource, Provisioner
 from relaydeck.provisioning.export import exported

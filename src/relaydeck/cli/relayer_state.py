@@ -6,7 +6,7 @@ from typing import Any
 
 from relaydeck.admin.views import json_values
 from relaydeck.app import fee_options
-from relaydeck.cli.local_store import existing_store, local_change
+from relaydeck.cli.local.store import existing_store, local_change
 from relaydeck.cli.output import print_fields, print_json, print_line, print_note, print_record, print_table
 from relaydeck.fees.estimator import Estimator
 from relaydeck.relayers import why

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from relaydeck.cli.backend import Resource
 from relaydeck.cli.output import Column
-from relaydeck.provisioning.declared_records import Resource
 
 
 def _state(view: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from relaydeck.admin.filters import FILTERS
-from relaydeck.cli.options import as_json, at_home
+from relaydeck.cli.options import anywhere, as_json, at_home
 
 _FIELDS = (
     "FIELD=TEXT sets a string, FIELD:=JSON any other value, FIELD=@FILE the content of a file (@-: standard input)."
@@ -35,9 +35,7 @@ def _given(filters: dict[str, str | None]) -> dict[str, str]:
 
 
 def _group(singular: str) -> click.Group:
-    group = click.Group(
-        singular, help=f"List, show, create, change and delete {singular}s. Works without a running service."
-    )
+    group = click.Group(singular, help=f"List, show, create, change and delete {singular}s.")
     _add_reads(group, singular)
     _add_create(group, singular)
     if singular != "signer":  # key material is never changed in place
@@ -51,14 +49,14 @@ def _add_reads(group: click.Group, singular: str) -> None:
     @_filters(f"{singular}s")
     @_limit(1000)
     @as_json
-    @at_home
+    @anywhere
     def list_all(limit: int, as_json: bool, **filters: str | None) -> None:
         _actions().show_all(f"{singular}s", _given(filters), limit, as_json)
 
     @group.command("show", help=f"Show the {singular} called NAME.")
     @click.argument("name")
     @as_json
-    @at_home
+    @anywhere
     def show(name: str, as_json: bool) -> None:
         _actions().show(f"{singular}s", name, as_json)
 
@@ -79,7 +77,7 @@ def _add_create(group: click.Group, singular: str) -> None:
     @click.argument("fields", nargs=-1)
     @click.option("--from", "source", default="", help="Start from the JSON object in this file; - for standard input.")
     @as_json
-    @at_home
+    @anywhere
     def create(fields: tuple[str, ...], source: str, as_json: bool) -> None:
         _actions().create(f"{singular}s", source, fields, as_json)
 
@@ -96,7 +94,7 @@ def _add_update(group: click.Group, singular: str) -> None:
         "--from", "source", default="", help="Start from the JSON merge patch in this file; - for standard input."
     )
     @as_json
-    @at_home
+    @anywhere
     def update(name: str, fields: tuple[str, ...], source: str, as_json: bool) -> None:
         _actions().update(f"{singular}s", name, source, fields, as_json)
 
@@ -104,7 +102,7 @@ def _add_update(group: click.Group, singular: str) -> None:
 def _add_delete(group: click.Group, singular: str) -> None:
     @group.command("delete", help=f"Delete the {singular} called NAME. Refused while another record refers to it.")
     @click.argument("name")
-    @at_home
+    @anywhere
     def delete(name: str) -> None:
         _actions().delete(f"{singular}s", name)
 
@@ -131,7 +129,7 @@ def check(signer_id: str, every: bool, as_json: bool) -> None:
     """
     if bool(signer_id) == every:
         raise click.UsageError("give an ID, or --all")
-    from relaydeck.cli import signer_keys
+    from relaydeck.cli.local import signer_keys
 
     if every:
         signer_keys.check_all(as_json)

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from relaydeck.cli.local_store import change_in
+from relaydeck.cli.local.store import change_in
 from relaydeck.credentials import token_changes, token_rows
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import digest_of, new_token

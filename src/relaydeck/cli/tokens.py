@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from relaydeck.cli.local_store import existing_store, local_change
+from relaydeck.cli.local.store import existing_store, local_change
 from relaydeck.cli.output import print_json, print_line, print_note, print_table
 from relaydeck.credentials import token_changes
 from relaydeck.credentials.kinds import TokenKind

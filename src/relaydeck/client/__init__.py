@@ -50,6 +50,7 @@ from relaydeck.client.errors import (
 from relaydeck.client.models import (
     Attempt,
     AuditEntry,
+    Body,
     Delivery,
     DisabledReason,
     Event,
@@ -86,6 +87,7 @@ __all__ = [
     "Attempt",
     "AuditEntry",
     "BadRequest",
+    "Body",
     "BodyTooLarge",
     "Client",
     "ClientError",

@@ -18,6 +18,7 @@ from relaydeck.client.calls import (
     encode,
     header,
     path,
+    read_body,
     read_nothing,
     read_one,
     read_page,
@@ -43,6 +44,7 @@ from relaydeck.client.documents import (
 from relaydeck.client.errors import ApiError, NotFound
 from relaydeck.client.models import (
     AuditEntry,
+    Body,
     Delivery,
     Event,
     Explanation,
@@ -555,6 +557,32 @@ def audit(
             page=page, per_page=per_page, order=order, actor=actor, action=action, record=record, after=after
         )
     )
+
+
+def request(
+    method: Literal["GET", "POST", "PATCH", "DELETE"],
+    *segments: str,
+    query: Mapping[str, object] | None = None,
+    document: object = None,
+    if_match: str | None = None,
+    idempotency_key: str | None = None,
+) -> Call[Body]:
+    """Any operation below `/admin/v1`, with JSON values: for fields and operations that have no type here.
+
+    >>> client.admin.request("GET", "relayers", "sepolia-1").data["name"]
+    'Sepolia one'
+    """
+    target = with_query(path("admin", "v1", *segments), **(query or {}))
+    headers = {} if if_match is None else header("If-Match", if_match)
+    if method == "GET":
+        return Call(method, target, read_body, None, headers)
+    if method == "POST":
+        headers |= header("Idempotency-Key", str(uuid.uuid4()) if idempotency_key is None else idempotency_key)
+    content = b"" if document is None else encode(document)
+    if document is not None:
+        headers |= MERGE_PATCH if method == "PATCH" else JSON
+    repeat = Repeat.SAME if method == "POST" or if_match is None else Repeat.NEVER
+    return Call(method, target, read_body, content, headers, repeat)
 
 
 def _listed(resource: str, record: type[T], /, **query: object) -> Call[Page[T]]:

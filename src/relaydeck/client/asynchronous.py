@@ -86,6 +86,8 @@ class AsyncAdmin:
     list_audit = _run(admin.list_audit)
     audit = _iterate(admin.audit)
 
+    request = _run(admin.request)
+
 
 class AsyncClient:
     """A service at `url`, as the holder of `token` sees it, for one event loop. Connections are reused.

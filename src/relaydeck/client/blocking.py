@@ -87,6 +87,8 @@ class Admin:
     list_audit = _run(admin.list_audit)
     audit = _iterate(admin.audit)
 
+    request = _run(admin.request)
+
 
 class Client:
     """A service at `url`, as the holder of `token` sees it. Safe to share between threads; connections are reused.

@@ -10,7 +10,7 @@ import msgspec
 
 from relaydeck.client.errors import ApiError, UnexpectedResponse
 from relaydeck.client.messages import Response
-from relaydeck.client.models import Meta, Page, Pagination, with_meta
+from relaydeck.client.models import Body, Meta, Page, Pagination, with_meta
 
 T = TypeVar("T")
 JSON = {"Content-Type": "application/json"}
@@ -84,6 +84,12 @@ def read_nothing(response: Response) -> None:
     _decode(_bare_decoder(), response)
 
 
+def read_body(response: Response) -> Body:
+    """Reads the envelope and leaves its data as JSON values."""
+    found = _decode(_any_decoder(), response)
+    return Body(found.data, found.pagination, Meta(response.headers, _messages(found.metadata)))
+
+
 class _Log(msgspec.Struct, frozen=True):
     message: str
 
@@ -104,6 +110,16 @@ class _One(_Bare, Generic[T], frozen=True, kw_only=True):
 class _Many(_Bare, Generic[T], frozen=True, kw_only=True):
     data: tuple[T, ...]
     pagination: Pagination | None = None
+
+
+class _Any(_Bare, frozen=True, kw_only=True):
+    data: Any = None
+    pagination: Pagination | None = None
+
+
+@cache
+def _any_decoder() -> msgspec.json.Decoder[_Any]:
+    return msgspec.json.Decoder(_Any)
 
 
 @cache

@@ -6,7 +6,7 @@ Fields that only `/admin/v1` returns (`created_at`) are None on `/api/v1`.
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -86,6 +86,14 @@ class Page(Generic[T]):
     @property
     def total_items(self) -> int:
         return len(self.items) if self.pagination is None else self.pagination.total_items
+
+
+class Body(NamedTuple):
+    """A response as JSON values: `data` of its envelope, and what came beside it."""
+
+    data: Any
+    pagination: Pagination | None
+    meta: Meta
 
 
 class Signer(Record, frozen=True):

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from relaydeck.errors import OperatorError, RequestError
+from relaydeck.http.error_body import problem_of
 from relaydeck.settings import Settings, read_settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
@@ -95,8 +96,7 @@ def _refusals_for_operators(remedy: str = "") -> Iterator[None]:
     try:
         yield
     except RequestError as refusal:
-        problem = refusal.reason if refusal.message == "Bad Request" else refusal.message
-        raise OperatorError(problem, remedy) from None
+        raise OperatorError(problem_of(refusal, "").detail, remedy) from None  # the words of the admin API
     except Damaged as damage:
         raise OperatorError(
             str(damage), "Run 'relaydeck doctor' to find every damaged value; set each again."

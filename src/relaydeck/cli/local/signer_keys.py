@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from relaydeck.admin.views import json_values
-from relaydeck.cli.local_store import change_in, existing_store
+from relaydeck.cli.local.store import change_in, existing_store
 from relaydeck.cli.output import Advance, counted, print_fields, print_json, print_note, progress_bar
 from relaydeck.settings import Settings, read_settings
 from relaydeck.signers import check_changes, check_rows

@@ -1,0 +1,75 @@
+"""One server as commands reach it: every failure becomes words that an operator can act on."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from relaydeck.client import Client
+from relaydeck.client.errors import (
+    ApiError,
+    ClientError,
+    ConnectFailed,
+    Forbidden,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
+from relaydeck.client.models import Body
+from relaydeck.errors import OperatorError
+from relaydeck.secret import Secret
+
+UNCHANGED = "Nothing was changed."
+_TIMEOUT_SECONDS = 60.0  # of one attempt; a check of a key or of slow nodes takes its time
+_UNCERTAIN = "The change may have been made: look before you repeat it."
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+
+
+class Refused(OperatorError):
+    """The server refused a request; `error` has the details."""
+
+    def __init__(self, problem: str, remedy: str, error: ApiError) -> None:
+        super().__init__(problem, remedy)
+        self.error = error
+
+
+class Connection:
+    def __init__(self, url: str, token: Secret, timeout: float = _TIMEOUT_SECONDS) -> None:
+        self.url = url
+        try:
+            self._client = Client(url, token.reveal(), timeout=timeout)
+        except ValueError as error:
+            raise OperatorError(str(error), "Check --server or RELAYDECK_URL, and the token.") from None
+
+    def get(self, *segments: str, **query: object) -> Body:
+        return self.request("GET", *segments, query=query)
+
+    def request(self, method: Method, *segments: str, query: Mapping[str, object] | None = None, **more: Any) -> Body:
+        """Raises OperatorError; Refused when the server answered."""
+        try:
+            return self._client.admin.request(method, *segments, query=query, **more)
+        except ClientError as error:
+            raise self._words(error, "" if method == "GET" else UNCHANGED) from None
+
+    def _words(self, error: ClientError, remedy: str) -> OperatorError:
+        if error.uncertain:
+            remedy = _UNCERTAIN
+        if isinstance(error, ApiError):
+            return Refused(*_refusal(error, self.url, remedy), error)
+        if isinstance(error, ConnectFailed):
+            return OperatorError(str(error), "Check --server or RELAYDECK_URL, and that the service is running.")
+        return OperatorError(f"{self.url}: {error}", remedy)
+
+
+def _refusal(error: ApiError, url: str, remedy: str) -> tuple[str, str]:
+    """The problem and the remedy."""
+    if isinstance(error, Unauthorized):
+        return f"{url} does not accept the token", "It is unknown, expired or revoked there: 'relaydeck token list'."
+    if isinstance(error, Forbidden):
+        return f"{url}: the token is not of kind admin", "Create one with 'relaydeck token create NAME --kind admin'."
+    if isinstance(error, NotFound) and not error.problem:
+        return f"{url} is not a Relaydeck service with an admin API", "Check --server or RELAYDECK_URL."
+    if isinstance(error, TooManyRequests):
+        return f"{url} limits the rate of requests of this token", "Wait a moment."
+    if isinstance(error, ServerError):
+        return f"{url} failed: {error}", remedy
+    return error.reason or error.message, remedy

@@ -1,0 +1,76 @@
+"""Records of a server."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from relaydeck.cli.backend import Collection, Json, Resource, View, Views
+from relaydeck.cli.remote.connection import Connection
+from relaydeck.client.models import Body
+from relaydeck.errors import OperatorError
+
+_PAGE = 1000
+_REDUCED = "per_page was reduced"  # the server's note about a page, of no use to the reader of a whole list
+
+
+class RemoteRecords:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def list_records(
+        self, collection: Collection, filters: dict[str, str], limit: int, *, newest: bool = False
+    ) -> Views:
+        query: dict[str, object] = {**filters, **({"order": "newest"} if newest else {})}
+        bodies: list[Json] = []
+        notes: list[str] = []
+        number, size, total = 1, min(limit, _PAGE), 1
+        while len(bodies) < min(limit, total):
+            found = self._connection.get(collection, page=number, per_page=size, **query)
+            assert found.pagination is not None
+            size, total = found.pagination.per_page, found.pagination.total_items
+            bodies += found.data
+            notes += [note for note in found.meta.logs if not note.startswith(_REDUCED)]
+            if not found.data:
+                break
+            number += 1
+        return Views(bodies[:limit], total, tuple(notes))
+
+    def find(self, resource: Resource, name: str) -> View:
+        return _view(self._connection.get(resource, name))
+
+    def create(self, resource: Resource, document: Json) -> View:
+        return _view(self._connection.request("POST", resource, document=_resolved(resource, document)))
+
+    def update(self, resource: Resource, name: str, patch: Json) -> View:
+        return _view(self._connection.request("PATCH", resource, name, document=_resolved(resource, patch)))
+
+    def delete(self, resource: Resource, name: str) -> None:
+        self._connection.request("DELETE", resource, name)
+
+
+def _view(found: Body) -> View:
+    return View(found.data, found.meta.logs)
+
+
+def _resolved(resource: Resource, document: Json) -> Json:
+    """References are resolved here: the server must not read its own environment or files for a caller."""
+    if resource == "signers" or not any(isinstance(value, dict | list) for value in document.values()):
+        return document
+    return {name: _resolve(value, name) for name, value in document.items()}
+
+
+def _resolve(value: Any, place: str) -> Any:
+    from relaydeck.provisioning.references import Missing, Resolver, as_reference, reference_problem
+
+    if reference := as_reference(value):
+        if problem := reference_problem(reference):
+            raise OperatorError(f"{place}: {problem}")
+        found = Resolver(os.environ, Path()).resolve(reference, place)
+        if isinstance(found, Missing):
+            raise OperatorError(f"{found.place}: {found.why}")
+        return found.reveal()
+    if isinstance(value, dict):
+        return {name: _resolve(each, f"{place}.{name}") for name, each in value.items()}
+    if isinstance(value, list):
+        return [_resolve(each, f"{place}[{number}]") for number, each in enumerate(value)]
+    return value

@@ -1,0 +1,220 @@
+"""Commands on a server, with nothing but its URL and a token: they do and print what they do on the home."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conftest import DEMO
+from tests.fork_server import Done
+from tests.running import Running, free_port, make_token, run_command
+
+
+class Remote(NamedTuple):
+    """A served home, and a machine elsewhere that knows its URL and an admin token."""
+
+    service: Running
+    elsewhere: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.service.port}"
+
+    def there(self, *arguments: str, stdin: str = "", **settings: str) -> Done:
+        """A command of the machine elsewhere."""
+        given = {"url": self.url, "token": self.service.token} | settings
+        return run_command(self.elsewhere, *arguments, stdin=stdin, **{name: v for name, v in given.items() if v})
+
+    def here(self, *arguments: str, stdin: str = "") -> Done:
+        """The same command on the home."""
+        return run_command(self.service.home, *arguments, stdin=stdin)
+
+    def run(self, *arguments: str, stdin: str = "") -> str:
+        """Standard output and error of a command elsewhere that succeeds."""
+        done = self.there(*arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    def json(self, *arguments: str, stdin: str = "") -> Any:
+        return json.loads(self.run(*arguments, "--json", stdin=stdin))
+
+
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remote]:
+    home = tmp_path_factory.mktemp("remote") / "home"
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    token = make_token(home, "ops", "--kind", "admin")
+    with Running(home, token=token, rate_limit_per_second="0", monitor_interval_seconds="0") as running:
+        yield Remote(running, home.parent / "elsewhere")
+
+
+@pytest.fixture(autouse=True)
+def _profiles_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+READS = [
+    ["network", "list"],
+    ["network", "show", "sepolia"],
+    ["signer", "list", "--type", "plain"],
+    ["signer", "show", "ops", "--json"],
+    ["notification", "list", "--json"],
+    ["notification", "show", "pager"],
+    ["relayer", "list"],
+    ["relayer", "list", "--state", "paused", "--json"],
+    ["relayer", "show", "sepolia-1", "--json"],
+    ["relayer", "show", "nobody"],
+    ["notification", "show", "nobody"],
+]
+
+
+@pytest.mark.parametrize("arguments", READS, ids=" ".join)
+def test_a_command_prints_the_same_on_a_server_as_on_the_home(remote: Remote, arguments: list[str]) -> None:
+    assert remote.there(*arguments) == remote.here(*arguments)
+
+
+def test_nothing_is_made_on_the_machine_that_runs_the_command(remote: Remote) -> None:
+    remote.run("relayer", "list")
+    assert not remote.elsewhere.exists()
+
+
+def test_a_relayers_life(remote: Remote) -> None:
+    fields = ("id=r2", "name=Second", "network=sepolia", "network_type=evm", "signer_id=ops")
+    assert remote.run("relayer", "create", *fields) == "created relayer r2\n"
+    changed = remote.json("relayer", "update", "r2", "policies.min_balance:=5", "notification_id=pager")
+    assert (changed["policies"]["min_balance"], changed["notification_id"]) == (5, "pager")
+    assert remote.run("relayer", "delete", "r2") == "deleted relayer r2\n"
+    gone = remote.there("relayer", "delete", "r2")
+    assert (gone.returncode, gone.stderr) == (1, "relaydeck: Relayer with ID r2 not found\nNothing was changed.\n")
+    assert gone == remote.here("relayer", "delete", "r2")
+
+
+def test_a_reference_is_resolved_where_the_command_runs(remote: Remote, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("a signing key\n")
+    whole = {"id": "chat", "type": "webhook", "url": "https://hooks.example.com/x"}
+    referring = whole | {"signing_key": {"file": str(tmp_path / "key")}}
+    created = remote.json("notification", "create", "--from", "-", stdin=json.dumps(referring))
+    assert created["has_signing_key"] is True
+    unset = json.dumps({"signing_key": {"env": "NOT_SET_ANYWHERE"}})
+    refused = remote.there("notification", "update", "chat", "--from", "-", stdin=unset)
+    assert refused.stderr == "relaydeck: signing_key: the environment variable NOT_SET_ANYWHERE is not set\n"
+    assert remote.run("notification", "delete", "chat") == "deleted notification chat\n"
+
+
+def test_a_list_longer_than_a_page_is_whole(remote: Remote) -> None:
+    for number in range(3):
+        remote.run("notification", "create", f"id=n{number}", "type=webhook", "url=https://hooks.example.com/")
+    listed = remote.there("notification", "list", "--limit", "2")
+    assert listed == remote.here("notification", "list", "--limit", "2")
+    assert listed.stderr == "note: 2 more are not shown; see --limit\n"
+    for number in range(3):
+        remote.run("notification", "delete", f"n{number}")
+
+
+# -- which server --------------------------------------------------------------------------------
+
+
+def usage_error(done: Done) -> str:
+    assert (done.returncode, done.stdout) == (2, "")
+    return done.stderr.splitlines()[-1]
+
+
+def test_options_name_a_server_too(remote: Remote, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{remote.service.token}\n")
+    options = ("--server", remote.url, "--token-file", str(tmp_path / "token"))
+    named = remote.there("relayer", "list", *options, url="http://127.0.0.1:9", token="wrong")
+    assert named == remote.here("relayer", "list")
+
+
+def test_home_wins_over_the_environment(remote: Remote) -> None:
+    home = ("--home", str(remote.service.home))
+    assert remote.there("relayer", "list", *home, url="http://127.0.0.1:9") == remote.here("relayer", "list")
+
+
+def test_options_that_contradict_each_other_are_refused(remote: Remote) -> None:
+    both = remote.there("relayer", "list", "--home", "x", "--server", remote.url)
+    assert usage_error(both) == (
+        "Error: --home and a server exclude each other: give one of --home, --server and --profile"
+    )
+    assert usage_error(remote.there("relayer", "list", token="")) == (
+        "Error: a server needs a token: set RELAYDECK_TOKEN, or pass --token-file"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["backup", "create", "x"], ["key", "rotate"], ["restore", "x"]], ids=" ".join)
+def test_a_command_that_needs_the_home_refuses_a_server(remote: Remote, arguments: list[str]) -> None:
+    expected = (
+        "Error: this command works on the home folder only, not on a server: run it on the machine that holds the home,"
+        " and pass --home if RELAYDECK_URL or RELAYDECK_PROFILE is set"
+    )
+    assert usage_error(remote.there(*arguments)) == expected
+    assert usage_error(remote.there(*arguments, "--server", remote.url, url="", token="")) == expected
+
+
+# -- profiles ------------------------------------------------------------------------------------
+
+
+def test_a_profile_stands_for_a_server(remote: Remote, tmp_path: Path) -> None:
+    stored = tmp_path / "config" / "relaydeck" / "profiles.json"
+    login = remote.there("login", remote.url, "--profile", "staging", url="")
+    assert (login.returncode, login.stdout, login.stderr) == (
+        0,
+        "",
+        f"stored profile staging in {stored}; use it with --profile staging or RELAYDECK_PROFILE=staging\n",
+    )
+    assert (stored.stat().st_mode & 0o777, stored.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert remote.json("profile", "list") == [{"name": "staging", "url": remote.url}]
+    assert remote.service.token not in remote.run("profile", "list")
+    for named in ({"profile": "staging"}, {}):
+        options = () if named else ("--profile", "staging")
+        assert remote.there("relayer", "list", *options, url="", token="", **named) == remote.here("relayer", "list")
+    assert remote.run("logout", "--profile", "staging") == "removed profile staging\n"
+    assert remote.json("profile", "list") == []
+    gone = remote.there("relayer", "list", "--profile", "staging", url="", token="")
+    assert gone.stderr == (
+        "relaydeck: there is no profile 'staging'\nSee 'relaydeck profile list', or run 'relaydeck login'.\n"
+    )
+
+
+def test_login_stores_no_token_that_the_server_does_not_accept(remote: Remote, tmp_path: Path) -> None:
+    readonly = make_token(remote.service.home, "reader", "--kind", "readonly")
+    for token in ("rdk_wrong", readonly):
+        assert remote.there("login", remote.url, url="", token=token).returncode == 1
+    assert not (tmp_path / "config").exists()
+
+
+def test_profiles_that_others_may_read_are_refused(remote: Remote, tmp_path: Path) -> None:
+    assert remote.there("login", remote.url, url="").returncode == 0
+    stored = tmp_path / "config" / "relaydeck" / "profiles.json"
+    stored.chmod(0o644)
+    refused = remote.there("relayer", "list", "--profile", "default", url="")
+    assert refused.stderr == f"relaydeck: {stored} contains tokens and others may read it\nRun 'chmod 600 {stored}'.\n"
+
+
+# -- a server that does not answer as it should ----------------------------------------------------
+
+
+def test_an_unknown_server_is_named(remote: Remote) -> None:
+    port = free_port()
+    done = remote.there("relayer", "list", url=f"http://127.0.0.1:{port}")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"relaydeck: cannot connect to http://127.0.0.1:{port}: Connection refused\n"
+        "Check --server or RELAYDECK_URL, and that the service is running.\n",
+    )
+    misspelt = remote.there("relayer", "list", url="relay.example.com")
+    assert misspelt.stderr.startswith("relaydeck: the service's URL must start with http:// or https://")
+
+
+def test_a_wrong_token_and_one_of_another_kind_are_told_apart(remote: Remote) -> None:
+    assert remote.there("relayer", "list", token="rdk_wrong").stderr == (
+        f"relaydeck: {remote.url} does not accept the token\n"
+        "It is unknown, expired or revoked there: 'relaydeck token list'.\n"
+    )
+    readonly = make_token(remote.service.home, "another", "--kind", "readonly")
+    assert remote.there("relayer", "list", token=readonly).stderr == (
+        f"relaydeck: {remote.url}: the token is not of kind admin\n"
+        "Create one with 'relaydeck token create NAME --kind admin'.\n"
+    )
