@@ -15,7 +15,7 @@ from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings
 from relaydeck.signers import signer_rows
-from relaydeck.signers.shapes import NewSigner, SecretStoreConfig
+from relaydeck.signers.signer_types import NewSigner, SecretStoreConfig
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.vault import Vault

@@ -9,7 +9,7 @@ from bench.rows import THROUGHPUT, Row
 from bench.run import SIGNERS, Run, get, started_relaydeck
 from relaydeck.secret import Secret
 from relaydeck.signers import signer_rows
-from relaydeck.signers.shapes import LocalConfig, NewSigner
+from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
 

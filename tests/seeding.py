@@ -17,7 +17,7 @@ from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
 from relaydeck.signers import signer_rows
-from relaydeck.signers.shapes import LocalConfig, NewSigner
+from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.open_store import Store, open_store_at
 from tests.places import place_of
 

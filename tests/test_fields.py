@@ -32,7 +32,7 @@ from relaydeck.notifications.model import EventBody, Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
-from relaydeck.signers.shapes import SHAPES
+from relaydeck.signers.signer_types import SHAPES
 from relaydeck.store.record_table import RecordTable, json_reader
 from relaydeck.store.rotation import SEALED_COLUMNS
 from tests.seeding import fill, opened, relayer

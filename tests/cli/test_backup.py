@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relaydeck.errors import OperatorError
-from relaydeck.store.copying.backup import write_backup
-from relaydeck.store.copying.backup_file import BackupFile
+from relaydeck.store.copying.backup_reader import BackupFile
+from relaydeck.store.copying.backup_writer import write_backup
 from relaydeck.store.copying.copy import DatabaseSource
 from relaydeck.store.copying.format import MAGIC, Footer, Header, encode_frame
 from tests.conftest import DEMO

@@ -13,7 +13,7 @@ from relaydeck.contract import wire
 from relaydeck.contract.openapi import document as build_document
 from relaydeck.contract.schemas import rpc_errors, schemas
 from relaydeck.fees.errors import RpcFailure
-from relaydeck.signers.shapes import SHAPES
+from relaydeck.signers.signer_types import SHAPES
 from relaydeck.store.write_signal import WriteSignal
 from tests.conftest import DEMO
 from tests.contract.promises import Json, Promises

@@ -256,7 +256,7 @@ async def test_params_are_checked_before_any_node_is_asked() -> None:
 
 @pytest.mark.parametrize(("tips", "middle"), [([5], 5), ([1, 9], 9), ([9, 1, 5], 5), ([1, 2, 3, 4], 3)])
 def test_the_median_of_an_even_number_is_the_higher(tips: list[int], middle: int) -> None:
-    from relaydeck.fees.pricing import upper_median
+    from relaydeck.fees.gas_price import upper_median
 
     assert upper_median(tips) == middle
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relaydeck.fees.conversion import fee_in_token
 from relaydeck.fees.exact import Exact, from_decimal, quotient, round_up
-from relaydeck.fees.rates import fee_in_token
 
 positive = st.integers(1, 10**60)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from relaydeck.signers.shapes import Config
 from relaydeck.signers.signer_rows import open_config
+from relaydeck.signers.signer_types import Config
 from tests.contract import shapes
 from tests.running import Running
 from tests.seeding import issue, opened

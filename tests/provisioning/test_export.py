@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from relaydeck.provisioning.export import exported, variable
 from relaydeck.provisioning.toml_text import written, written_key
-from relaydeck.signers.shapes import SHAPES
+from relaydeck.signers.signer_types import SHAPES
 from tests.provisioning.conftest import ADDRESS, KEY, OTHER_ADDRESS, ProvisionedHome
 
 EVERYTHING = f"""

@@ -6,7 +6,7 @@ from relaydeck.secret import Secret
 from relaydeck.signers.check import RelayerAddress, SignerCheck, check_signer, compared
 from relaydeck.signers.drivers.interface import DriverOptions
 from relaydeck.signers.drivers.keys import SignerKeys
-from relaydeck.signers.shapes import KmsConfig, LocalConfig
+from relaydeck.signers.signer_types import KmsConfig, LocalConfig
 
 KEY = LocalConfig(key=Secret("0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"))
 ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"

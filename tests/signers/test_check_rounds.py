@@ -14,7 +14,7 @@ from relaydeck.settings import Settings
 from relaydeck.signers import signer_rows
 from relaydeck.signers.check_rounds import SignerCheckRounds
 from relaydeck.signers.key_access import KeyAccess
-from relaydeck.signers.shapes import KmsConfig, LocalConfig, NewSigner
+from relaydeck.signers.signer_types import KmsConfig, LocalConfig, NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.rounds import RoundOptions

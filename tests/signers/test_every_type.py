@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from relaydeck.signers.shapes import encode_secret
+from relaydeck.signers.signer_types import encode_secret
 from tests.running import Answer, Running, run_command
 from tests.seeding import issue
 from tests.signers.drivers.system import KeySystem

@@ -9,8 +9,8 @@ import pytest
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
-from relaydeck.store.copying.backup import write_backup
-from relaydeck.store.copying.backup_file import BackupFile
+from relaydeck.store.copying.backup_reader import BackupFile
+from relaydeck.store.copying.backup_writer import write_backup
 from relaydeck.store.copying.contents import LEFT_OUT, Content, content_of, copied_tables
 from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
 from relaydeck.store.copying.drill import restore_into_scratch

@@ -9,7 +9,7 @@ import pytest
 
 from relaydeck.secret import Secret
 from relaydeck.signers import signer_rows as signers
-from relaydeck.signers.shapes import LocalConfig, NewSigner
+from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.engines import open_reader_at
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.rotation import SEALED_COLUMNS, Rotation

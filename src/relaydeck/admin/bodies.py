@@ -14,7 +14,7 @@ from relaydeck.fields import example_of
 from relaydeck.fields import own_field as field
 from relaydeck.identifiers import Identifier
 from relaydeck.signers.check_report import SignerCheckReport
-from relaydeck.signers.shapes import SHAPES, SecretStoreConfig, response_type
+from relaydeck.signers.signer_types import SHAPES, SecretStoreConfig, response_type
 
 Whole = Annotated[int, Meta(ge=0)]
 _KIND = f"What the token grants access to: {describe_kinds('`')}."

@@ -12,7 +12,7 @@ from relaydeck.notifications import notification_rows
 from relaydeck.provisioning.export import keyed_documents
 from relaydeck.signers.check import SignerCheck
 from relaydeck.signers.check_report import check_report
-from relaydeck.signers.shapes import response_type
+from relaydeck.signers.signer_types import response_type
 from relaydeck.store.database import Row
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import Damaged

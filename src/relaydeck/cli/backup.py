@@ -10,7 +10,7 @@ from relaydeck.cli.output import print_line, print_note, progress_bar
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
-from relaydeck.store.copying.backup import refuse_existing, write_backup
+from relaydeck.store.copying.backup_writer import refuse_existing, write_backup
 from relaydeck.store.copying.move import complete_source
 from relaydeck.store.database import Reader
 from relaydeck.store.engines import open_reader_at

@@ -10,7 +10,7 @@ import click
 
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
-from relaydeck.store.copying.backup_file import BackupFile
+from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.copying.passphrase import LEAST_CHARACTERS, open_master_key, seal_master_key
 from relaydeck.store.database import Reader
 from relaydeck.store.sealing import MasterKey, create_master_key, master_key_bytes, open_keyring

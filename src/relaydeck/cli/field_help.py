@@ -12,7 +12,7 @@ from relaydeck.fields import Field, Traits, example_of
 from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, SIGNER_FIELDS, Resource, settable_fields
 from relaydeck.provisioning.reader import expected_value
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import SHAPES
+from relaydeck.signers.signer_types import SHAPES
 
 Rows = Iterator[tuple[str, str]]
 # A file must give the id of a signer; a command need not.

@@ -10,7 +10,7 @@ from relaydeck.cli.output import print_line, print_note, progress_bar
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.copying import move
-from relaydeck.store.copying.backup_file import BackupFile
+from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.open_store import open_for_filling
 
 

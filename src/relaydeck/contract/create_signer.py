@@ -9,8 +9,8 @@ from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import encode_success
 from relaydeck.http.pipeline import Call, Reply, Written, actor_of, written_at
 from relaydeck.signers import signer_changes
-from relaydeck.signers.shapes import new_signer
 from relaydeck.signers.signer_changes import SignerCreation
+from relaydeck.signers.signer_types import new_signer
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
 from relaydeck.store.writer import Writer

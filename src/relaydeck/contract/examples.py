@@ -8,7 +8,7 @@ from relaydeck.fields import example_of
 from relaydeck.http.envelope import Metadata, Pagination
 from relaydeck.notifications.model import Notification
 from relaydeck.relayers.model import Relayer
-from relaydeck.signers.shapes import SHAPES
+from relaydeck.signers.signer_types import SHAPES
 
 
 def signer_requests() -> dict[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.model import Notification
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import SHAPES, SHOWN_FIELDS, response_type, secret_fields
+from relaydeck.signers.signer_types import SHAPES, SHOWN_FIELDS, response_type, secret_fields
 
 Json = dict[str, Any]
 

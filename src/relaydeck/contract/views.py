@@ -8,7 +8,7 @@ from msgspec import UNSET
 from relaydeck.contract.wire import Signer
 from relaydeck.fields import contract_view
 from relaydeck.relayers.relayer_rows import from_row, without_urls
-from relaydeck.signers.shapes import SHOWN_FIELDS, response_type
+from relaydeck.signers.signer_types import SHOWN_FIELDS, response_type
 from relaydeck.store.database import Row
 from relaydeck.store.listing import Encoded
 from relaydeck.store.sealing import Damaged

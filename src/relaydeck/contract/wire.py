@@ -13,7 +13,7 @@ from relaydeck.fields import field
 from relaydeck.identifiers import Identifier
 from relaydeck.notifications.model import NotificationType
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import SHAPES, Config
+from relaydeck.signers.signer_types import SHAPES, Config
 from relaydeck.web_addresses import WebAddress
 
 # Requests: unknown fields are refused, null is refused unless a type names it.

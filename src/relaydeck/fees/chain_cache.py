@@ -8,9 +8,9 @@ from math import inf
 from typing import Any, Generic, TypeVar
 
 from relaydeck.background import TaskSet
-from relaydeck.fees import pricing
+from relaydeck.fees import gas_price
+from relaydeck.fees.gas_price import Price
 from relaydeck.fees.options import FeeOptions
-from relaydeck.fees.pricing import Price
 from relaydeck.fees.rates import Rate, RateReader
 from relaydeck.networks.evm.batcher import Batcher
 from relaydeck.networks.evm.client import Client
@@ -117,13 +117,13 @@ class ChainCache:
         return self.pool.head
 
     async def _fee_market(self) -> Price:
-        return await pricing.fee_market_price(self._batcher, self.pool, self._options)
+        return await gas_price.fee_market_price(self._batcher, self.pool, self._options)
 
     async def _legacy(self) -> Price:
-        return await pricing.legacy_price(self._batcher, self.pool)
+        return await gas_price.legacy_price(self._batcher, self.pool)
 
     async def _blob_base_fee(self) -> int:
-        return await pricing.blob_base_fee(self._batcher)
+        return await gas_price.blob_base_fee(self._batcher)
 
     async def close(self) -> None:
         values: list[CachedValue[Any]] = [self.fee_market, self.legacy, self.blob_base_fee, *self._rates.values()]

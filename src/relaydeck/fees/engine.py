@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from relaydeck.fees import explain
 from relaydeck.fees.chain_cache import ChainCache, ChainCaches
+from relaydeck.fees.conversion import NATIVE_DECIMALS, fee_in_token
 from relaydeck.fees.errors import (
     ExecutionReverted,
     InvalidParams,
@@ -17,10 +18,10 @@ from relaydeck.fees.errors import (
     ReceiverNotWhitelisted,
 )
 from relaydeck.fees.exact import Exact
+from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
 from relaydeck.fees.options import FeeOptions
-from relaydeck.fees.pricing import Price
-from relaydeck.fees.rates import NATIVE, NATIVE_DECIMALS, Rate, fee_in_token, find_token
+from relaydeck.fees.rates import NATIVE, Rate, find_token
 from relaydeck.networks.evm.errors import BadTransaction, ErrorKind, NodeError, NodesUnreachable, error_kind
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question, read_gas

@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from relaydeck.fees.exact import Exact
+from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeEstimate, Trace
-from relaydeck.fees.pricing import Price
 from relaydeck.fees.rates import Rate
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeeToken, Network

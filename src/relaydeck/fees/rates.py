@@ -1,10 +1,10 @@
-"""Rates of fee tokens, fixed by the operator or read from aggregator contracts, and conversion from Wei with them."""
+"""Rates of fee tokens: fixed by the operator, or read from aggregator contracts."""
 
 import asyncio
 from dataclasses import dataclass
 
 from relaydeck.fees.errors import InternalFailure, InvalidParams, NoFreshRate
-from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient, round_up
+from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient
 from relaydeck.networks.evm.batcher import Batcher
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, error_kind
 from relaydeck.networks.evm.pool import NodePool
@@ -12,7 +12,6 @@ from relaydeck.networks.evm.questions import BLOCK_NUMBER, contract_call, read_b
 from relaydeck.networks.evm.revert import printable
 from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Network
 
-NATIVE_DECIMALS = 18  # of the native coin of every EVM network
 _DECIMALS = "0x313ce567"  # decimals()
 _LATEST_ROUND_DATA = "0xfeaf968c"  # latestRoundData()
 _MAX_DECIMALS = 36  # a contract with more is not a price feed
@@ -174,8 +173,3 @@ def find_token(network: Network, name: str) -> FeeToken | None:
         if wanted in (token.symbol.casefold(), token.address.casefold()):
             return token
     raise InvalidParams("fee_token is neither the network's native symbol nor one of its fee tokens")
-
-
-def fee_in_token(wei: int, rate: Exact, decimals: int) -> Exact:
-    """Exact until the one rounding at the end, which is up: an estimate is never too low."""
-    return round_up(Exact(wei, NATIVE_DECIMALS).times(rate), decimals)

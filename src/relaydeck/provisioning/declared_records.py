@@ -13,7 +13,7 @@ from relaydeck.identifiers import identifier_problem
 from relaydeck.networks import network_rows
 from relaydeck.notifications import notification_rows
 from relaydeck.relayers import relayer_rows
-from relaydeck.signers.shapes import SHAPES
+from relaydeck.signers.signer_types import SHAPES
 from relaydeck.store.record_table import RecordTable
 
 Resource = Literal["networks", "signers", "notifications", "relayers"]

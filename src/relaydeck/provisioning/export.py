@@ -17,7 +17,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.fields import Field, fields_of
 from relaydeck.provisioning.declared_records import RECORD_TYPES, TABLES, Resource, settable_fields
 from relaydeck.provisioning.toml_text import Content, written_key, written_table
-from relaydeck.signers.shapes import SHAPES, secret_fields
+from relaydeck.signers.signer_types import SHAPES, secret_fields
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import Damaged

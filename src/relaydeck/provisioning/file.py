@@ -23,7 +23,7 @@ from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.reader import Values, read_field, read_values
 from relaydeck.provisioning.references import Resolver
 from relaydeck.provisioning.table import Table
-from relaydeck.signers.shapes import SHAPES
+from relaydeck.signers.signer_types import SHAPES
 
 
 class ReadFile(NamedTuple):

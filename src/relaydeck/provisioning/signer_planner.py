@@ -14,7 +14,7 @@ from relaydeck.provisioning.stored import Stored
 from relaydeck.signers.hints import hints
 from relaydeck.signers.key_answers import KeyAnswer
 from relaydeck.signers.known_addresses import KnownAddresses
-from relaydeck.signers.shapes import SHAPES, NewSigner
+from relaydeck.signers.signer_types import SHAPES, NewSigner
 
 _NEVER_IN_PLACE = "key material is never changed in place: declare a new signer under another id"
 

@@ -8,7 +8,7 @@ import msgspec
 
 from relaydeck.provisioning.declared_records import IDENTITY, REFERRING, TABLES, Resource
 from relaydeck.signers import signer_rows
-from relaydeck.signers.shapes import NewSigner
+from relaydeck.signers.signer_types import NewSigner
 from relaydeck.store.database import Row
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault

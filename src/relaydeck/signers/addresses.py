@@ -2,7 +2,7 @@
 
 from relaydeck.networks.evm.address import address_of_private_key, checksummed, is_evm_address
 from relaydeck.signers.hints import is_private_key
-from relaydeck.signers.shapes import Config, LocalConfig, WalletServiceConfig
+from relaydeck.signers.signer_types import Config, LocalConfig, WalletServiceConfig
 
 
 def derived_address(config: Config) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from relaydeck.signers.drivers.errors import DriverError
-from relaydeck.signers.shapes import Config
+from relaydeck.signers.signer_types import Config
 
 if TYPE_CHECKING:
     from relaydeck.signers.drivers.keys import SignerKeys

@@ -8,7 +8,7 @@ import msgspec
 from relaydeck.errors import RecordNotFound
 from relaydeck.signers import signer_rows
 from relaydeck.signers.check import RelayerAddress, SignerCheck
-from relaydeck.signers.shapes import Config
+from relaydeck.signers.signer_types import Config
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.vault import Vault
 

@@ -6,7 +6,7 @@ import msgspec
 
 from relaydeck.networks.evm.address import is_evm_address
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import Config, LocalConfig, WalletServiceConfig
+from relaydeck.signers.signer_types import Config, LocalConfig, WalletServiceConfig
 from relaydeck.web_addresses import web_address_problem
 
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.signers.drivers.errors import DriverError
-from relaydeck.signers.shapes import Config
+from relaydeck.signers.signer_types import Config
 
 if TYPE_CHECKING:
     from relaydeck.signers.drivers.keys import SignerKeys

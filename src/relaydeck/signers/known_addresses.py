@@ -2,7 +2,7 @@
 
 from relaydeck.signers.addresses import derived_address
 from relaydeck.signers.key_answers import Answers, KeyAnswer, KeyQuestion
-from relaydeck.signers.shapes import NewSigner
+from relaydeck.signers.signer_types import NewSigner
 
 _NOT_ASKED = KeyAnswer(problem="the signer changed while its key system was asked: try again")
 

@@ -8,8 +8,8 @@ import msgspec
 from relaydeck.errors import RecordNotFound, SignerExists
 from relaydeck.signers import signer_rows
 from relaydeck.signers.hints import hints
-from relaydeck.signers.shapes import SHAPES, NewSigner, secret_fields
 from relaydeck.signers.signer_rows import PreparedSigner
+from relaydeck.signers.signer_types import SHAPES, NewSigner, secret_fields
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from relaydeck.errors import SignerExists
-from relaydeck.signers.shapes import Config, NewSigner, join, split
+from relaydeck.signers.signer_types import Config, NewSigner, join, split
 from relaydeck.store.database import Transaction
 from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault

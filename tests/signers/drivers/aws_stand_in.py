@@ -14,7 +14,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from relaydeck.signers.shapes import KmsConfig
+from relaydeck.signers.signer_types import KmsConfig
 from tests.signers.drivers.system import KeySystem, der_signature
 
 REGION = "eu-central-1"

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import WalletServiceConfig
+from relaydeck.signers.signer_types import WalletServiceConfig
 from tests.signers.drivers.system import KeySystem
 
 API_KEY_ID = "11111111-2222-3333-4444-555555555555"

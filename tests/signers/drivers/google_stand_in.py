@@ -17,7 +17,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from relaydeck.signers.shapes import SecondKmsConfig
+from relaydeck.signers.signer_types import SecondKmsConfig
 from tests.signers.drivers.system import KeySystem, der_signature
 
 RING = "projects/demo/locations/europe-west3/keyRings/relayers/cryptoKeys"

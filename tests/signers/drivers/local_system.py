@@ -5,7 +5,7 @@ from typing import ClassVar
 from aiohttp import web
 
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import Config, LocalConfig
+from relaydeck.signers.signer_types import Config, LocalConfig
 from tests.signers.drivers.system import KeySystem
 
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_ds
 from eth_account import Account
 
 from relaydeck.signers.drivers.interface import DriverOptions
-from relaydeck.signers.shapes import Config
+from relaydeck.signers.signer_types import Config
 from tests.signers.drivers.server import FaultyServer
 
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141

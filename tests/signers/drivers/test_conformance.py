@@ -17,7 +17,7 @@ from relaydeck.signers.check import SignerCheck, check_signer
 from relaydeck.signers.drivers.errors import DriverError
 from relaydeck.signers.drivers.interface import DriverOptions
 from relaydeck.signers.drivers.keys import SignerKeys
-from relaydeck.signers.shapes import Config
+from relaydeck.signers.signer_types import Config
 from tests.signers.drivers.aws_stand_in import AwsKmsStandIn
 from tests.signers.drivers.google_stand_in import GoogleKmsStandIn
 from tests.signers.drivers.system import ORDER, KeySystem

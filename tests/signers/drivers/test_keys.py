@@ -11,7 +11,7 @@ from relaydeck.signers.drivers import registry
 from relaydeck.signers.drivers.errors import KeySystemUnreachable, NotBound
 from relaydeck.signers.drivers.interface import DriverContext, DriverOptions, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.keys import SignerKeys
-from relaydeck.signers.shapes import Config, KmsConfig, LocalConfig
+from relaydeck.signers.signer_types import Config, KmsConfig, LocalConfig
 
 KMS = KmsConfig(key_id="k", region="r")
 

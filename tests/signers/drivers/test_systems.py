@@ -3,7 +3,7 @@
 import pytest
 
 from relaydeck.signers.drivers.interface import DriverContext
-from relaydeck.signers.shapes import KmsConfig
+from relaydeck.signers.signer_types import KmsConfig
 from tests.signers.drivers.aws_stand_in import AwsKmsStandIn
 from tests.signers.drivers.cdp_stand_in import CdpStandIn
 from tests.signers.drivers.google_stand_in import GoogleKmsStandIn

@@ -10,7 +10,7 @@ from Crypto.PublicKey import ECC
 from Crypto.Signature import DSS
 
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import KeyServiceConfig
+from relaydeck.signers.signer_types import KeyServiceConfig
 from tests.signers.drivers.system import KeySystem
 
 ORGANIZATION = "105d7217-3600-42b5-a818-226efdb25019"

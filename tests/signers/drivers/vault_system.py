@@ -7,7 +7,7 @@ import aiohttp
 from aiohttp import web
 
 from relaydeck.secret import Secret
-from relaydeck.signers.shapes import Config, SecretStoreConfig, TransitConfig
+from relaydeck.signers.signer_types import Config, SecretStoreConfig, TransitConfig
 from tests.signers.drivers.system import KeySystem
 from tests.vault.process import Vault
 

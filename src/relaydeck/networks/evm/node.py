@@ -6,7 +6,6 @@ NEW ──probe──> UP ──failure──> OUT ──probe, when its pause i
 
 import asyncio
 import re
-from collections.abc import Sequence
 from enum import Enum
 from math import inf
 from urllib.parse import parse_qsl, urlsplit
@@ -82,17 +81,3 @@ def _secrets(url: str) -> list[str]:
         return [url]
     found = {*parts.path.split("/"), *values, parts.username or "", parts.password or ""}
     return sorted((part for part in found if len(part) >= 6), key=len, reverse=True)
-
-
-def choose(nodes: Sequence[Node]) -> Node:
-    """Smooth weighted round robin: converges to the weights without bursts. Spare URLs take turns."""
-    if len(nodes) == 1:
-        return nodes[0]
-    total = 0
-    for node in nodes:
-        share = node.weight or 1
-        node.credit += share
-        total += share
-    chosen = max(nodes, key=lambda node: node.credit)
-    chosen.credit -= total
-    return chosen

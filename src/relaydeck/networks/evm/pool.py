@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from relaydeck.background import TaskSet
 from relaydeck.networks.evm.client import BatchRefused, Client
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, UrlFailed, error_kind
-from relaydeck.networks.evm.node import Node, State, choose
+from relaydeck.networks.evm.node import Node, State
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.probe import Evidence, probe
 from relaydeck.networks.evm.questions import Question
@@ -180,7 +180,7 @@ class NodePool:
         while True:
             candidates, probes = self._candidates(tries)
             if candidates:
-                return choose(candidates)
+                return _choose(candidates)
             if not probes or loop.time() >= deadline:
                 return None
             await asyncio.wait(probes, timeout=deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED)
@@ -276,3 +276,17 @@ class NodePool:
 
     async def close(self) -> None:
         await self._tasks.cancel()
+
+
+def _choose(nodes: Sequence[Node]) -> Node:
+    """Smooth weighted round robin: converges to the weights without bursts. Spare URLs take turns."""
+    if len(nodes) == 1:
+        return nodes[0]
+    total = 0
+    for node in nodes:
+        share = node.weight or 1
+        node.credit += share
+        total += share
+    chosen = max(nodes, key=lambda node: node.credit)
+    chosen.credit -= total
+    return chosen

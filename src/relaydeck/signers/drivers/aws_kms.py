@@ -27,7 +27,7 @@ from relaydeck.signers.drivers.errors import (
     WrongKeyKind,
 )
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
-from relaydeck.signers.shapes import Config, KmsConfig
+from relaydeck.signers.signer_types import Config, KmsConfig
 
 if TYPE_CHECKING:
     from botocore.session import Session

@@ -23,7 +23,7 @@ from relaydeck.secret import Secret
 from relaydeck.signers.drivers.errors import AccessDenied, AnswerRejected, ConfigUnusable, KeyNotFound
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.json_web_token import JwtKey, make_jwt
-from relaydeck.signers.shapes import Config, WalletServiceConfig
+from relaydeck.signers.signer_types import Config, WalletServiceConfig
 
 _ENDPOINT = "https://api.cdp.coinbase.com"
 _ACCOUNTS = "/platform/v2/evm/accounts/"

@@ -21,7 +21,7 @@ from relaydeck.signers.drivers.curve import identity_of_pem, signature_of_der
 from relaydeck.signers.drivers.errors import AccessDenied, AnswerRejected, ConfigUnusable, KeyNotFound, WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.json_web_token import make_jwt
-from relaydeck.signers.shapes import Config, SecondKmsConfig
+from relaydeck.signers.signer_types import Config, SecondKmsConfig
 
 ALGORITHM = "EC_SIGN_SECP256K1_SHA256"
 _ENDPOINT = "https://cloudkms.googleapis.com"

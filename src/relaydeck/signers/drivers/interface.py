@@ -19,7 +19,7 @@ import msgspec
 
 from relaydeck.settings import AddressRange
 from relaydeck.signers.drivers.errors import AnswerRejected
-from relaydeck.signers.shapes import Config
+from relaydeck.signers.signer_types import Config
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from relaydeck.signers.drivers.errors import DriverError, KeySystemUnreachable, 
 from relaydeck.signers.drivers.http_client import KeySystemClient
 from relaydeck.signers.drivers.interface import Driver, DriverContext, DriverOptions, KeyIdentity
 from relaydeck.signers.drivers.registry import new_driver
-from relaydeck.signers.shapes import Config
+from relaydeck.signers.signer_types import Config
 
 T = TypeVar("T")
 

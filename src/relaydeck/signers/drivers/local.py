@@ -9,7 +9,7 @@ from relaydeck.signers.drivers.curve import identity_of
 from relaydeck.signers.drivers.errors import WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
 from relaydeck.signers.hints import is_private_key
-from relaydeck.signers.shapes import Config, LocalConfig
+from relaydeck.signers.signer_types import Config, LocalConfig
 
 
 class LocalDriver:

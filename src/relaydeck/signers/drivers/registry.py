@@ -5,7 +5,7 @@ from typing import Any
 
 from relaydeck.errors import OperatorError
 from relaydeck.signers.drivers.interface import Driver, DriverContext
-from relaydeck.signers.shapes import SHAPES
+from relaydeck.signers.signer_types import SHAPES
 
 GROUP = "relaydeck.drivers"
 

@@ -17,7 +17,7 @@ from relaydeck.signers.drivers.curve import identity_of_hex
 from relaydeck.signers.drivers.errors import AccessDenied, AnswerRejected, ConfigUnusable, KeyNotFound, WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.json_web_token import base64url
-from relaydeck.signers.shapes import Config, KeyServiceConfig
+from relaydeck.signers.signer_types import Config, KeyServiceConfig
 
 _ENDPOINT = "https://api.turnkey.com"
 _NOT_FOUND = 5  # the gRPC status that an error's body repeats

@@ -13,7 +13,7 @@ from relaydeck.signers.drivers.errors import KeyNotFound, WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.local import identity_of_secret, sign_with_secret
 from relaydeck.signers.drivers.vault_session import VaultSession, vault_path
-from relaydeck.signers.shapes import Config, SecretStoreConfig
+from relaydeck.signers.signer_types import Config, SecretStoreConfig
 
 DEFAULT_MOUNT = "secret"
 KEY_FIELD = "value"

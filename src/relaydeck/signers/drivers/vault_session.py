@@ -10,7 +10,7 @@ from relaydeck.secret import Secret
 from relaydeck.signers.drivers.access_tokens import AccessToken, AccessTokens
 from relaydeck.signers.drivers.errors import AccessDenied, ConfigUnusable, KeyNotFound
 from relaydeck.signers.drivers.interface import HttpAnswer, HttpClient
-from relaydeck.signers.shapes import SecretStoreConfig, TransitConfig
+from relaydeck.signers.signer_types import SecretStoreConfig, TransitConfig
 
 VaultConfig = SecretStoreConfig | TransitConfig
 

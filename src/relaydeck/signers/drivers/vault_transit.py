@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from relaydeck.signers.drivers.errors import AnswerRejected, CannotSign, ConfigUnusable, WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.vault_session import VaultSession, vault_path
-from relaydeck.signers.shapes import Config, TransitConfig
+from relaydeck.signers.signer_types import Config, TransitConfig
 
 DEFAULT_MOUNT = "transit"
 _EXPLANATION = (

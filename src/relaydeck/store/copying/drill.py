@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from relaydeck.store.audit import BrokenLink, Head, verify
-from relaydeck.store.copying.backup_file import BackupFile
+from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.copying.contents import Content, ShowProgress
 from relaydeck.store.copying.copy import contents_of, load
 from relaydeck.store.copying.mark import remove_mark

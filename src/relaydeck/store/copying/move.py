@@ -6,7 +6,7 @@ from pathlib import Path
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
-from relaydeck.store.copying.backup_file import BackupFile
+from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.copying.contents import ShowProgress
 from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
 from relaydeck.store.copying.mark import refuse_unfinished, remove_mark

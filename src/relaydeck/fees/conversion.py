@@ -1,0 +1,10 @@
+"""A fee in Wei, converted to a fee token."""
+
+from relaydeck.fees.exact import Exact, round_up
+
+NATIVE_DECIMALS = 18  # of the native coin of every EVM network
+
+
+def fee_in_token(wei: int, rate: Exact, decimals: int) -> Exact:
+    """Exact until the one rounding at the end, which is up: an estimate is never too low."""
+    return round_up(Exact(wei, NATIVE_DECIMALS).times(rate), decimals)
