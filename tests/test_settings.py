@@ -8,7 +8,15 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
-from relaydeck.settings import SIGNER_TYPES, Settings, read_settings, settings_page, unknown_names, variable
+from relaydeck.settings import (
+    OTHER_VARIABLES,
+    SIGNER_TYPES,
+    Settings,
+    read_settings,
+    setting_warnings,
+    settings_page,
+    unknown_names,
+)
 from tests.running import Running, run_command
 from tests.seeding import issue
 
@@ -16,6 +24,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 WRONG = {
     "home": ["", "~nobody-of-this-name/x"],
+    "host": ["", "two words", "a\nb"],
+    "port": ["", "0", "65536", "0000001234567", "9" * 5000, "x", "-1", "²"],
     "database_url": [
         "",
         "sqlite:///",
@@ -86,6 +96,8 @@ WRONG = {
 }
 RIGHT = {
     "home": ("/x/y", Path("/x/y")),
+    "host": ("[::1]", "::1"),
+    "port": ("65535", 65_535),
     "database_url": ("sqlite:////x/y.db", DatabaseUrl("sqlite:////x/y.db")),
     "rate_limit_per_second": ("0", 0),
     "rate_limit_burst": ("1000000000", 1_000_000_000),
@@ -150,7 +162,7 @@ def test_a_bad_value_stops_the_start(home: Path) -> None:
         1,
         "",
         "relaydeck: RELAYDECK_MAX_BODY_BYTES must be a whole number from 1 to 1000000000\n"
-        "Correct the environment and start again.\n",
+        "Correct the settings and start again.\n",
         False,
     )
 
@@ -166,9 +178,16 @@ def test_a_name_that_an_orchestrator_injects_is_reported() -> None:
     assert warning.startswith("RELAYDECK_PORT_8080_TCP is not a setting and is ignored")
 
 
-def test_no_setting_has_a_name_that_orchestrators_inject() -> None:
-    injected = {"RELAYDECK_PORT", "RELAYDECK_SERVICE_HOST", "RELAYDECK_SERVICE_PORT"}
-    assert injected.isdisjoint(variable(setting) for setting in fields(Settings))
+def test_a_service_link_of_kubernetes_is_not_a_port() -> None:
+    environment = {"RELAYDECK_PORT": "tcp://10.0.0.1:8080"}
+    assert read_settings(environment) == Settings()
+    assert setting_warnings(environment) == [
+        "RELAYDECK_PORT is a service link of Kubernetes, not a port, and is ignored"
+    ]
+
+
+def test_names_that_commands_read_are_not_reported() -> None:
+    assert unknown_names(OTHER_VARIABLES) == []
 
 
 def test_serve_warns_of_an_unknown_name_and_serves(home: Path) -> None:

@@ -1,24 +1,28 @@
 """Every setting: its name, type, default and meaning. `make docs` writes `docs/settings.md` from this module.
 
-The environment variable `RELAYDECK_RATE_LIMIT_BURST` sets the field `rate_limit_burst`.
+The environment variable `RELAYDECK_RATE_LIMIT_BURST` sets the field `rate_limit_burst`; so does the line
+`rate_limit_burst = 300` in the file that `RELAYDECK_CONFIG` names, if the environment does not set it.
 """
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
+from relaydeck.settings_file import nearest_name, read_settings_file
 from relaydeck.web_addresses import web_address_problem
 
 PREFIX = "RELAYDECK_"
+SETTINGS_FILE = "RELAYDECK_CONFIG"
+# Read by commands that call a server, or from which settings are read: no settings themselves.
+OTHER_VARIABLES = (SETTINGS_FILE, "RELAYDECK_URL", "RELAYDECK_TOKEN", "RELAYDECK_READONLY_TOKEN")
 AddressRange = IPv4Network | IPv6Network
 SIGNER_TYPES = (
     "plain",
@@ -114,6 +118,18 @@ def _address_ranges(text: str) -> tuple[AddressRange, ...]:
         raise ValueError("addresses or CIDR ranges separated by commas") from None
 
 
+def _host(text: str) -> str:
+    if not text or not text.isprintable() or " " in text:
+        raise ValueError("an address or a host name")
+    return text.strip("[]")
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 5 or not 0 < int(text) < 65_536:
+        raise ValueError("a port from 1 to 65535")
+    return int(text)
+
+
 def _listen_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
@@ -145,8 +161,11 @@ def _web_address(text: str) -> str:
     return text
 
 
-def _setting(read: Callable[[str], Any], default: Any, meaning: str, shown: str = "") -> Any:
-    return field(default=default, metadata={"read": read, "meaning": meaning, "shown": shown})
+def _setting(
+    read: Callable[[str], Any], default: Any, meaning: str, shown: str = "", *, may_hold_password: bool = False
+) -> Any:
+    metadata = {"read": read, "meaning": meaning, "shown": shown, "may_hold_password": may_hold_password}
+    return field(default=default, metadata=metadata)
 
 
 def _driver(signer_type: str, suitable: str, default: str | None = None) -> Any:
@@ -163,11 +182,14 @@ class Settings:
     home: Path = _setting(
         _path, Path(".relaydeck"), "Folder for all state: the SQLite database and the master key file."
     )
+    host: str = _setting(_host, "127.0.0.1", "Address that the service listens on. `--host` overrides it.")
+    port: int = _setting(_port, 8080, "Port that the service listens on. `--port` overrides it.")
     database_url: DatabaseUrl | None = _setting(
         DatabaseUrl,
         None,
         "The database: `sqlite:///path` or `postgresql://user:password@host:port/name`.",
         "sqlite:///<home>/relaydeck.db",
+        may_hold_password=True,
     )
     master_key_file: Path | None = _setting(
         _path, None, "File with the master key that encrypts every stored secret.", "<home>/master.key"
@@ -204,6 +226,7 @@ class Settings:
         "Valkey or Redis server that holds the rate limits of several replicas: "
         "`redis://`, `rediss://`, `valkey://`, `valkeys://` or `unix://`. Configure the same limits on every replica.",
         "none: each machine applies the limit by itself",
+        may_hold_password=True,
     )
     limits_password_file: Path | None = _setting(
         _path, None, "File with the password of the limit server, as an alternative to a password in its URL.", "none"
@@ -385,37 +408,96 @@ def variable(setting: "Field[Any]") -> str:
     return PREFIX + setting.name.upper()
 
 
+class _Given(NamedTuple):
+    text: str
+    place: str
+    """How a message names the setting: as its author wrote it."""
+
+
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in an environment. Raises OperatorError, which names every bad value."""
+    """The settings in an environment and the file it names. Raises OperatorError, which names every bad value."""
+    given = _given_in_file(environment.get(SETTINGS_FILE, "")) | _given_in(environment)
     values: dict[str, Any] = {}
     problems: list[str] = []
     for setting in fields(Settings):
-        text = environment.get(variable(setting))
-        if text is None:
-            continue
-        try:
-            values[setting.name] = setting.metadata["read"](text)
-        except ValueError as expected:
-            problems.append(f"{variable(setting)} must be {expected}")
+        if setting.name in given:
+            try:
+                values[setting.name] = setting.metadata["read"](given[setting.name].text)
+            except ValueError as expected:
+                problems.append(f"{given[setting.name].place} must be {expected}")
     if problems:
-        raise OperatorError("; ".join(problems), "Correct the environment and start again.")
+        raise OperatorError("; ".join(problems), "Correct the settings and start again.")
     return Settings(**values)
 
 
-# Read by commands, which name a server with them.
-_COMMAND_VARIABLES = ("RELAYDECK_URL", "RELAYDECK_TOKEN", "RELAYDECK_PROFILE", "RELAYDECK_READONLY_TOKEN")
+def _given_in(environment: Mapping[str, str]) -> dict[str, _Given]:
+    found = {each.name: (environment.get(variable(each)), variable(each)) for each in fields(Settings)}
+    given = {name: _Given(text, place) for name, (text, place) in found.items() if text is not None}
+    if "port" in given and _is_service_link(given["port"].text):
+        del given["port"]
+    return given
+
+
+def _given_in_file(path: str) -> dict[str, _Given]:
+    if not path:
+        return {}
+    known = [setting.name for setting in fields(Settings)]
+    urls = [setting.name for setting in fields(Settings) if setting.metadata["may_hold_password"]]
+    texts = read_settings_file(Path(path), known, urls)
+    return {name: _Given(text, f"{name} in {path}") for name, text in texts.items()}
+
+
+def _is_service_link(text: str) -> bool:
+    """Kubernetes sets RELAYDECK_PORT to such a value in every pod beside a service called `relaydeck`."""
+    return text.startswith(("tcp://", "udp://"))
+
+
+def setting_warnings(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What the service ignores in its environment."""
+    link = _is_service_link(environment.get("RELAYDECK_PORT", ""))
+    ignored = ["RELAYDECK_PORT is a service link of Kubernetes, not a port, and is ignored"] if link else []
+    return ignored + unknown_names(environment)
 
 
 def unknown_names(environment: Iterable[str] = os.environ) -> list[str]:
     """A warning for each RELAYDECK_* name that is not a setting, with the nearest one that is."""
-    known = [*(variable(setting) for setting in fields(Settings)), *_COMMAND_VARIABLES]
-    warnings = []
-    for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            warnings.append(f"{name} is not a setting and is ignored{hint}")
-    return warnings
+    known = [*OTHER_VARIABLES, *(variable(setting) for setting in fields(Settings))]
+    unknown = [name for name in sorted(environment) if name.startswith(PREFIX) and name not in known]
+    return [f"{name} is not a setting and is ignored{nearest_name(name, known)}" for name in unknown]
+
+
+_PAGE = """# Settings
+
+Relaydeck reads its settings once at the start: from environment variables, and from a file if `--config FILE` or
+`RELAYDECK_CONFIG` names one. The environment overrides the file. If a value is invalid, Relaydeck does not start and
+names it. It ignores an unknown `RELAYDECK_*` variable, with a warning that suggests the nearest known one.
+
+`make docs` writes this page from `src/relaydeck/settings.py`; a test keeps it current.
+
+## A settings file
+
+The file is TOML. A setting has the name of its variable in lower case, without `RELAYDECK_`:
+
+```toml
+home = "/var/lib/relaydeck"
+port = 8080
+rate_limit_per_second = 50
+webhook_allow = ["10.1.0.0/16", "192.0.2.7"]
+database_url = { file = "/run/secrets/database_url" }
+```
+
+- A value is a string or a number. Where a variable takes a list with commas, the file takes an array of strings too.
+- An unknown name is an error that suggests the nearest known one, and the service does not start.
+- The file contains no secret. A URL with a password is refused; put the whole URL in a file of its own and refer to
+  it, as `database_url` does above. Other secrets have settings that name a file.
+- A relative path starts from the working directory, as in a variable. Use absolute paths for a service.
+- Relaydeck reads no settings file that is not named.
+
+## Every setting
+
+| variable | default | meaning |
+|---|---|---|
+"""
 
 
 def settings_page() -> str:
@@ -424,22 +506,7 @@ def settings_page() -> str:
         f"| `{variable(s)}` | {s.metadata['shown'] or f'`{_default(s)}`'} | {s.metadata['meaning']} |"
         for s in fields(Settings)
     ]
-    return "\n".join(
-        [
-            "# Settings",
-            "",
-            "Every setting is an environment variable, which Relaydeck reads once at the start. If a value is invalid,",
-            "Relaydeck does not start and names it. It ignores an unknown `RELAYDECK_*` name, with a warning that",
-            "suggests the nearest known one.",
-            "",
-            "`make docs` writes this page from `src/relaydeck/settings.py`; a test keeps it current.",
-            "",
-            "| variable | default | meaning |",
-            "|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
+    return _PAGE + "\n".join([*rows, ""])
 
 
 def _default(setting: "Field[Any]") -> str:

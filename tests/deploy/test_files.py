@@ -24,25 +24,39 @@ def load(path: str) -> Any:
 
 
 COMPOSE, CONFIG = load("compose.yaml"), load("kubernetes/configmap.yaml")["data"]
+(SINGLE,) = load("compose-single.yaml")["services"].values()
 DEPLOYMENT = load("kubernetes/deployment.yaml")
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 IMAGE = dict(re.findall(r"(RELAYDECK_\w+)=(\S+)", CONTAINERFILE))
 REPLICA = COMPOSE["services"]["relaydeck-1"]
 ENVIRONMENTS = {"image": IMAGE, "compose": IMAGE | REPLICA["environment"], "kubernetes": IMAGE | CONFIG}
+ENVIRONMENTS |= {"compose-single": IMAGE | SINGLE["environment"]}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_setting_that_is_named_exists(path: Path) -> None:
-    named = set(re.findall(r"\bRELAYDECK_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))) - {"RELAYDECK_PORT"}
+    named = set(re.findall(r"\bRELAYDECK_[A-Z_]*[A-Z]\b", path.read_text("utf-8")))
     groups = {name for name in named if name == "RELAYDECK_RATE_LIMIT"}  # with a star, in prose
     assert unknown_names(named - groups) == []
 
 
 @pytest.mark.parametrize("where", ENVIRONMENTS)
 def test_every_value_is_accepted(where: str) -> None:
-    given = ENVIRONMENTS[where]
-    assert read_settings(given).operations_address == ("0.0.0.0", 9090)
+    settings = read_settings(ENVIRONMENTS[where])
+    assert (settings.host, settings.port, settings.operations_address) == ("0.0.0.0", 8080, ("0.0.0.0", 9090))
+
+
+def test_a_single_container_keeps_its_state_in_a_volume_and_is_reached_from_this_machine_alone() -> None:
+    assert read_settings(ENVIRONMENTS["compose-single"]).database == Path(IMAGE["RELAYDECK_HOME"]) / "relaydeck.db"
+    assert SINGLE["volumes"] == [f"home:{IMAGE['RELAYDECK_HOME']}"]
+    assert list(load("compose-single.yaml")["volumes"]) == ["home"]
+    assert SINGLE["ports"] == ["127.0.0.1:8080:8080"]
+
+
+@pytest.mark.parametrize("name", ["image", "build", "restart", "init", "read_only", "cap_drop", "security_opt"])
+def test_a_single_container_is_confined_as_a_replica_is(name: str) -> None:
+    assert SINGLE[name] == REPLICA[name]
 
 
 def test_both_keep_their_data_in_postgresql_and_no_password_in_a_url() -> None:
@@ -164,7 +178,8 @@ def test_nobody_is_killed_before_the_service_had_its_time_to_stop() -> None:
     stops = read_settings({"RELAYDECK_STOP_TIMEOUT_SECONDS": CONFIG["RELAYDECK_STOP_TIMEOUT_SECONDS"]})
     waits = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert POD["terminationGracePeriodSeconds"] > stops.stop_timeout_seconds + waits
-    assert int(REPLICA["stop_grace_period"].removesuffix("s")) > Settings().stop_timeout_seconds
+    for container in (REPLICA, SINGLE):
+        assert int(container["stop_grace_period"].removesuffix("s")) > Settings().stop_timeout_seconds
 
 
 def expressions() -> list[str]:

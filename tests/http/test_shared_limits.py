@@ -245,7 +245,7 @@ class TestPasswords:
             1,
             "relaydeck: RELAYDECK_LIMITS_URL must be redis://HOST:PORT/NUMBER (or rediss, valkey, valkeys) or "
             "unix:///PATH, USER:PASSWORD@ before the host; options: db, ssl_ca_certs, ssl_certfile, ssl_keyfile\n"
-            "Correct the environment and start again.\n",
+            "Correct the settings and start again.\n",
         )
 
     def hunt(self, both: Replicas) -> None:

@@ -23,13 +23,13 @@ def cli() -> None:
 
 
 @cli.command(epilog="Example:  relaydeck serve --port 8080 --workers 2")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(1, 65_535), default=8080, show_default=True, help="Port to listen on.")
+@click.option("--host", help="Address to listen on. Default: RELAYDECK_HOST, else 127.0.0.1.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port to listen on. Default: RELAYDECK_PORT, else 8080.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
 @click.option("--tls-cert", type=PATH, help="Certificate chain (PEM), to serve HTTPS. Requires --tls-key.")
 @click.option("--tls-key", type=PATH, help="Private key of the certificate (PEM).")
 @serves_home
-def serve(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
+def serve(host: str | None, port: int | None, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
     """Serve the HTTP interface until SIGTERM or Ctrl-C."""
     from relaydeck.cli.serve import run
 

@@ -16,6 +16,20 @@ _HOME = click.option(
     type=PATH,
     help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck in the current folder.",
 )
+
+
+def _use_config(_context: click.Context, _option: click.Parameter, path: Path | None) -> None:
+    if path is not None:
+        os.environ["RELAYDECK_CONFIG"] = str(path)
+
+
+_CONFIG = click.option(
+    "--config",
+    type=PATH,
+    expose_value=False,
+    callback=_use_config,
+    help="File with settings, in TOML. Default: RELAYDECK_CONFIG, else none.",
+)
 _SERVER = (
     click.option("--server", metavar="URL", help="Work on this server instead of a home. Default: RELAYDECK_URL."),
     click.option("--token-file", type=PATH, help="File with the admin token for it. Default: RELAYDECK_TOKEN."),
@@ -27,23 +41,23 @@ _SERVER_NAMES = ("--server", "--token-file", "--profile")
 
 
 def at_home(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--home, for a command that works on the home only. It refuses to run when a server is named."""
+    """--home and --config, for a command that works on the home only. It refuses to run when a server is named."""
 
     def run(context: click.Context, options: Options) -> None:
         _use(context, options)
         require_home()
 
-    return _with_options(command, run, (_HOME, *(click.option(name, hidden=True) for name in _SERVER_NAMES)))
+    return _with_options(command, run, (_HOME, _CONFIG, *(click.option(name, hidden=True) for name in _SERVER_NAMES)))
 
 
 def serves_home(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--home, for the command that is the server."""
-    return _with_options(command, _use, (_HOME,))
+    """--home and --config, for the command that is the server."""
+    return _with_options(command, _use, (_HOME, _CONFIG))
 
 
 def anywhere(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--home and the options that name a server, for a command that works on both."""
-    return _with_options(command, _use, (_HOME, *_SERVER))
+    """--home, --config and the options that name a server, for a command that works on both."""
+    return _with_options(command, _use, (_HOME, _CONFIG, *_SERVER))
 
 
 def _with_options(

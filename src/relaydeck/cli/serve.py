@@ -27,16 +27,19 @@ from relaydeck.credentials.kinds import TokenKind
 from relaydeck.errors import OperatorError
 from relaydeck.log import Log
 from relaydeck.operations_worker import OperationsWorker
-from relaydeck.settings import Settings, read_settings, unknown_names
+from relaydeck.settings import Settings, read_settings, setting_warnings
 from relaydeck.store.open_store import open_store
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def run(host: str, port: int, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
+def run(
+    given_host: str | None, given_port: int | None, workers: int, tls_cert: Path | None, tls_key: Path | None
+) -> None:
     settings = read_settings()
+    host, port = given_host or settings.host, given_port or settings.port
     log = _log(settings)
-    for warning in unknown_names():
+    for warning in setting_warnings():
         log.event("warning", warning)
     _require_both(tls_cert, tls_key)
     if tls_cert is None:

@@ -8,7 +8,7 @@ from relaydeck.cli.doctor.finding import Finding
 from relaydeck.cli.doctor.limits import limits_findings
 from relaydeck.cli.doctor.machine import Machine, home_finding, machine_findings
 from relaydeck.cli.output import print_styled
-from relaydeck.settings import Settings, read_settings, unknown_names
+from relaydeck.settings import Settings, read_settings, setting_warnings
 
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 
@@ -23,7 +23,7 @@ def examine() -> None:
 
 
 def findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
-    for warning in unknown_names():
+    for warning in setting_warnings():
         yield Finding("warn", "settings", warning)
     home = home_finding(settings.home)
     yield home

@@ -1,0 +1,90 @@
+"""A file of settings in TOML: `max_per_page = 5` sets what `RELAYDECK_MAX_PER_PAGE` sets.
+
+The file is meant to be read by many and kept in a repository, so it contains no password: a URL with one is kept in
+a file of its own, `database_url = { file = "/run/secrets/database_url" }`.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from relaydeck.errors import OperatorError
+
+_REMEDY = "Correct the settings file and start again."
+
+
+def read_settings_file(path: Path, known: Collection[str], urls: Collection[str]) -> dict[str, str]:
+    """The texts of the settings in a file. Raises OperatorError, which names every problem.
+
+    `known` are the names of all settings, `urls` those of them that may contain a password.
+    """
+    texts: dict[str, str] = {}
+    problems: list[str] = []
+    for name, value in _parsed(path).items():
+        try:
+            texts[name] = _text(name, value, known, urls)
+        except ValueError as problem:
+            problems.append(f"{name} {problem}")
+    if problems:
+        raise OperatorError(f"the settings file {path}: {'; '.join(problems)}", _REMEDY)
+    return texts
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise OperatorError(f"the settings file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OperatorError(f"the settings file {path} is not UTF-8 text", _REMEDY) from None
+    except tomllib.TOMLDecodeError as error:
+        raise OperatorError(f"the settings file {path} is not TOML: {error}", _REMEDY) from None
+
+
+def _text(name: str, value: Any, known: Collection[str], urls: Collection[str]) -> str:
+    """The value as an environment variable would contain it."""
+    if name not in known:
+        raise ValueError(f"is not a setting{nearest_name(name, known)}")
+    if name in urls:
+        return _url_text(name, value)
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("must be a string, a number or an array of strings")
+    return str(value)
+
+
+def _url_text(name: str, value: Any) -> str:
+    if isinstance(value, dict) and list(value) == ["file"] and isinstance(value["file"], str):
+        return _content(Path(value["file"]))
+    if not isinstance(value, str):
+        raise ValueError('must be a string or { file = "path" }')
+    if _has_password(value):
+        raise ValueError(f'contains a password: put the URL in a file and write {name} = {{ file = "path" }}')
+    return value
+
+
+def _has_password(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.password is not None or any("password" in name for name, _ in parse_qsl(parts.query))
+    except ValueError:
+        return False  # not a URL, which the reader of the setting refuses without quoting it
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").strip()
+    except OSError as error:
+        raise ValueError(f"refers to the file {path}, which cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"refers to the file {path}, which is not UTF-8 text") from None
+
+
+def nearest_name(name: str, known: Collection[str]) -> str:
+    """`; did you mean …?`, or nothing if no known name is near."""
+    nearest = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""

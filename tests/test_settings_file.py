@@ -1,0 +1,172 @@
+"""Settings in a file: the same values as in the environment, which overrides them; nothing unknown, no password."""
+
+import re
+import socket
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from relaydeck.database_url import DatabaseUrl
+from relaydeck.errors import OperatorError
+from relaydeck.settings import Settings, read_settings, settings_page
+from tests.running import Running, run_command
+from tests.seeding import issue
+
+
+def settings_of(path: Path, content: str, **environment: str) -> Settings:
+    path.write_text(content, "utf-8")
+    return read_settings({"RELAYDECK_CONFIG": str(path)} | environment)
+
+
+def refusal(path: Path, content: str) -> str:
+    with pytest.raises(OperatorError) as error:
+        settings_of(path, content)
+    return error.value.problem.replace(str(path), "FILE")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "settings.toml"
+
+
+def test_every_kind_of_value_is_read(file: Path) -> None:
+    content = (
+        'home = "/x"\nport = 9000\nbody_timeout_seconds = 0.5\nwebhook_allow = ["10.0.0.0/8", "::1"]\n'
+        'trusted_proxies = "10.0.0.1, 10.0.0.2"\nlog_format = "json"\n'
+    )
+    environment = {
+        "RELAYDECK_HOME": "/x",
+        "RELAYDECK_PORT": "9000",
+        "RELAYDECK_BODY_TIMEOUT_SECONDS": "0.5",
+        "RELAYDECK_WEBHOOK_ALLOW": "10.0.0.0/8,::1",
+        "RELAYDECK_TRUSTED_PROXIES": "10.0.0.1,10.0.0.2",
+        "RELAYDECK_LOG_FORMAT": "json",
+    }
+    assert settings_of(file, content) == read_settings(environment)
+
+
+def test_the_environment_overrides_the_file(file: Path) -> None:
+    found = settings_of(file, "max_per_page = 5\nport = 9000", RELAYDECK_MAX_PER_PAGE="7")
+    assert (found.max_per_page, found.port) == (7, 9000)
+
+
+def test_an_empty_file_gives_the_defaults(file: Path) -> None:
+    assert settings_of(file, "") == Settings()
+
+
+def test_every_unknown_name_is_refused_with_the_nearest(file: Path) -> None:
+    assert refusal(file, "max_perpage = 5\nport = 1\nRELAYDECK_PORT = 1\n[xyz]\na = 1") == (
+        "the settings file FILE: max_perpage is not a setting; did you mean max_per_page?; "
+        "RELAYDECK_PORT is not a setting; xyz is not a setting"
+    )
+
+
+@pytest.mark.parametrize("value", ["true", "1979-05-27", "[1]", "{ file = 'x' }", "{}"])
+def test_a_value_of_another_type_is_refused(file: Path, value: str) -> None:
+    assert refusal(file, f"log_level = {value}") == (
+        "the settings file FILE: log_level must be a string, a number or an array of strings"
+    )
+
+
+def test_a_bad_value_is_named_as_the_file_names_it_and_not_quoted(file: Path) -> None:
+    assert refusal(file, 'max_per_page = "planted"') == (
+        "max_per_page in FILE must be a whole number from 1 to 1000000000"
+    )
+
+
+def test_a_file_that_is_not_there(file: Path) -> None:
+    with pytest.raises(OperatorError) as error:
+        read_settings({"RELAYDECK_CONFIG": str(file)})
+    assert error.value.problem == f"the settings file {file} cannot be read: No such file or directory"
+
+
+def test_a_file_that_is_not_toml(file: Path) -> None:
+    assert refusal(file, "port = \n") == "the settings file FILE is not TOML: Invalid value (at line 1, column 8)"
+
+
+def test_a_file_that_is_not_text(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(OperatorError) as error:
+        read_settings({"RELAYDECK_CONFIG": str(file)})
+    assert error.value.problem == f"the settings file {file} is not UTF-8 text"
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("database_url", "postgresql://u:planted@host/x"),
+        ("database_url", "postgresql://u@host/x?password=planted"),
+        ("database_url", "postgresql://u@host/x?sslpassword=planted"),
+        ("limits_url", "redis://:planted@host"),
+    ],
+)
+def test_a_password_is_refused_and_not_quoted(file: Path, name: str, url: str) -> None:
+    assert refusal(file, f'{name} = "{url}"') == (
+        f"the settings file FILE: {name} contains a password: put the URL in a file and write "
+        f'{name} = {{ file = "path" }}'
+    )
+
+
+def test_a_url_without_a_password_is_read(file: Path) -> None:
+    found = settings_of(file, 'database_url = "postgresql://relaydeck@db/relaydeck"')
+    assert found.database_url == DatabaseUrl("postgresql://relaydeck@db/relaydeck")
+
+
+def test_a_url_with_a_password_is_read_from_a_file_of_its_own(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("postgresql://u:planted@host/x\n", "utf-8")
+    found = settings_of(file, f'database_url = {{ file = "{tmp_path}/url" }}')
+    assert found.database_url == DatabaseUrl("postgresql://u:planted@host/x")
+    assert "planted" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ('{ file = "/nowhere" }', "refers to the file /nowhere, which cannot be read: No such file or directory"),
+        ('{ path = "/x" }', 'must be a string or { file = "path" }'),
+        ("5", 'must be a string or { file = "path" }'),
+    ],
+)
+def test_a_reference_that_leads_nowhere(file: Path, value: str, problem: str) -> None:
+    assert refusal(file, f"database_url = {value}") == f"the settings file FILE: database_url {problem}"
+
+
+def test_the_example_of_the_page_is_read(file: Path, tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", settings_page(), re.DOTALL)
+    (tmp_path / "database_url").write_text("sqlite:////x.db", "utf-8")
+    content = example.replace("/run/secrets", str(tmp_path))
+    assert len(tomllib.loads(content)) == 5
+    assert settings_of(file, content).rate_limit_per_second == 50
+
+
+def test_serve_reads_the_file_and_the_command_line_overrides_it(home: Path, file: Path) -> None:
+    file.write_text("port = 1\nmax_per_page = 5\n", "utf-8")
+    token = issue(home)
+    with Running(home, "--config", str(file), token=token) as running:
+        assert running.ask("GET", "/api/v1/signers?per_page=100").json["pagination"]["per_page"] == 5
+
+
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_serve_listens_on_the_host_and_port_that_are_set(home: Path, file: Path, where: str) -> None:
+    """A taken port shows which one it is, without a service to wait for."""
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        host, port = taken.getsockname()
+        file.write_text(f'host = "{host}"\nport = {port}\n', "utf-8")
+        settings = {"config": str(file)} if where == "file" else {"host": host, "port": str(port)}
+        done = run_command(home, "serve", **settings)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"relaydeck: cannot listen on {host}:{port}: Address already in use\nChoose another --host or --port.\n",
+    )
+
+
+def test_a_command_names_the_file_that_stops_it(home: Path, file: Path) -> None:
+    file.write_text("prot = 1", "utf-8")
+    done = run_command(home, "signer", "list", "--config", str(file))
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"relaydeck: the settings file {file}: prot is not a setting; did you mean port?\n"
+        "Correct the settings file and start again.\n",
+    )
