@@ -51,7 +51,7 @@ NEED_DATA: dict[str, tuple[str, ...]] = {
     "token list": (),
     "token revoke": ("t",),
 }
-NEED_NO_HOME = {"doctor", "conform", "login", "logout", "profile list"}
+NEED_NO_HOME = {"doctor", "conform", "demo", "init", "login", "logout", "profile list"}
 
 
 def paths(command: click.Command, before: tuple[str, ...] = ()) -> Iterator[str]:

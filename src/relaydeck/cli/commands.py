@@ -10,12 +10,13 @@ from relaydeck.cli.database_commands import DATABASE_COMMANDS
 from relaydeck.cli.login_commands import LOGIN_COMMANDS
 from relaydeck.cli.options import PATH, as_json, at_home, serves_home
 from relaydeck.cli.resource_commands import RESOURCE_COMMANDS
+from relaydeck.cli.start_commands import START_COMMANDS
 from relaydeck.cli.token_commands import token
 
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with 'relaydeck serve', then, in another terminal, 'relaydeck apply examples/demo.toml'.",
+    epilog="Start with 'relaydeck demo'. Then 'relaydeck serve' and, in another terminal, 'relaydeck init'.",
 )
 @click.version_option(__version__, message="relaydeck %(version)s")
 def cli() -> None:
@@ -67,5 +68,5 @@ def doctor() -> None:
     examine()
 
 
-for command in (token, *RESOURCE_COMMANDS, *DATABASE_COMMANDS, *LOGIN_COMMANDS, conform):
+for command in (*START_COMMANDS, token, *RESOURCE_COMMANDS, *DATABASE_COMMANDS, *LOGIN_COMMANDS, conform):
     cli.add_command(command)

@@ -1,0 +1,27 @@
+"""`relaydeck init`: example files that come with the package."""
+
+import os
+from importlib.resources import files
+from pathlib import Path
+
+from relaydeck.cli.output import print_json, print_note
+from relaydeck.errors import OperatorError
+
+
+def example_text(name: str) -> str:
+    return (files("relaydeck") / "examples" / f"{name}.toml").read_text("utf-8")
+
+
+def write_example(path: Path, name: str, as_json: bool) -> None:
+    content = example_text(name).replace("apply FILE", f"apply {path}").replace("examples/demo.toml", str(path))
+    try:
+        # Readable by its owner alone: secrets may be written into it later.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise OperatorError(f"{path} exists", "Name another file, or remove this one. Nothing was written.") from None
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+    if as_json:
+        print_json({"file": str(path), "example": name})
+    else:
+        print_note(f"wrote {path}; edit it, then see what it would change with: relaydeck apply {path} --plan")
