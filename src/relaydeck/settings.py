@@ -22,7 +22,7 @@ from relaydeck.web_addresses import web_address_problem
 PREFIX = "RELAYDECK_"
 SETTINGS_FILE = "RELAYDECK_CONFIG"
 # Read by commands that call a server, or from which settings are read: no settings themselves.
-OTHER_VARIABLES = (SETTINGS_FILE, "RELAYDECK_URL", "RELAYDECK_TOKEN", "RELAYDECK_READONLY_TOKEN")
+OTHER_VARIABLES = (SETTINGS_FILE, "RELAYDECK_URL", "RELAYDECK_TOKEN", "RELAYDECK_READONLY_TOKEN", "RELAYDECK_PROFILE")
 AddressRange = IPv4Network | IPv6Network
 SIGNER_TYPES = (
     "plain",

@@ -1,6 +1,7 @@
 """Both clients behind one face, so that every test runs in both styles."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any
@@ -14,9 +15,19 @@ STYLES = ("sync", "async")
 class Style:
     """`do(lambda client: client.list_signers())` runs it; an iterator becomes a list."""
 
-    def __init__(self, name: str, url: str, token: str, *, timeout: float = 10.0, retry: Retry = AT_ONCE) -> None:
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        token: str,
+        *,
+        timeout: float = 10.0,
+        retry: Retry = AT_ONCE,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
         self._runner = asyncio.Runner() if name == "async" else None
-        self.client: Any = (AsyncClient if name == "async" else Client)(url, token, timeout=timeout, retry=retry)
+        kind: Any = AsyncClient if name == "async" else Client
+        self.client: Any = kind(url, token, timeout=timeout, retry=retry, ssl_context=ssl_context)
 
     def do(self, work: Callable[[Any], Any]) -> Any:
         if self._runner is None:

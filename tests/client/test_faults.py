@@ -1,7 +1,9 @@
 """Writes through a proxy that loses, cuts, delays and refuses: each is made once, and no error is lost."""
 
 import itertools
+import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -131,6 +133,65 @@ def test_a_delete_is_made_once(open_client: Open, proxy: FaultProxy, served: Run
     proxy.plan.append(fate)
     assert style.do(lambda client: client.admin.delete_signer(name)) is None
     assert audited(served, "signer.deleted", name) == 1
+
+
+@pytest.mark.parametrize("fate", FEW)
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_a_pause_is_made_once(open_client: Open, proxy: FaultProxy, served: Running, verb: str, fate: str) -> None:
+    style, name = open_client(timeout=BRIEF if fate == "slow" else 10.0), new_name("paused")
+    fields = {"id": name, "name": name, "network": "sepolia", "network_type": "evm", "signer_id": "ops"}
+    style.do(lambda client: client.admin.create_relayer(**fields))
+    if verb == "resume":
+        style.do(lambda client: client.admin.pause_relayer(name))
+    proxy.plan.append(fate)
+    changed = style.do(lambda client: getattr(client.admin, f"{verb}_relayer")(name))
+    assert changed.paused is (verb == "pause")
+    assert audited(served, f"relayer.{verb}d", name) == 1
+
+
+@pytest.mark.parametrize("fate", FEW)
+def test_a_token_is_revoked_once(open_client: Open, proxy: FaultProxy, served: Running, fate: str) -> None:
+    style, name = open_client(timeout=BRIEF if fate == "slow" else 10.0), new_name("revoked")
+    style.do(lambda client: client.admin.create_token(name))
+    proxy.plan.append(fate)
+    assert style.do(lambda client: client.admin.revoke_token(name)) is None
+    assert audited(served, "token.revoked", name) == 1
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_an_iterator_loses_and_repeats_no_record(
+    open_client: Open, proxy: FaultProxy, served: Running, fate: str
+) -> None:
+    """The fault meets the second of its pages."""
+    style = open_client(timeout=BRIEF if fate in ("slow", "drip") else 10.0)
+    whole = style.do(lambda client: client.admin.list_audit(per_page=40)).items
+    proxy.plan.extend(["", fate])
+    walked = style.do(lambda client: client.admin.audit(per_page=15))
+    assert [each.sequence for each in walked[: len(whole)]] == [each.sequence for each in whole]
+    assert len({each.sequence for each in walked}) == len(walked)
+
+
+def test_many_writes_through_many_faults_are_each_made_once_or_reported(
+    open_client: Open, proxy: FaultProxy, served: Running
+) -> None:
+    """Two attempts are not enough for every write: one whose attempts all fail raises, and says if it is uncertain."""
+    style, chance = open_client(retry=Retry(attempts=2, first_pause=0.0, longest_pause=0.0)), random.Random(7)
+    made, failed = set(), {}
+    for name in [new_name("storm") for _ in range(40)]:
+        proxy.plan.extend(chance.choice(["", "", "reset", "lose", "cut", "500", "500 after", "429"]) for _ in range(2))
+        try:
+            made.add(style.do(partial(create_named, name=name)).id)
+        except ClientError as error:
+            failed[name] = error.uncertain
+        proxy.plan.clear()
+    times = {name: audited(served, "notification.created", name) for name in made | set(failed)}
+    assert {times[name] for name in made} == {1}
+    assert failed and all(times[name] == 0 for name, uncertain in failed.items() if not uncertain)
+    assert all(times[name] <= 1 for name in failed)
+
+
+def create_named(client: Any, name: str) -> Any:
+    return client.admin.create_notification(name, "http://127.0.0.1:9/x")
 
 
 def test_a_delete_on_a_kept_connection_that_breaks_is_repeated_by_the_client_alone(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.client import FeeEstimate
+from tests.client.styles import STYLES, Style
 from tests.fees.chain import Chain
 from tests.running import Running, make_token, run_command
 
@@ -64,6 +66,18 @@ def test_the_call_and_the_command_agree_to_the_last_digit(served: Running) -> No
         "id": "7",
         "result": {"conversion_rate": "1", "estimated_fee": fee, "method": "feeEstimate"},
     }
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_client_returns_the_estimate_exactly(served: Running, style: str) -> None:
+    answer = call(served, fee_token="ETH", network="local", transaction=TRANSFER)
+    with Style(style, f"http://127.0.0.1:{served.port}", served.token) as opened:
+        found = opened.do(
+            lambda client: client.fee_estimate("local-1", transaction=TRANSFER, network="local", fee_token="ETH")
+        )
+    assert isinstance(answer, dict) and isinstance(found, FeeEstimate)
+    assert (found.estimated_fee, found.conversion_rate) == (Decimal(answer["result"]["estimated_fee"]), Decimal(1))
+    assert isinstance(found.estimated_fee, Decimal) and found.estimated_fee > 0
 
 
 def test_another_chain_is_an_invalid_param(served: Running) -> None:
