@@ -30,7 +30,7 @@ class Replicas:
         token_file = folder / "token"
         token_file.write_text(self.token)
         given = {"rate_limit_per_second": "1", "rate_limit_burst": str(BURST), "limits_url": url}
-        # A long time to answer: on a busy machine these tests would else tell of the machine.
+        # A long time to answer: otherwise a busy machine would decide about these tests.
         given |= {"limits_timeout_seconds": "5"} | settings
         self.running: list[Running] = []
         for name, workers in (("one", "2"), ("two", "1")):

@@ -46,12 +46,12 @@ REPLICAS, RATE, BURST = 3, 5, 10
 CREATORS, CHANGERS, LISTERS, LIMITED = 4, 4, 2, 2
 RESTART_AT, CRASH_AT = 12, 42  # seconds from the beginning
 VALKEY_AWAY = (24, 34)
-BACK_WITHIN = 5
+BACK_WITHIN = 15  # seconds; a quiet machine needs less than two
 DURABLE = ("fsync=on", "full_page_writes=on")
 SETTINGS = {
     "rate_limit_per_second": str(RATE),
     "rate_limit_burst": str(BURST),
-    # A long time to answer: on a busy machine the limits would else tell of the machine.
+    # A long time to answer: otherwise a busy machine would decide about the limits.
     "limits_timeout_seconds": "5",
     "webhook_allow": "127.0.0.0/8",
     "monitor_interval_seconds": "0",
