@@ -249,6 +249,7 @@ def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
     resumed = receiver.next()
     assert (resumed["type"], resumed["sequence"], resumed["data"]) == ("relayer.resumed", 2, {"relayer": RELAYER})
     assert team.type("relayer", "pause", "local-1") == "paused relayer local-1\n"
+    assert team.ask("GET", "relayers/{id}/balances", "local-1")["top_ups"] == []
     asked, typed = team.ask("GET", "relayers/{id}/why", "local-1"), team.read("relayer", "why", "local-1")
     assert [each["state"] for each in asked["states"]] == [each["state"] for each in typed["states"]] == ["paused"]
     assert team.type("relayer", "resume", "local-1") == "resumed relayer local-1\n"

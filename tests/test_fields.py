@@ -30,6 +30,7 @@ from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate,
 from relaydeck.notifications import notification_rows
 from relaydeck.notifications.model import EventBody, Notification
 from relaydeck.relayers import relayer_rows
+from relaydeck.relayers.balance_history import BalanceHistory, BalancePoint, TopUp
 from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.signers.signer_types import SHAPES
@@ -39,7 +40,7 @@ from tests.seeding import fill, opened, relayer
 
 RECORDS: list[type[msgspec.Struct]] = [
     *(Relayer, Policies, DisabledReason, Network, RpcUrl, FeeToken, FixedRate, FeedRate, CrossedRate, Notification),
-    *(EventBody, Explanation, RelayerState, RelayerNode, FeeEstimateParams),
+    *(EventBody, Explanation, RelayerState, RelayerNode, FeeEstimateParams, BalanceHistory, BalancePoint, TopUp),
     *SHAPES.values(),
     *(each for each in vars(bodies).values() if isinstance(each, type) and issubclass(each, msgspec.Struct)),
     *(envelope.LogEntry, envelope.Metadata, envelope.Pagination),

@@ -303,6 +303,15 @@ class Settings:
     monitor_rounds: int = _setting(
         _count, 3, "After how many consecutive rounds without a response from any of its nodes a relayer is disabled."
     )
+    balance_minute_days: int = _setting(
+        _count, 1, "For how many days the balance history of a relayer keeps one balance a minute."
+    )
+    balance_ten_minute_days: int = _setting(
+        _count, 7, "For how many days the balance history keeps one balance in ten minutes."
+    )
+    balance_hour_days: int = _setting(
+        _count, 90, "For how many days the balance history keeps one balance an hour. Older ones are removed."
+    )
     lease_seconds: float = _setting(
         _seconds,
         30.0,

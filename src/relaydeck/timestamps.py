@@ -1,7 +1,10 @@
 """Moments as text: UTC, in the form of RFC 3339."""
 
 import time
+from datetime import datetime
 from typing import overload
+
+_FIRST_YEAR = 1970
 
 
 @overload
@@ -27,3 +30,12 @@ def utc_with_milliseconds(milliseconds: int | None) -> str | None:
 
 def _to_the_second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def parse_utc(text: str) -> int | None:
+    """`2026-01-31T23:59:59Z`, or a moment with another offset, as seconds since the epoch; None: it is no moment."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if moment.tzinfo is None or moment.year < _FIRST_YEAR else int(moment.timestamp())

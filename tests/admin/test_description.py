@@ -89,6 +89,8 @@ def test_the_examples_can_be_sent_and_answers_are_as_described(empty: Admin) -> 
     check(admin.ask("POST", "relayers/sepolia-1/pause"), "post", "relayers/{id}/pause")
     check(admin.ask("GET", "relayers/sepolia-1/why"), "get", "relayers/{id}/why")
     check(admin.ask("GET", "relayers/nobody/why"), "get", "relayers/{id}/why")
+    check(admin.ask("GET", "relayers/sepolia-1/balances?step=1h"), "get", "relayers/{id}/balances")
+    check(admin.ask("GET", "relayers/nobody/balances"), "get", "relayers/{id}/balances")
     check(admin.ask("POST", "relayers/sepolia-1/resume"), "post", "relayers/{id}/resume")
     event = check(admin.ask("POST", "notifications/pager/test"), "post", "notifications/{id}/test")
     check(admin.ask("POST", "tokens", EXAMPLES["TokenRequest"]), "post", "tokens")

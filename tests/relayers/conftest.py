@@ -59,7 +59,7 @@ class Watching:
         estimator = Estimator(self.options, monotonic=self.clock)
         self.estimators.append(estimator)
         chance = given.pop("random", 0.0)
-        options = MonitorOptions(interval=INTERVAL)._replace(**given)
+        options = MonitorOptions(interval=INTERVAL, record_seconds=0)._replace(**given)
         monitor = Monitor(
             self.store,
             self.writer,
@@ -81,6 +81,7 @@ class Watching:
             self.clock.pass_(INTERVAL / 6)
             await monitor.turn()
             await monitor.checks.join()
+            await monitor.recorder.join()
 
     def relayer(self, name: str) -> Relayer:
         (row,) = self.store.database.read(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": name})

@@ -174,6 +174,9 @@ ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
             {"signer_id": "ops ü", "checked_at": 1, "outcome": "ok", "alarm": "", "result": "{}"},
         ),
     ],
+    9: [
+        ("balances", {"relayer_seq": 9, "since": 60, "until": 120, "balance": str(10**30), "spent": "7"}),
+    ],
 }
 
 

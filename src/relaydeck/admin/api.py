@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from relaydeck.admin.balances import BalancesOperation
 from relaydeck.admin.description import AdminDescription
 from relaydeck.admin.events import EventOperations
 from relaydeck.admin.read_pool import ReadPool
@@ -41,6 +42,7 @@ class AdminApi:
             **ResourceOperations(self._read_pool, changes, lists, access).routes(),
             **SignerCheckOperation(self._read_pool, changes, access).routes(),
             **WhyOperation(self._read_pool, settings, pool).routes(),
+            **BalancesOperation(self._read_pool).routes(),
             **TokenOperations(changes, lists).routes(),
             **EventOperations(self._read_pool, changes, lists, settings.max_per_page).routes(),
         }

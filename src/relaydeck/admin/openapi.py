@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from relaydeck import __version__
+from relaydeck.admin.balances import BALANCE_PARAMETERS, Parameter
 from relaydeck.admin.filters import FILTERS, Filter
 from relaydeck.admin.routes import ROOT
 from relaydeck.admin.schemas import Json, envelope, examples, reference, schemas
@@ -45,6 +46,7 @@ class Operation(NamedTuple):
     listed: bool = False
     paged: bool = False
     status: int = 200
+    query: tuple[Parameter, ...] = ()  # besides the filters of a list
 
     @property
     def tag(self) -> str:
@@ -75,6 +77,14 @@ OPERATIONS = [
     Operation("post", "relayers/{id}/pause", "pauseRelayer", "Pause a relayer", "Relayer"),
     Operation("post", "relayers/{id}/resume", "resumeRelayer", "Resume a relayer", "Relayer"),
     Operation("get", "relayers/{id}/why", "explainRelayer", "Explain a relayer's state", "Explanation"),
+    Operation(
+        "get",
+        "relayers/{id}/balances",
+        "getRelayerBalances",
+        "Read a relayer's balance history",
+        "BalanceHistory",
+        query=BALANCE_PARAMETERS,
+    ),
     Operation("get", "tokens", "listTokens", "List tokens", "Token", listed=True, paged=True),
     Operation("post", "tokens", "createToken", "Issue a token", "NewToken", "TokenRequest", status=201),
     Operation("delete", "tokens/{id}", "revokeToken", "Revoke a token", ""),
@@ -143,6 +153,8 @@ def _described(operation: Operation) -> Json:
 def _parameters(operation: Operation) -> list[Json]:
     found = _list_parameters(operation) if operation.listed else []
     text = {"type": "string"}
+    for each in operation.query:
+        found.append(_parameter("query", each.name, each.description, text) | {"example": each.example})
     if "{id}" in operation.path:
         which = _parameter("path", "id", "Identifier of the record, percent-encoded where a path requires it.", text)
         found.append(which | {"required": True, "example": "sepolia-1"})

@@ -11,6 +11,7 @@ from relaydeck.http.envelope import Metadata, Pagination, Success
 from relaydeck.http.error_body import Problem
 from relaydeck.networks.model import Network
 from relaydeck.notifications.model import EventBody, Notification
+from relaydeck.relayers.balance_history import BalanceHistory, BalancePoint, TopUp
 from relaydeck.relayers.explanation import Explanation
 from relaydeck.relayers.model import Relayer
 from relaydeck.secret import Secret
@@ -29,6 +30,9 @@ _RESPONSES = (
     bodies.Replayed,
     bodies.AuditEntry,
     Explanation,
+    BalanceHistory,
+    BalancePoint,
+    TopUp,
     SignerCheckReport,
     Metadata,
     Pagination,
@@ -182,6 +186,7 @@ def examples() -> dict[str, Any]:
         "SignerRequest": example_of(bodies.SignerRequest),
         "TokenRequest": example_of(bodies.TokenRequest),
         "Explanation": example_of(Explanation),
+        "BalanceHistory": example_of(BalanceHistory),
         "SignerCheckReport": example_of(SignerCheckReport),
     }
     for record in RECORDS:

@@ -50,6 +50,8 @@ from relaydeck.client.errors import (
 from relaydeck.client.models import (
     Attempt,
     AuditEntry,
+    BalanceHistory,
+    BalancePoint,
     Body,
     Delivery,
     DisabledReason,
@@ -71,6 +73,7 @@ from relaydeck.client.models import (
     RpcUrl,
     Signer,
     Token,
+    TopUp,
 )
 from relaydeck.client.retries import (
     Retry,
@@ -87,6 +90,8 @@ __all__ = [
     "Attempt",
     "AuditEntry",
     "BadRequest",
+    "BalanceHistory",
+    "BalancePoint",
     "Body",
     "BodyTooLarge",
     "Client",
@@ -136,6 +141,7 @@ __all__ = [
     "TimedOut",
     "Token",
     "TooManyRequests",
+    "TopUp",
     "TransportError",
     "Unauthorized",
     "UnexpectedResponse",

@@ -7,6 +7,7 @@ that the first attempt made.
 
 import uuid
 from collections.abc import Generator, Mapping
+from datetime import datetime
 from typing import Any, Literal, TypeVar, Unpack
 
 from relaydeck.client.calls import (
@@ -44,6 +45,7 @@ from relaydeck.client.documents import (
 from relaydeck.client.errors import ApiError, NotFound
 from relaydeck.client.models import (
     AuditEntry,
+    BalanceHistory,
     Body,
     Delivery,
     Event,
@@ -365,6 +367,19 @@ def explain_relayer(relayer_id: str) -> Call[Explanation]:
     'refused the connection'
     """
     return Call("GET", path("admin", "v1", "relayers", relayer_id, "why"), read_one(Explanation))
+
+
+def relayer_balances(
+    relayer_id: str, *, start: datetime | None = None, end: datetime | None = None, step: str | None = None
+) -> Call[BalanceHistory]:
+    """The balance history of a relayer: by default of the last day; `step` is a span such as `"10m"`.
+
+    >>> client.admin.relayer_balances("sepolia-1", step="1h").points[0].balance is None
+    True
+    """
+    moments = {"from": start and start.isoformat(), "to": end and end.isoformat()}
+    target = with_query(path("admin", "v1", "relayers", relayer_id, "balances"), **moments, step=step)
+    return Call("GET", target, read_one(BalanceHistory))
 
 
 def list_tokens(

@@ -69,6 +69,7 @@ class Admin:
     pause_relayer = _run(admin.pause_relayer)
     resume_relayer = _run(admin.resume_relayer)
     explain_relayer = _run(admin.explain_relayer)
+    relayer_balances = _run(admin.relayer_balances)
 
     list_tokens = _run(admin.list_tokens)
     tokens = _iterate(admin.tokens)

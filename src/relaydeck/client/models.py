@@ -219,6 +219,32 @@ class Explanation(Record, frozen=True, kw_only=True):
     next_probe_at: datetime | None = None
 
 
+class BalancePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A balance in Wei; None where it is not known."""
+
+    at: datetime
+    balance: int | None
+
+
+class TopUp(msgspec.Struct, frozen=True, kw_only=True):
+    at: datetime
+    amount: int
+
+
+class BalanceHistory(Record, frozen=True, kw_only=True):
+    """The balance of a relayer at each `step` from `start` to `end`. Amounts are Wei."""
+
+    relayer_id: str
+    start: datetime
+    end: datetime
+    step: str
+    balance: int | None
+    seen_at: datetime | None
+    spent: int
+    top_ups: tuple[TopUp, ...]
+    points: tuple[BalancePoint, ...]
+
+
 class Token(Record, frozen=True, kw_only=True):
     name: str
     kind: str

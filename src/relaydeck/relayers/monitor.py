@@ -2,6 +2,7 @@
 
 Most checks have nothing to save. Otherwise counts, state and events are saved in one transaction, under the lease's
 fence. Incidents are stored (`incidents.py`), so that the process that takes over continues the count of failed rounds.
+Balances go to the balance recorder, which writes those that changed.
 """
 
 import random
@@ -12,6 +13,8 @@ from typing import ClassVar, NamedTuple
 from relaydeck.log import Log
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import health, snapshots
+from relaydeck.relayers.balance_recorder import BalanceRecorder
+from relaydeck.relayers.balance_rows import Retention
 from relaydeck.relayers.incidents import CheckResult
 from relaydeck.relayers.snapshots import GetPool, RelayerSnapshot
 from relaydeck.store.audit import AuditLog
@@ -28,6 +31,8 @@ class MonitorOptions(NamedTuple):
     lease_seconds: float = 30.0
     max_checks: int = 64  # at the same time
     jitter: float = 0.05  # of the interval
+    retention: Retention = Retention()
+    record_seconds: float = 10.0  # between writes of balances
 
 
 class Monitor(Rounds[RelayerSnapshot]):
@@ -51,6 +56,18 @@ class Monitor(Rounds[RelayerSnapshot]):
         rounds = RoundOptions(options.interval, options.lease_seconds, options.max_checks, options.jitter)
         super().__init__(store, writer, log, rounds, now=now, monotonic=monotonic, random=random)
         self._audit, self._pool, self._options = audit, pool, options
+        self.recorder = BalanceRecorder(
+            writer,
+            log,
+            options.retention,
+            seconds=options.record_seconds,
+            require_lease=self._lease.require,
+            now=now,
+        )
+
+    async def close(self) -> None:
+        await self.recorder.close()
+        await super().close()
 
     def read_due(self, sequences: Sequence[int]) -> list[tuple[int, RelayerSnapshot]]:
         return [(each.sequence, each) for each in snapshots.read_relayers(self._read, self._vault, sequences)]
@@ -60,6 +77,8 @@ class Monitor(Rounds[RelayerSnapshot]):
         from relaydeck.relayers.relayer_check import check_relayer
 
         result = await check_relayer(pool, checked.relayer.address, self._options.interval / 4)
+        if self._lease.held and result.balance is not None:
+            self.recorder.note(checked.sequence, checked.last_balance, result.balance)
         if self._lease.held and health.needs_saving(checked, result, int(self._now())):
             await self._save(checked, result)
 

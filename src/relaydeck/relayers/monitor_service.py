@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from relaydeck.relayers.monitor import Monitor
     from relaydeck.relayers.snapshots import GetPool
 
+_RECORD_SECONDS = 10.0
+
 
 class MonitorService(RoundsService):
     def __init__(
@@ -27,11 +29,17 @@ class MonitorService(RoundsService):
         self._parts = store, writer, audit, log, pool
 
     def build(self) -> "Monitor":
+        from relaydeck.relayers.balance_rows import Retention
         from relaydeck.relayers.monitor import Monitor, MonitorOptions
 
+        settings = self._settings
         options = MonitorOptions(
-            interval=self._settings.monitor_interval_seconds,
-            rounds=self._settings.monitor_rounds,
-            lease_seconds=self._settings.lease_seconds,
+            interval=settings.monitor_interval_seconds,
+            rounds=settings.monitor_rounds,
+            lease_seconds=settings.lease_seconds,
+            retention=Retention(
+                settings.balance_minute_days, settings.balance_ten_minute_days, settings.balance_hour_days
+            ),
+            record_seconds=min(_RECORD_SECONDS, settings.monitor_interval_seconds / 2),
         )
         return Monitor(*self._parts, options)

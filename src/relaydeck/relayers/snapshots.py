@@ -8,10 +8,12 @@ from msgspec import UNSET
 
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
-from relaydeck.relayers import incidents, relayer_rows
+from relaydeck.relayers import balance_rows, incidents, relayer_rows
+from relaydeck.relayers.balance_rows import BalancePeriod
 from relaydeck.relayers.incidents import Incident, ReadRows
 from relaydeck.relayers.model import Relayer
 from relaydeck.store.database import Row
+from relaydeck.store.in_list import in_list
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 
@@ -25,8 +27,11 @@ _relayer_columns = ", ".join(f"r.{name}" for name in relayer_rows.COLUMNS.split(
 _incident_columns = ", ".join(f"i.{name}" for name in incidents.COLUMNS.split(", "))
 _SELECT = (
     f"SELECT {_relayer_columns}, {_incident_columns}, r.seq, r.revision, n.revision AS network_revision,"
-    " n.chain_id, n.sealed_rpc_urls AS sealed_network_urls"
+    " n.chain_id, n.sealed_rpc_urls AS sealed_network_urls,"
+    " b.since AS balance_since, b.until AS balance_until, b.balance AS last_balance, b.spent AS last_spent"
     f" FROM relayers r JOIN networks n ON n.name = r.network LEFT JOIN {incidents.TABLE} i ON i.relayer_id = r.id"
+    f" LEFT JOIN {balance_rows.TABLE} b ON b.relayer_seq = r.seq"
+    f" AND b.since = (SELECT max(since) FROM {balance_rows.TABLE} WHERE relayer_seq = r.seq)"
 )
 _urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...]).decode
 
@@ -40,6 +45,7 @@ class RelayerSnapshot(NamedTuple):
     chain_id: int
     revisions: tuple[int, int]
     incident: Incident
+    last_balance: BalancePeriod | None = None  # the newest one in the history
 
     @property
     def disabled_by_monitor(self) -> bool:
@@ -50,9 +56,8 @@ class RelayerSnapshot(NamedTuple):
 
 def read_relayers(read: ReadRows, vault: Vault, sequences: Sequence[int]) -> list[RelayerSnapshot]:
     """Those of the relayers that are not paused and have a readable RPC URL."""
-    names = {f"s{number}": sequence for number, sequence in enumerate(sequences)}
-    listed = ", ".join(f":{name}" for name in names)
-    rows = read(f"{_SELECT} WHERE r.seq IN ({listed}) AND NOT r.paused", names)
+    listed, values = in_list(sequences)
+    rows = read(f"{_SELECT} WHERE r.seq IN ({listed}) AND NOT r.paused", values)
     return [each for each in (_snapshot(row, vault) for row in rows) if each.urls]
 
 
@@ -68,7 +73,14 @@ def _snapshot(row: Row, vault: Vault) -> RelayerSnapshot:
     except Damaged:
         relayer, urls = relayer_rows.without_urls(row), ()
     revisions = (row.revision, row.network_revision)
-    return RelayerSnapshot(row.seq, relayer, urls, row.chain_id, revisions, incidents.from_row(row))
+    incident, last_balance = incidents.from_row(row), _last_balance(row)
+    return RelayerSnapshot(row.seq, relayer, urls, row.chain_id, revisions, incident, last_balance)
+
+
+def _last_balance(row: Row) -> BalancePeriod | None:
+    if row.balance_since is None:
+        return None
+    return BalancePeriod(row.balance_since, row.balance_until, int(row.last_balance), int(row.last_spent))
 
 
 def _network_urls(sealed: bytes | None, network: str, vault: Vault) -> tuple[RpcUrl, ...]:

@@ -10,6 +10,7 @@ from relaydeck.signers import signer_rows
 from relaydeck.signers.check import RelayerAddress, SignerCheck
 from relaydeck.signers.signer_types import Config
 from relaydeck.store.database import Row, Transaction
+from relaydeck.store.in_list import in_list
 from relaydeck.store.vault import Vault
 
 ReadRows = Callable[[str, dict[str, Any]], list[Row]]
@@ -34,9 +35,8 @@ class KeptCheck(NamedTuple):
 
 def read_signers(read: ReadRows, vault: Vault, sequences: Sequence[int], types: frozenset[str]) -> list[CheckedSigner]:
     """Those of them with one of the types. Raises Damaged for a config that does not open."""
-    names: dict[str, Any] = {f"s{number}": sequence for number, sequence in enumerate(sequences)}
-    listed = ", ".join(f":{name}" for name in names)
-    rows = read(f"{_SIGNER} WHERE seq IN ({listed})", names)
+    listed, values = in_list(sequences)
+    rows = read(f"{_SIGNER} WHERE seq IN ({listed})", values)
     return [_signer(row, vault) for row in rows if row[2] in types]
 
 

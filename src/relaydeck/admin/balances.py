@@ -1,0 +1,70 @@
+"""`GET /admin/v1/relayers/{id}/balances`: the balance history of a relayer."""
+
+import time
+from typing import NamedTuple
+
+from relaydeck.admin.queries import Query, read_query
+from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.responses import Content, identifier_in_path, reply
+from relaydeck.admin.routes import Methods
+from relaydeck.errors import BadRequest
+from relaydeck.http.pipeline import Call, Reply
+from relaydeck.quantities import parse_span, span_problem
+from relaydeck.relayers.balance_history import Range, choose_range, read_history
+from relaydeck.timestamps import parse_utc
+
+
+class Parameter(NamedTuple):
+    """A query parameter, for the OpenAPI document."""
+
+    name: str
+    description: str
+    example: str
+
+
+BALANCE_PARAMETERS = (
+    Parameter("from", "The first moment, as in RFC 3339. Default: a day before `to`.", "2026-03-01T00:00:00Z"),
+    Parameter("to", "The last moment, as in RFC 3339. Default: now.", "2026-03-02T00:00:00Z"),
+    Parameter(
+        "step",
+        "The time between two points: 90s, 5m, 1h, 1d. Default: a minute, ten minutes, an hour or a day, the "
+        "shortest that makes at most 300 steps.",
+        "10m",
+    ),
+)
+
+
+class BalancesOperation:
+    def __init__(self, read_pool: ReadPool) -> None:
+        self._read_pool = read_pool
+
+    def routes(self) -> dict[str, Methods]:
+        return {"relayers/{id}/balances": {"GET": self.show}}
+
+    async def show(self, call: Call) -> Reply:
+        name = identifier_in_path(call)
+        shown = requested_range(read_query(call.query), int(time.time()))
+        history = await self._read_pool.run(lambda store: read_history(store.database.read, name, shown))
+        return reply(Content(history))
+
+
+def requested_range(query: Query, now: int) -> Range:
+    """Raises BadRequest."""
+    return choose_range(_moment(query, "from"), _moment(query, "to"), _step(query), now)
+
+
+def _moment(query: Query, name: str) -> int | None:
+    if not (text := query.get(name)):
+        return None
+    moment = parse_utc(text)
+    if moment is None:
+        raise BadRequest(f"{name} must be a moment such as 2026-03-01T00:00:00Z")
+    return moment
+
+
+def _step(query: Query) -> int | None:
+    if not (text := query.get("step")):
+        return None
+    if problem := span_problem(text):
+        raise BadRequest(f"step: {problem}")
+    return parse_span(text)
