@@ -4,8 +4,6 @@ The file is meant to be read by many and kept in a repository, so it contains no
 a file of its own, `database_url = { file = "/run/secrets/database_url" }`.
 """
 
-import difflib
-import tomllib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -34,6 +32,8 @@ def read_settings_file(path: Path, known: Collection[str], urls: Collection[str]
 
 
 def _parsed(path: Path) -> dict[str, Any]:
+    import tomllib  # most services have no such file, and start sooner without this
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -86,5 +86,7 @@ def _content(path: Path) -> str:
 
 def nearest_name(name: str, known: Collection[str]) -> str:
     """`; did you mean …?`, or nothing if no known name is near."""
+    import difflib
+
     nearest = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {nearest[0]}?" if nearest else ""
