@@ -183,6 +183,7 @@ def they_manage_it_over_http(team: Team) -> None:
     assert team.ask("POST", "signers", body=signer, status=201) == shown
     assert team.ask("GET", "signers/{id}", "cold") == shown
     assert [each["id"] for each in team.ask("GET", "signers")] == ["ops", "cold"]
+    assert team.ask("GET", "signer-drivers") == [{"type": "plain", "driver": "local"}]
     check = team.ask("POST", "signers/{id}/check", "cold")
     assert (check["outcome"], check["address"]) == ("ok", COLD_ADDRESS)
 
@@ -301,6 +302,8 @@ def they_ask_what_it_costs_and_whether_all_is_well(team: Team) -> None:
     call = {"jsonrpc": "2.0", "id": 1, "method": "feeEstimate", "params": params}
     answer = team.running.ask("POST", "/api/v1/relayers/local-1/rpc", call).json
     assert float(answer["result"]["estimated_fee"]) * 10**18 == fee
+    asked = team.ask("POST", "relayers/{id}/estimate", "local-1", body={"transaction": TRANSFER})
+    assert [step["step"] for step in asked["steps"]] == list(steps)
     lines = team.type("doctor").splitlines()
     assert {line.split()[0] for line in lines} == {"ok"}, lines
 
@@ -314,6 +317,9 @@ def they_look_back(team: Team) -> None:
     assert head == f"{len(entries)}:{entries[-1]['hash']}"
     verified = f"{len(entries)} entries, every link holds; head {head}\n"
     assert team.type("audit", "verify", "--head", head) == verified
+    assert team.ask("GET", "audit/head") == {"head": head}
+    verification = {"entries": len(entries), "head": head, "broken_at": None, "problem": None}
+    assert team.ask("GET", "audit/verify", query=f"?head={head}") == verification
 
 
 def they_keep_a_copy(team: Team) -> None:

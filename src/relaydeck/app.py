@@ -240,8 +240,8 @@ class Worker:
         """The admin API is built by its first request, so that the start does not wait for it."""
         if self._admin is None:
             api: type[AdminApi] = import_module(_ADMIN_API).AdminApi
-            pool, access = self._estimator.pool, self._key_access
-            self._admin = api(self._settings, self._writer, self._audit, admin_page, pool, access)
+            estimator, access = self._estimator, self._key_access
+            self._admin = api(self._settings, self._writer, self._audit, admin_page, estimator, access)
             self._closers.callback(self._admin.close)
             if self._suspended:
                 self._admin.suspend()

@@ -29,7 +29,7 @@ class Remote(NamedTuple):
 
     def here(self, *arguments: str, stdin: str = "") -> Done:
         """The same command on the home."""
-        return run_command(self.service.home, *arguments, stdin=stdin)
+        return run_command(self.service.home, *arguments, stdin=stdin, monitor_interval_seconds="0")
 
     def run(self, *arguments: str, stdin: str = "") -> str:
         """Standard output and error of a command elsewhere that succeeds."""
@@ -67,12 +67,78 @@ READS = [
     ["relayer", "show", "sepolia-1", "--json"],
     ["relayer", "show", "nobody"],
     ["notification", "show", "nobody"],
+    ["token", "list"],
+    ["token", "list", "--json"],
+    ["event", "list"],
+    ["event", "list", "--after", "1", "--json"],
+    ["event", "deliveries", "--state", "dead"],
+    ["event", "show", "nothing"],
+    ["audit", "list", "--action", "relayer.created", "--json"],
+    ["audit", "list", "--limit", "2"],
+    ["audit", "head"],
+    ["audit", "verify"],
+    ["audit", "verify", "--head", "9999:" + "0" * 64],
+    ["audit", "verify", "--head", "not one"],
+    ["estimate", "sepolia-1", "0x00"],
+    ["estimate", "sepolia-1", "0x00", "--json"],
+    ["estimate", "nobody", "0x00"],
+    ["relayer", "why", "nobody"],
+    ["signer", "check", "nobody"],
+    ["token", "revoke", "nobody"],
+    ["token", "create", "ops"],
+    ["token", "create", "ops", "--expires", "soon"],
+    ["event", "replay", "nothing"],
+    ["event", "replay", "--all-dead"],
+    ["relayer", "resume", "sepolia-1"],
+    ["relayer", "update", "sepolia-1", "nonsense=1"],
+    ["relayer", "update", "sepolia-1"],
+    ["signer", "delete", "ops"],
+    ["network", "create", "name=sepolia", "network_type=evm", "chain_id:=1", "native_symbol=ETH"],
 ]
 
 
 @pytest.mark.parametrize("arguments", READS, ids=" ".join)
 def test_a_command_prints_the_same_on_a_server_as_on_the_home(remote: Remote, arguments: list[str]) -> None:
     assert remote.there(*arguments) == remote.here(*arguments)
+
+
+def test_why_explains_the_same(remote: Remote) -> None:
+    there, here = (
+        json.loads(run("relayer", "why", "sepolia-1", "--json").stdout) for run in (remote.there, remote.here)
+    )
+    for explanation in (there, here):
+        assert explanation["nodes"][0].pop("milliseconds") >= 0
+    assert there == here
+    assert "refused the connection" in remote.run("relayer", "why", "sepolia-1")
+
+
+def test_a_relayer_is_paused_and_resumed(remote: Remote) -> None:
+    assert remote.run("relayer", "pause", "sepolia-1") == "paused relayer sepolia-1\n"
+    assert remote.run("relayer", "pause", "sepolia-1") == "relayer sepolia-1 is already paused\n"
+    assert remote.run("relayer", "resume", "sepolia-1") == "resumed relayer sepolia-1\n"
+    assert [each["actor"] for each in remote.json("audit", "list", "--limit", "2")] == ["token:ops", "token:ops"]
+
+
+def test_a_token_is_issued_and_revoked(remote: Remote) -> None:
+    token = remote.run("token", "create", "ci", "--kind", "admin", "--expires", "1h").strip()
+    assert remote.there("relayer", "list", token=token) == remote.here("relayer", "list")
+    assert remote.run("token", "revoke", "ci") == "revoked ci\n"
+    assert remote.there("relayer", "list", token=token).returncode == 1
+
+
+def test_a_test_event_is_sent_and_shown(remote: Remote) -> None:
+    event = json.loads(remote.there("notification", "test", "pager", "--json").stdout)
+    shown = remote.json("event", "show", event["id"])
+    assert (shown["type"], shown["notification_id"]) == ("notification.test", "pager")
+    assert event["id"] in remote.run("event", "deliveries", "--notification-id", "pager")
+
+
+def test_signers_are_checked_by_the_server(remote: Remote) -> None:
+    (check,) = json.loads(remote.there("signer", "check", "ops", "--json").stdout)
+    assert (check["signer_id"], check["outcome"]) == ("ops", "ok")
+    every = remote.there("signer", "check", "--all")
+    assert (every.returncode, every.stderr) == (0, "1 signer checked, 0 failed\n")
+    assert remote.json("signer", "list")[0]["check"]["outcome"] == "ok"
 
 
 def test_nothing_is_made_on_the_machine_that_runs_the_command(remote: Remote) -> None:

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from relaydeck.admin.audit import AuditOperations
 from relaydeck.admin.balances import BalancesOperation
 from relaydeck.admin.description import AdminDescription
+from relaydeck.admin.estimates import EstimateOperation
 from relaydeck.admin.events import EventOperations
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists, ResourceOperations
@@ -13,7 +15,7 @@ from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.signer_checks import SignerCheckOperation
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation
-from relaydeck.relayers.snapshots import GetPool
+from relaydeck.fees.estimator import Estimator
 from relaydeck.settings import Settings
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.store.audit import AuditLog
@@ -23,7 +25,7 @@ from relaydeck.store.writer import Writer
 class AdminApi:
     """`render` makes a web page of an OpenAPI document.
 
-    `pool` returns the nodes that estimates use, `access` the keys of signers.
+    `estimator` makes estimates and has their nodes, `access` the keys of signers.
     """
 
     def __init__(
@@ -32,7 +34,7 @@ class AdminApi:
         writer: Writer,
         audit: AuditLog,
         render: Callable[[dict[str, Any]], str],
-        pool: GetPool,
+        estimator: Estimator,
         access: KeyAccess,
     ) -> None:
         self._read_pool = ReadPool(settings)
@@ -41,9 +43,11 @@ class AdminApi:
         guarded: dict[str, Methods] = {
             **ResourceOperations(self._read_pool, changes, lists, access).routes(),
             **SignerCheckOperation(self._read_pool, changes, access).routes(),
-            **WhyOperation(self._read_pool, settings, pool).routes(),
             **BalancesOperation(self._read_pool).routes(),
+            **WhyOperation(self._read_pool, settings, estimator.pool).routes(),
+            **EstimateOperation(self._read_pool, estimator).routes(),
             **TokenOperations(changes, lists).routes(),
-            **EventOperations(self._read_pool, changes, lists, settings.max_per_page).routes(),
+            **EventOperations(self._read_pool, changes, settings.max_per_page).routes(),
+            **AuditOperations(self._read_pool, lists).routes(),
         }
         self.find = AdminRouter(guarded, AdminDescription(render).routes()).find

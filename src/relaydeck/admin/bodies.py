@@ -130,6 +130,31 @@ class Replayed(msgspec.Struct, frozen=True):
     replayed: Annotated[Whole, field("How many deliveries are sent again.", example=3)]
 
 
+class EstimateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    transaction: Annotated[str, field("The encoded transaction, in 0x-hex.", example="0x02f8")]
+    token: Annotated[
+        str | UnsetType, field("The fee token: symbol or address. Left out: the native coin.", example="ETH")
+    ] = UNSET
+
+
+class SignerDriver(msgspec.Struct, frozen=True):
+    type: Annotated[str, field("Type of the signers.", example="provider_c", schema={"enum": list(SHAPES)})]
+    driver: Annotated[str, field("The driver that reaches their keys.", example="vault-kv")]
+
+
+class AuditHead(msgspec.Struct, frozen=True):
+    head: Annotated[str, field("The number of the newest entry and its hash.", example="7:" + "c0ffee00" * 8)]
+
+
+class AuditVerification(msgspec.Struct, frozen=True):
+    """Either `entries` and `head`, or `broken_at` and `problem`."""
+
+    entries: Annotated[Whole | None, field("How many entries were verified; null: a link is broken.", example=7)]
+    head: Annotated[str | None, field("The head of the log.", example="7:" + "c0ffee00" * 8)]
+    broken_at: Annotated[Whole | None, field("The first broken entry; null: every link holds.", example=None)]
+    problem: Annotated[str | None, field("What is wrong with it.", example=None)]
+
+
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     sequence: Annotated[Whole, field("Its position in the chain.", example=7)]
     at: Annotated[str, field("When, in UTC.", example=_MOMENT)]

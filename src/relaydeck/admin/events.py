@@ -1,4 +1,4 @@
-"""Events, their deliveries and the audit log over the admin API."""
+"""Events and their deliveries over the admin API."""
 
 import msgspec
 
@@ -7,7 +7,6 @@ from relaydeck.admin.bodies import Attempt, Delivery, DeliveryWithAttempts, Repl
 from relaydeck.admin.filters import FILTERS
 from relaydeck.admin.queries import Query, Read
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import ChangeRunner, Content, identifier_in_path, refuse_content, reply
 from relaydeck.admin.routes import Methods
 from relaydeck.errors import NotPossible, RecordNotFound
@@ -20,10 +19,9 @@ from relaydeck.timestamps import utc_with_milliseconds
 
 
 class EventOperations:
-    def __init__(self, read_pool: ReadPool, changes: ChangeRunner, lists: Lists, max_per_page: int) -> None:
+    def __init__(self, read_pool: ReadPool, changes: ChangeRunner, max_per_page: int) -> None:
         self._read_pool = read_pool
         self._changes = changes
-        self._lists = lists
         self._max_per_page = max_per_page
 
     def routes(self) -> dict[str, Methods]:
@@ -34,7 +32,6 @@ class EventOperations:
             "deliveries/replay": {"POST": self.replay_all},
             "deliveries/{id}": {"GET": self.find_delivery},
             "deliveries/{id}/replay": {"POST": self.replay},
-            "audit": {"GET": self.list_audit},
         }
 
     async def list_events(self, call: Call) -> Reply:
@@ -79,9 +76,6 @@ class EventOperations:
         return await self._changes.run_once(
             call, "deliveries.replay_all", lambda context: Content(Replayed(replay_dead(context)))
         )
-
-    async def list_audit(self, call: Call) -> Reply:
-        return await self._lists.reply_page(call, queries.AUDIT)
 
 
 def list_deliveries(read: Read, after: int, limit: int, query: Query) -> list[DeliveryRow]:

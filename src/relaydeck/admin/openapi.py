@@ -47,11 +47,16 @@ class Operation(NamedTuple):
     paged: bool = False
     status: int = 200
     query: tuple[Parameter, ...] = ()  # besides the filters of a list
+    changes: bool = True  # whether a POST changes something
+
+    @property
+    def is_change(self) -> bool:
+        return self.method != "get" and self.changes
 
     @property
     def tag(self) -> str:
         first = self.path.split("/")[0]
-        return "events" if first == "deliveries" else first
+        return {"deliveries": "events", "signer-drivers": "signers"}.get(first, first)
 
 
 def _resource(plural: str, name: str, *, changeable: bool = True) -> list[Operation]:
@@ -71,6 +76,7 @@ OPERATIONS = [
     *_resource("networks", "Network"),
     *_resource("signers", "Signer", changeable=False),
     Operation("post", "signers/{id}/check", "checkSigner", "Check that a signer reaches its key", "SignerCheckReport"),
+    Operation("get", "signer-drivers", "listSignerDrivers", "List the bound drivers", "SignerDriver", listed=True),
     *_resource("notifications", "Notification"),
     Operation("post", "notifications/{id}/test", "testNotification", "Send a test event", "Event", status=201),
     *_resource("relayers", "Relayer"),
@@ -85,6 +91,15 @@ OPERATIONS = [
         "BalanceHistory",
         query=BALANCE_PARAMETERS,
     ),
+    Operation(
+        "post",
+        "relayers/{id}/estimate",
+        "explainEstimate",
+        "Estimate a fee and show every step",
+        "EstimateReport",
+        "EstimateRequest",
+        changes=False,
+    ),
     Operation("get", "tokens", "listTokens", "List tokens", "Token", listed=True, paged=True),
     Operation("post", "tokens", "createToken", "Issue a token", "NewToken", "TokenRequest", status=201),
     Operation("delete", "tokens/{id}", "revokeToken", "Revoke a token", ""),
@@ -95,6 +110,15 @@ OPERATIONS = [
     Operation("post", "deliveries/{id}/replay", "replayDelivery", "Send a delivery again", "DeliveryWithAttempts"),
     Operation("post", "deliveries/replay", "replayDead", "Send every dead delivery again", "Replayed"),
     Operation("get", "audit", "listAudit", "List changes", "AuditEntry", listed=True, paged=True),
+    Operation("get", "audit/head", "getAuditHead", "Read the head of the audit log", "AuditHead"),
+    Operation(
+        "get",
+        "audit/verify",
+        "verifyAudit",
+        "Verify every link of the audit log",
+        "AuditVerification",
+        query=(Parameter("head", "An earlier head, which the log must contain.", "7:" + "c0ffee00" * 8),),
+    ),
 ]
 
 
@@ -158,7 +182,7 @@ def _parameters(operation: Operation) -> list[Json]:
     if "{id}" in operation.path:
         which = _parameter("path", "id", "Identifier of the record, percent-encoded where a path requires it.", text)
         found.append(which | {"required": True, "example": "sepolia-1"})
-    if operation.method == "post":
+    if operation.method == "post" and operation.changes:
         found.append(_parameter("header", "Idempotency-Key", "Makes it safe to repeat the request for 24 hours.", text))
     if operation.method in ("patch", "delete") and operation.tag != "tokens":
         found.append(_parameter("header", "If-Match", "The `ETag` that the record must still have.", text))
@@ -167,12 +191,17 @@ def _parameters(operation: Operation) -> list[Json]:
 
 def _list_parameters(operation: Operation) -> list[Json]:
     whole: Json = {"type": "integer", "minimum": 0}
-    found = [_parameter("query", each.name, each.description, _filter_schema(each)) for each in FILTERS[operation.path]]
+    found = [
+        _parameter("query", each.name, each.description, _filter_schema(each))
+        for each in FILTERS.get(operation.path, ())
+    ]
     if operation.paged:
         order = {"type": "string", "enum": ["oldest", "newest"]}
         found.append(_parameter("query", "page", "As on `/api/v1`.", whole))
         found.append(_parameter("query", "order", "`newest`: newest first.", order))
-    return [*found, _parameter("query", "per_page", "As on `/api/v1`.", whole)]
+    if operation.paged or found:
+        found.append(_parameter("query", "per_page", "As on `/api/v1`.", whole))
+    return found
 
 
 def _filter_schema(declared: Filter) -> Json:
@@ -193,7 +222,7 @@ def _answered(operation: Operation) -> Json:
         content["example"] = {"data": example, "error": "", "metadata": metadata, "success": True}
     single = operation.answer in ("Network", "Signer", "Notification", "Relayer") and not operation.listed
     headers = {"ETag": "Changes with the record."} if single else {}
-    if operation.method != "get":
+    if operation.is_change:
         headers["Relaydeck-Revision"] = "The revision of this write, for `Relaydeck-Min-Revision` on `/api/v1`."
     return _response("Success.", content, headers)
 
@@ -209,13 +238,13 @@ def _traits(operation: Operation) -> Iterator[Trait]:
     yield "admin"
     if "{id}" in operation.path:
         yield "identifier"
-    if operation.method != "get":
+    if operation.is_change:
         yield "change"
     if operation.method in ("patch", "delete") and operation.tag != "tokens":
         yield "conditional"
     if operation.body:
         yield "body"
-    if operation.method == "post":
+    if operation.method == "post" and operation.changes:
         yield "repeatable"
 
 

@@ -34,6 +34,7 @@ from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.open_store import Store
 
+UNCHANGED = "nothing was changed: the relayer was "
 _decode_signer = body_decoder(SignerRequest)
 
 
@@ -148,8 +149,9 @@ class ResourceOperations:
             refuse_content(call)
 
             def work(context: ChangeContext) -> Content:
-                relayer_changes.set_paused(context, name, paused=paused)
-                return record_content(commands.read_record(context, "relayers", name))
+                changed = relayer_changes.set_paused(context, name, paused=paused)
+                content = record_content(commands.read_record(context, "relayers", name))
+                return content if changed else content._replace(notes=(*content.notes, _unchanged(paused)))
 
             return await self._changes.run_once(call, operation, work)
 
@@ -174,3 +176,7 @@ class ResourceOperations:
             return Content(notification_changes.send_test(context, name).shown(), 201)
 
         return await self._changes.run_once(call, "notifications.test", work)
+
+
+def _unchanged(paused: bool) -> str:
+    return UNCHANGED + ("already paused" if paused else "not paused")

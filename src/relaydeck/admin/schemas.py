@@ -6,6 +6,7 @@ import msgspec
 
 from relaydeck.admin import bodies
 from relaydeck.admin.bodies import Created
+from relaydeck.fees.report import EstimateReport
 from relaydeck.fields import BASIS, Field, example_of, fields_of
 from relaydeck.http.envelope import Metadata, Pagination, Success
 from relaydeck.http.error_body import Problem
@@ -29,6 +30,10 @@ _RESPONSES = (
     bodies.DeliveryWithAttempts,
     bodies.Replayed,
     bodies.AuditEntry,
+    bodies.AuditHead,
+    bodies.AuditVerification,
+    bodies.SignerDriver,
+    EstimateReport,
     Explanation,
     BalanceHistory,
     BalancePoint,
@@ -56,7 +61,16 @@ def schemas() -> dict[str, Json]:
 
 
 def _derived() -> dict[str, Json]:
-    types = [*RECORDS, *_RESPONSES, bodies.SignerRequest, bodies.TokenRequest, EventBody, Problem, Created]
+    types = [
+        *RECORDS,
+        *_RESPONSES,
+        bodies.SignerRequest,
+        bodies.TokenRequest,
+        bodies.EstimateRequest,
+        EventBody,
+        Problem,
+        Created,
+    ]
     _, components = msgspec.json.schema_components(types, schema_hook=_secret, ref_template=PLACE + "{name}")
     components.pop("Created")
     return {_NAMES.get(name, name): _cleaned(schema) for name, schema in components.items()}
@@ -185,6 +199,8 @@ def examples() -> dict[str, Any]:
     found: dict[str, Any] = {
         "SignerRequest": example_of(bodies.SignerRequest),
         "TokenRequest": example_of(bodies.TokenRequest),
+        "EstimateRequest": example_of(bodies.EstimateRequest),
+        "EstimateReport": example_of(EstimateReport),
         "Explanation": example_of(Explanation),
         "BalanceHistory": example_of(BalanceHistory),
         "SignerCheckReport": example_of(SignerCheckReport),

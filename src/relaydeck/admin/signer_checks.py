@@ -1,7 +1,8 @@
-"""`POST /admin/v1/signers/{id}/check`: a signer proves now that it reaches its key."""
+"""`POST /admin/v1/signers/{id}/check`: a signer proves now that it reaches its key. Which types have a driver."""
 
+from relaydeck.admin.bodies import SignerDriver
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.responses import ChangeRunner, Content, identifier_in_path, refuse_content
+from relaydeck.admin.responses import ChangeRunner, Content, identifier_in_path, refuse_content, reply
 from relaydeck.admin.routes import Methods
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.signers import check_changes, check_rows
@@ -18,7 +19,11 @@ class SignerCheckOperation:
         self._access = access
 
     def routes(self) -> dict[str, Methods]:
-        return {"signers/{id}/check": {"POST": self.check}}
+        return {"signers/{id}/check": {"POST": self.check}, "signer-drivers": {"GET": self.list_drivers}}
+
+    async def list_drivers(self, call: Call) -> Reply:
+        """The bound drivers: `relaydeck signer check --all` checks the signers of these types."""
+        return reply(Content([SignerDriver(*each) for each in self._access.bindings.items()]))
 
     async def check(self, call: Call) -> Reply:
         """The key system is asked before the transaction, which only saves the result."""

@@ -7,6 +7,7 @@ from relaydeck.admin.queries import TOKENS
 from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import ChangeRunner, Content, identifier_in_path, refuse_content
 from relaydeck.admin.routes import Methods
+from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.token_changes import issue, revoke
 from relaydeck.credentials.token_rows import is_taken
 from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds, new_token
@@ -38,7 +39,9 @@ class TokenOperations:
         seconds = None if new.expires is msgspec.UNSET else lifetime_seconds(new.expires)
         if new.expires is not msgspec.UNSET and seconds is None:
             raise BadRequest(f"expires must be {LIFETIMES}")
-        return await self._changes.run_once(call, "tokens.create", lambda context: _create(context, new, seconds))
+        return await self._changes.run_once(
+            call, "tokens.create", lambda context: Content(issue_token(context, new.name, new.kind, seconds), 201)
+        )
 
     async def revoke(self, call: Call) -> Reply:
         name = identifier_in_path(call)
@@ -52,18 +55,18 @@ class TokenOperations:
         return await self._changes.run(call, work)
 
 
-def _create(context: ChangeContext, new: TokenRequest, seconds: int | None) -> Content:
-    if is_taken(context.transaction, new.name):
+def issue_token(context: ChangeContext, name: str, kind: TokenKind, seconds: int | None) -> NewToken:
+    """Valid for so many seconds; None: forever. Raises RecordExists while a token of that name is not revoked."""
+    if is_taken(context.transaction, name):
         raise RecordExists("token")
     token, expires_at = new_token(), None if seconds is None else context.now + seconds
-    issue(context, new.name, new.kind, token, expires_at=expires_at)
-    issued = NewToken(
-        name=new.name,
-        kind=new.kind,
+    issue(context, name, kind, token, expires_at=expires_at)
+    return NewToken(
+        name=name,
+        kind=kind,
         state="live",
         created_at=utc(context.now),
         expires_at=utc(expires_at),
         revoked_at=None,
         token=token.reveal(),
     )
-    return Content(issued, 201)

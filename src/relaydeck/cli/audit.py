@@ -1,19 +1,13 @@
 """`relaydeck audit …`."""
 
-from relaydeck.admin import queries
-from relaydeck.cli.local.store import existing_store
 from relaydeck.cli.output import counted, print_fields, print_json, print_line
+from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
-from relaydeck.http.paging import Page
-from relaydeck.store.audit import BrokenLink, Head, head, read_head, verify
 
 
 def show(filters: dict[str, str], limit: int, as_json: bool) -> None:
     """The latest entries, newest first."""
-    page = Page("1", limit, coerced=False)
-    with existing_store() as store:
-        found = queries.list_page(store.database.read, store.vault, queries.AUDIT, filters, page, newest=True)
-    views = [view.body for view in found.records]
+    views = backend().records.list_records("audit", filters, limit, newest=True).bodies
     if as_json:
         print_json(views)
     else:
@@ -21,26 +15,14 @@ def show(filters: dict[str, str], limit: int, as_json: bool) -> None:
 
 
 def print_head() -> None:
-    with existing_store() as store:
-        print_line(str(head(store.database.read)))
+    print_line(backend().audit.head())
 
 
 def check(kept: str) -> None:
-    earlier = _earlier_head(kept)
-    with existing_store() as store, store.database.snapshot():
-        found = verify(store.database.stream, store.vault, earlier)
-    if isinstance(found, BrokenLink):
+    found = backend().audit.verify(kept)
+    if found["problem"] is not None:
         raise OperatorError(
-            f"the audit log is broken: entry {found.seq} {found.why}",
+            f"the audit log is broken: entry {found['broken_at']} {found['problem']}",
             "The entries before it are unchanged. Compare the rest with a backup.",
         )
-    print_line(f"{counted(found.seq, 'entry', 'entries')}, every link holds; head {found}")
-
-
-def _earlier_head(text: str) -> Head | None:
-    if not text:
-        return None
-    earlier = read_head(text)
-    if earlier is None:
-        raise OperatorError("--head is not the head of an audit log", "Give one that 'relaydeck audit head' printed.")
-    return earlier
+    print_line(f"{counted(found['entries'], 'entry', 'entries')}, every link holds; head {found['head']}")

@@ -5,9 +5,11 @@ return JSON values in the form of the admin API, so that a command prints the sa
 that print import neither: a remote command loads nothing of the server.
 """
 
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, Protocol
 
 Json = dict[str, Any]
+Advance = Callable[[int], None]
 Resource = Literal["networks", "signers", "notifications", "relayers"]
 # The collections that are listed in pages: the resources, tokens and the audit log.
 Collection = Literal["networks", "signers", "notifications", "relayers", "tokens", "audit"]
@@ -45,6 +47,72 @@ class Records(Protocol):
     def delete(self, resource: Resource, name: str) -> None: ...
 
 
+class Relayers(Protocol):
+    def set_paused(self, relayer_id: str, *, paused: bool) -> bool:
+        """Whether that changed anything."""
+
+    def explain(self, relayer_id: str) -> Json:
+        """An `Explanation` of the admin API."""
+
+    def estimate(self, relayer_id: str, transaction: str, token: str) -> Json:
+        """An `EstimateReport` of the admin API."""
+
+
+class SignerChecks(Protocol):
+    """Each check is a `SignerCheckReport` of the admin API with `signer_id`."""
+
+    def check(self, signer_id: str) -> Json: ...
+
+    def count(self) -> int:
+        """How many signers `check_all` checks: those with a bound driver."""
+
+    def check_all(self, advance: Advance) -> Iterator[Json]: ...
+
+
+class Tokens(Protocol):
+    def create(self, name: str, kind: str, expires: str) -> str:
+        """The token. `expires` is a lifetime such as 30d; empty: never."""
+
+    def revoke(self, name: str) -> bool:
+        """Whether there was a live token of that name."""
+
+
+class Events(Protocol):
+    def list_events(self, after: int, limit: int) -> list[Json]: ...
+
+    def list_deliveries(self, filters: dict[str, str], after: int, limit: int) -> list[Json]: ...
+
+    def find_delivery(self, event_id: str) -> Json: ...
+
+    def replay(self, event_id: str) -> None: ...
+
+    def replay_dead(self) -> int: ...
+
+    def send_test(self, notification_id: str) -> Json: ...
+
+
+class Audit(Protocol):
+    def head(self) -> str: ...
+
+    def verify(self, saved: str) -> Json:
+        """An `AuditVerification` of the admin API. `saved` is an earlier head, or empty."""
+
+
 class Backend(Protocol):
     @property
     def records(self) -> Records: ...
+
+    @property
+    def relayers(self) -> Relayers: ...
+
+    @property
+    def signer_checks(self) -> SignerChecks: ...
+
+    @property
+    def tokens(self) -> Tokens: ...
+
+    @property
+    def events(self) -> Events: ...
+
+    @property
+    def audit(self) -> Audit: ...

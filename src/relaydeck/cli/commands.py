@@ -8,7 +8,7 @@ from relaydeck import __version__
 from relaydeck.cli.conform_command import conform
 from relaydeck.cli.database_commands import DATABASE_COMMANDS
 from relaydeck.cli.login_commands import LOGIN_COMMANDS
-from relaydeck.cli.options import PATH, as_json, at_home, serves_home
+from relaydeck.cli.options import PATH, anywhere, as_json, at_home, serves_home
 from relaydeck.cli.resource_commands import RESOURCE_COMMANDS
 from relaydeck.cli.start_commands import START_COMMANDS
 from relaydeck.cli.token_commands import token
@@ -45,9 +45,9 @@ def serve(host: str | None, port: int | None, workers: int, tls_cert: Path | Non
 @click.argument("transaction")
 @click.option("--token", default="", help="Fee token: symbol or address. Default: the native coin.")
 @as_json
-@at_home
+@anywhere
 def estimate(relayer: str, transaction: str, token: str, as_json: bool) -> None:
-    """Estimate the fee of TRANSACTION through RELAYER and print every step. Works without a running service.
+    """Estimate the fee of TRANSACTION through RELAYER and print every step.
 
     TRANSACTION is an encoded transaction in 0x-hex; - reads it from standard input.
     """

@@ -120,7 +120,7 @@ network, signer, notification, relayer = map(_group, ("network", "signer", "noti
 @click.argument("signer_id", metavar="[ID]", default="")
 @click.option("--all", "every", is_flag=True, help="Every signer whose type has a driver.")
 @as_json
-@at_home
+@anywhere
 def check(signer_id: str, every: bool, as_json: bool) -> None:
     """Check that the signer with this ID reaches its key, or every signer with --all.
 
@@ -129,17 +129,17 @@ def check(signer_id: str, every: bool, as_json: bool) -> None:
     """
     if bool(signer_id) == every:
         raise click.UsageError("give an ID, or --all")
-    from relaydeck.cli.local import signer_keys
+    from relaydeck.cli import signer_checks
 
     if every:
-        signer_keys.check_all(as_json)
+        signer_checks.check_all(as_json)
     else:
-        signer_keys.check_one(signer_id, as_json)
+        signer_checks.check_one(signer_id, as_json)
 
 
 @relayer.command()
 @click.argument("relayer_id", metavar="ID")
-@at_home
+@anywhere
 def pause(relayer_id: str) -> None:
     """Pause the relayer with this ID."""
     from relaydeck.cli import relayer_state
@@ -149,7 +149,7 @@ def pause(relayer_id: str) -> None:
 
 @relayer.command()
 @click.argument("relayer_id", metavar="ID")
-@at_home
+@anywhere
 def resume(relayer_id: str) -> None:
     """Resume a paused relayer."""
     from relaydeck.cli import relayer_state
@@ -160,7 +160,7 @@ def resume(relayer_id: str) -> None:
 @relayer.command()
 @click.argument("relayer_id", metavar="ID")
 @as_json
-@at_home
+@anywhere
 def why(relayer_id: str, as_json: bool) -> None:
     """Explain the state of the relayer with this ID: the causes, since when, and how its nodes respond now."""
     from relaydeck.cli import relayer_state
@@ -171,7 +171,7 @@ def why(relayer_id: str, as_json: bool) -> None:
 @notification.command()
 @click.argument("notification_id", metavar="ID")
 @as_json
-@at_home
+@anywhere
 def test(notification_id: str, as_json: bool) -> None:
     """Send a test event to the notification with this ID."""
     _events().test_notification(notification_id, as_json)
@@ -192,7 +192,7 @@ def _events() -> Any:
 @click.option("--after", type=click.IntRange(0), default=0, help="Only events after this sequence number.")
 @_limit(100)
 @as_json
-@at_home
+@anywhere
 def event_list(after: int, limit: int, as_json: bool) -> None:
     """List events, oldest first."""
     _events().show_all(after, limit, as_json)
@@ -203,7 +203,7 @@ def event_list(after: int, limit: int, as_json: bool) -> None:
 @click.option("--after", type=click.IntRange(0), default=0, help="Only deliveries after this sequence number.")
 @_limit(100)
 @as_json
-@at_home
+@anywhere
 def event_deliveries(after: int, limit: int, as_json: bool, **filters: str | None) -> None:
     """List deliveries: pending, delivered, or dead after the last attempt failed."""
     _events().show_deliveries(_given(filters), after, limit, as_json)
@@ -212,7 +212,7 @@ def event_deliveries(after: int, limit: int, as_json: bool, **filters: str | Non
 @event.command("show")
 @click.argument("event_id", metavar="ID")
 @as_json
-@at_home
+@anywhere
 def event_show(event_id: str, as_json: bool) -> None:
     """Show the delivery of an event with every attempt."""
     _events().show(event_id, as_json)
@@ -221,7 +221,7 @@ def event_show(event_id: str, as_json: bool) -> None:
 @event.command("replay")
 @click.argument("event_id", metavar="[ID]", default="")
 @click.option("--all-dead", is_flag=True, help="Every delivery that was given up.")
-@at_home
+@anywhere
 def event_replay(event_id: str, all_dead: bool) -> None:
     """Deliver an event again, or every event whose delivery was given up."""
     if bool(event_id) == all_dead:
@@ -247,14 +247,14 @@ def _audit() -> Any:
 @_filters("audit")
 @_limit(20)
 @as_json
-@at_home
+@anywhere
 def audit_list(limit: int, as_json: bool, **filters: str | None) -> None:
     """List the latest changes, newest first."""
     _audit().show(_given(filters), limit, as_json)
 
 
 @audit.command("head")
-@at_home
+@anywhere
 def audit_head() -> None:
     """Print the head of the log. Keep it elsewhere to detect later that entries were removed."""
     _audit().print_head()
@@ -264,7 +264,7 @@ def audit_head() -> None:
 @click.option(
     "--head", "kept", default="", help="A head printed earlier: also detects that later entries were removed."
 )
-@at_home
+@anywhere
 def audit_verify(kept: str) -> None:
     """Verify every link of the audit log and report the first broken one."""
     _audit().check(kept)

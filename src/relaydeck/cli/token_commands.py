@@ -2,7 +2,7 @@
 
 import click
 
-from relaydeck.cli.options import as_json, at_home
+from relaydeck.cli.options import anywhere, as_json
 from relaydeck.credentials.kinds import KIND_NAMES, describe_kinds
 
 
@@ -21,7 +21,7 @@ def token() -> None:
     help=f"What it may do: {describe_kinds()}.",
 )
 @click.option("--expires", default="", help="Lifetime: 45m, 12h, 30d, 8w. Default: the token does not expire.")
-@at_home
+@anywhere
 def token_create(name: str, kind: str, expires: str) -> None:
     """Create a token called NAME and print it on standard output. It is not shown again."""
     from relaydeck.cli.tokens import create
@@ -31,7 +31,7 @@ def token_create(name: str, kind: str, expires: str) -> None:
 
 @token.command("list")
 @as_json
-@at_home
+@anywhere
 def token_list(as_json: bool) -> None:
     """List every token with its name, kind and state."""
     from relaydeck.cli.tokens import show
@@ -41,7 +41,7 @@ def token_list(as_json: bool) -> None:
 
 @token.command("revoke", epilog="Example:  relaydeck token revoke ci")
 @click.argument("name")
-@at_home
+@anywhere
 def token_revoke(name: str) -> None:
     """Revoke the token called NAME. The next request that uses it is refused."""
     from relaydeck.cli.tokens import revoke

@@ -1,6 +1,7 @@
 """The keys of signers for a process that may never need them: their code is loaded by the first use."""
 
 import asyncio
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,11 @@ class KeyAccess:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._keys: SignerKeys | None = None
+
+    @property
+    def bindings(self) -> Mapping[str, str]:
+        """The driver of each bound signer type."""
+        return self._settings.driver_bindings
 
     @property
     def bound_types(self) -> frozenset[str]:

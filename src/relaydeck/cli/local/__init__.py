@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from relaydeck.cli.backend import Records
+    from relaydeck.cli.backend import Audit, Events, Records, Relayers, SignerChecks, Tokens
 
 
 class LocalBackend:
@@ -14,3 +14,33 @@ class LocalBackend:
         from relaydeck.cli.local.records import LocalRecords
 
         return LocalRecords()
+
+    @property
+    def relayers(self) -> "Relayers":
+        from relaydeck.cli.local.relayers import LocalRelayers
+
+        return LocalRelayers()
+
+    @property
+    def signer_checks(self) -> "SignerChecks":
+        from relaydeck.cli.local.signer_keys import LocalSignerChecks
+
+        return LocalSignerChecks()
+
+    @property
+    def tokens(self) -> "Tokens":
+        from relaydeck.cli.local.tokens import LocalTokens
+
+        return LocalTokens()
+
+    @property
+    def events(self) -> "Events":
+        from relaydeck.cli.local.events import LocalEvents
+
+        return LocalEvents()
+
+    @property
+    def audit(self) -> "Audit":
+        from relaydeck.cli.local.audit import LocalAudit
+
+        return LocalAudit()

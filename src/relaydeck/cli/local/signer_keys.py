@@ -1,14 +1,13 @@
-"""The keys of signers as commands reach them: `relaydeck signer check`, and addresses for relayers."""
+"""The keys of signers, on the home: checks, and addresses for relayers."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from relaydeck.admin.views import json_values
+from relaydeck.cli.backend import Advance, Json
 from relaydeck.cli.local.store import change_in, existing_store
-from relaydeck.cli.output import Advance, counted, print_fields, print_json, print_note, progress_bar
+from relaydeck.cli.output import print_note
 from relaydeck.settings import Settings, read_settings
 from relaydeck.signers import check_changes, check_rows
 from relaydeck.signers.check import SignerCheck, check_signer
@@ -20,22 +19,23 @@ from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import Damaged
 
 _AT_ONCE = 256  # signers that are opened at the same time, however many there are
-_FIELDS = ("signer", "outcome", "address", "ms", "explanation")
 
 
-def check_one(signer_id: str, as_json: bool) -> None:
-    with existing_store() as store:
-        signer = check_rows.find_signer(store.database.read, store.vault, signer_id)
-        _report(list(_checked(store, iter([[signer]]), lambda done: None)), as_json)
+class LocalSignerChecks:
+    def check(self, signer_id: str) -> Json:
+        with existing_store() as store:
+            signer = check_rows.find_signer(store.database.read, store.vault, signer_id)
+            (found,) = _checked(store, iter([[signer]]), lambda done: None)
+            return found
 
+    def count(self) -> int:
+        with existing_store() as store:
+            return len(_sequences(store, KeyAccess(read_settings()).bound_types))
 
-def check_all(as_json: bool) -> None:
-    """Every signer with a bound driver."""
-    with existing_store() as store:
-        bound = KeyAccess(read_settings()).bound_types
-        sequences = _sequences(store, bound)
-        with progress_bar("checking signers", len(sequences)) as advance:
-            _report(list(_checked(store, _parts(store, sequences, bound), advance)), as_json)
+    def check_all(self, advance: Advance) -> Iterator[Json]:
+        with existing_store() as store:
+            bound = KeyAccess(read_settings()).bound_types
+            yield from _checked(store, _parts(store, _sequences(store, bound), bound), advance)
 
 
 def ask_now(settings: Settings, questions: Questions) -> Answers:
@@ -69,15 +69,18 @@ def _opened(store: Store, sequences: Sequence[int], bound: frozenset[str]) -> It
             print_note(f"note: {damage}; see 'relaydeck doctor'")
 
 
-def _checked(store: Store, parts: Iterator[list[CheckedSigner]], advance: Advance) -> Iterator[SignerCheck]:
+def _checked(store: Store, parts: Iterator[list[CheckedSigner]], advance: Advance) -> Iterator[Json]:
     with asyncio.Runner() as runner:
         access = KeyAccess(read_settings())
-        for part in parts:
-            found = runner.run(_check(access, part, advance))
-            for signer, check in zip(part, found, strict=True):
-                with change_in(store) as context:
-                    yield check_changes.settle(context, signer, check)[0]
-        runner.run(access.close())
+        try:
+            for part in parts:
+                found = runner.run(_check(access, part, advance))
+                for signer, check in zip(part, found, strict=True):
+                    with change_in(store) as context:
+                        settled = check_changes.settle(context, signer, check)[0]
+                    yield {"signer_id": settled.signer_id, **json_values(check_report(settled))}
+        finally:
+            runner.run(access.close())
 
 
 async def _check(access: KeyAccess, signers: list[CheckedSigner], advance: Advance) -> list[SignerCheck]:
@@ -89,21 +92,3 @@ async def _check(access: KeyAccess, signers: list[CheckedSigner], advance: Advan
         return found
 
     return await asyncio.gather(*(check(each) for each in signers))
-
-
-def _report(checks: list[SignerCheck], as_json: bool) -> None:
-    """Exits with 1 when a check did not succeed."""
-    if as_json:
-        print_json([{"signer_id": each.signer_id, **json_values(check_report(each))} for each in checks])
-    else:
-        print_fields([_row(each) for each in checks], _FIELDS)
-    failed = sum(not each.succeeded for each in checks)
-    summary = f"{counted(len(checks), 'signer')} checked, {failed} failed"
-    print_note(summary)
-    if failed:
-        sys.exit(1)
-
-
-def _row(check: SignerCheck) -> dict[str, Any]:
-    values = (check.signer_id, check.outcome, check.address, check.milliseconds, check.explanation)
-    return dict(zip(_FIELDS, values, strict=True))

@@ -6,7 +6,7 @@ from relaydeck.cli.remote.connection import Connection
 from relaydeck.secret import Secret
 
 if TYPE_CHECKING:
-    from relaydeck.cli.backend import Records
+    from relaydeck.cli.backend import Audit, Events, Records, Relayers, SignerChecks, Tokens
 
 
 class RemoteBackend:
@@ -20,3 +20,33 @@ class RemoteBackend:
         from relaydeck.cli.remote.records import RemoteRecords
 
         return RemoteRecords(self._connection)
+
+    @property
+    def relayers(self) -> "Relayers":
+        from relaydeck.cli.remote.relayers import RemoteRelayers
+
+        return RemoteRelayers(self._connection)
+
+    @property
+    def signer_checks(self) -> "SignerChecks":
+        from relaydeck.cli.remote.signer_checks import RemoteSignerChecks
+
+        return RemoteSignerChecks(self._connection)
+
+    @property
+    def tokens(self) -> "Tokens":
+        from relaydeck.cli.remote.tokens import RemoteTokens
+
+        return RemoteTokens(self._connection)
+
+    @property
+    def events(self) -> "Events":
+        from relaydeck.cli.remote.events import RemoteEvents
+
+        return RemoteEvents(self._connection)
+
+    @property
+    def audit(self) -> "Audit":
+        from relaydeck.cli.remote.audit import RemoteAudit
+
+        return RemoteAudit(self._connection)

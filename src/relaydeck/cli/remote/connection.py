@@ -1,6 +1,5 @@
 """One server as commands reach it: every failure becomes words that an operator can act on."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from relaydeck.client import Client
@@ -41,17 +40,24 @@ class Connection:
             raise OperatorError(str(error), "Check --server or RELAYDECK_URL, and the token.") from None
 
     def get(self, *segments: str, **query: object) -> Body:
-        return self.request("GET", *segments, query=query)
+        return self._run("GET", *segments, remedy="", query=query)
 
-    def request(self, method: Method, *segments: str, query: Mapping[str, object] | None = None, **more: Any) -> Body:
+    def ask(self, *segments: str, document: object = None) -> Body:
+        """A POST that changes no record."""
+        return self._run("POST", *segments, remedy="", document=document)
+
+    def request(self, method: Method, *segments: str, **more: Any) -> Body:
         """Raises OperatorError; Refused when the server answered."""
+        return self._run(method, *segments, remedy=UNCHANGED, **more)
+
+    def _run(self, method: Method, *segments: str, remedy: str, **more: Any) -> Body:
         try:
-            return self._client.admin.request(method, *segments, query=query, **more)
+            return self._client.admin.request(method, *segments, **more)
         except ClientError as error:
-            raise self._words(error, "" if method == "GET" else UNCHANGED) from None
+            raise self._words(error, remedy) from None
 
     def _words(self, error: ClientError, remedy: str) -> OperatorError:
-        if error.uncertain:
+        if error.uncertain and remedy:
             remedy = _UNCERTAIN
         if isinstance(error, ApiError):
             return Refused(*_refusal(error, self.url, remedy), error)

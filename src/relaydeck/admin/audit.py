@@ -1,0 +1,48 @@
+"""The head of the audit log, and the verification of its chain."""
+
+from relaydeck.admin import queries
+from relaydeck.admin.bodies import AuditHead, AuditVerification
+from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.resources import Lists
+from relaydeck.admin.responses import Content, reply
+from relaydeck.admin.routes import Methods
+from relaydeck.errors import BadRequest
+from relaydeck.http.pipeline import Call, Reply
+from relaydeck.store import audit
+from relaydeck.store.audit import BrokenLink
+from relaydeck.store.open_store import Store
+
+
+class AuditOperations:
+    def __init__(self, read_pool: ReadPool, lists: Lists) -> None:
+        self._read_pool = read_pool
+        self._lists = lists
+
+    def routes(self) -> dict[str, Methods]:
+        return {
+            "audit": {"GET": self.list_entries},
+            "audit/head": {"GET": self.head},
+            "audit/verify": {"GET": self.verify},
+        }
+
+    async def list_entries(self, call: Call) -> Reply:
+        return await self._lists.reply_page(call, queries.AUDIT)
+
+    async def head(self, call: Call) -> Reply:
+        found = await self._read_pool.run(lambda store: audit.head(store.database.read))
+        return reply(Content(AuditHead(str(found))))
+
+    async def verify(self, call: Call) -> Reply:
+        saved = queries.read_query(call.query).get("head", "")
+        return reply(Content(await self._read_pool.run(lambda store: verification(store, saved))))
+
+
+def verification(store: Store, saved: str) -> AuditVerification:
+    """`saved` is an earlier head, or empty. Raises BadRequest when it is not a head."""
+    earlier = audit.read_head(saved) if saved else None
+    if saved and earlier is None:
+        raise BadRequest("head is not the head of an audit log")
+    found = audit.verify(store.database.stream, store.vault, earlier)
+    if isinstance(found, BrokenLink):
+        return AuditVerification(None, None, found.seq, found.why)
+    return AuditVerification(found.seq, str(found), None, None)

@@ -1,0 +1,23 @@
+"""Tokens of a server."""
+
+from relaydeck.cli.remote.connection import Connection, Refused
+from relaydeck.client.errors import NotFound
+
+
+class RemoteTokens:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def create(self, name: str, kind: str, expires: str) -> str:
+        document = {"name": name, "kind": kind} | ({"expires": expires} if expires else {})
+        token: str = self._connection.request("POST", "tokens", document=document).data["token"]
+        return token
+
+    def revoke(self, name: str) -> bool:
+        try:
+            self._connection.request("DELETE", "tokens", name)
+        except Refused as refusal:
+            if isinstance(refusal.error, NotFound):
+                return False
+            raise
+        return True
