@@ -130,6 +130,13 @@ async def test_relayers_with_the_same_urls_share_a_pool_and_others_do_not() -> N
         await estimator.close()
 
 
+async def test_one_url_has_a_pool_for_each_chain() -> None:
+    estimator, urls = Estimator(OPTIONS), (RpcUrl("http://127.0.0.1:1"),)
+    one, other = await estimator.pool(urls, 1), await estimator.pool(urls, 2)
+    assert one is await estimator.pool(urls, 1) and one is not other
+    await estimator.close()
+
+
 async def test_an_idle_pool_is_dropped() -> None:
     clock = [0.0]
     async with fault_nodes("healthy", "healthy") as (first, second):
@@ -294,7 +301,7 @@ async def test_a_node_that_answers_nothing_fails_within_the_deadline() -> None:
         started = asyncio.get_running_loop().time()
         with pytest.raises(NodeUnreachable):
             await ask(estimator, network(node.url), transaction())
-        assert asyncio.get_running_loop().time() - started < 1.0
+        assert asyncio.get_running_loop().time() - started < 10.0  # without the deadline it would wait for ever
         await estimator.close()
 
 
