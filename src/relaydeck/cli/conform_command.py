@@ -1,4 +1,4 @@
-"""`relaydeck conform`: check whether a server speaks the interface."""
+"""`relaydeck conform`: check whether a server implements the interface."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from relaydeck.cli.options import as_json
 
 
 @click.command(
-    short_help="Check whether a server speaks the interface.",
+    short_help="Check whether a server implements the interface.",
     epilog="Example:  relaydeck conform http://127.0.0.1:8080 --token-file token --allow-writes --notification scratch",
 )
 @click.argument("url")
@@ -36,7 +36,7 @@ from relaydeck.cli.options import as_json
 @as_json
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write it as JUnit XML to FILE.")
 def conform(url: str, token: str, token_file: Path | None, **options: Any) -> None:
-    """Check, from outside, whether the server at URL speaks the interface, section by section.
+    """Check, from outside, whether the server at URL implements the interface, section by section.
 
     A check marked "contract" holds or FAILS; one failure makes the command exit with 1. A check marked "ruling" is
     about something the contract leaves open: it shows what this server does and whether Relaydeck does the same.

@@ -31,14 +31,14 @@ class EventKind(StrEnum):
     )
     SIGNER_MISMATCH = (
         "signer.mismatch",
-        "the key of the relayer's signer has another address than the relayer; sent once until they agree",
+        "the key of the relayer's signer has a different address from the relayer; sent once until they agree",
         "signer_id",
         "outcome",
         "explanation",
     )
     SIGNER_RECOVERED = (
         "signer.recovered",
-        "the relayer's signer reaches its key again, and the address is that of the relayer",
+        "the relayer's signer reaches its key again, and the key has the relayer's address",
         "signer_id",
         "outcome",
         "explanation",
