@@ -34,7 +34,7 @@ from relaydeck.http.metrics import (
     Metrics,
 )
 from relaydeck.http.operations import Readiness
-from relaydeck.http.pipeline import Pipeline, Route, Send, innermost
+from relaydeck.http.pipeline import Call, Find, Pipeline, Reply, Route, Send, innermost
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log
@@ -62,12 +62,14 @@ from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:
     from relaydeck.admin.api import AdminApi
+    from relaydeck.console.console import Console
     from relaydeck.store.remote_follower import RemoteFollower
 
 _CHECK_SECONDS = 1.0
 _UNMASK_TURNS = 10
 _WARM_ITEMS = 200
 _ADMIN_API = "relaydeck.admin.api"
+_CONSOLE = "relaydeck.console.console"
 _REMOTE_FOLLOWER = "relaydeck.store.remote_follower"
 
 
@@ -82,6 +84,7 @@ class Worker:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._closers = AsyncExitStack()
         self._admin: AdminApi | None = None
+        self._console: Console | None = None
         self._suspended = False  # the database is unreachable: nothing waits for it
         self._store = self._open_store()
         self._access_log = self._open_access_log()
@@ -90,6 +93,7 @@ class Worker:
         self._estimator = self._start_estimator()
         self._key_access = self._open_key_access()
         self._build_read_model()
+        self._console_route = Route("console", None, answer=self._answer_console)
         self.pipeline = self._build_pipeline()
         self._follower.load()
         self._start_task(self._check_each_second())
@@ -188,7 +192,12 @@ class Worker:
 
     def _build_pipeline(self) -> Pipeline:
         settings = self._settings
-        router = Router(self._open_routes(), self._contract_routes(), {b"admin": self._find_admin})
+        below: dict[bytes, Find] = {b"admin": self._find_admin}
+        others = self._open_routes()
+        if settings.console == "on":
+            below[b"console"] = self._find_console
+            others["/"] = {"GET": Route("console", None, answer=_to_console)}
+        router = Router(others, self._contract_routes(), below)
         limiter = _limiter(settings)
         return Pipeline(
             exact_routes=router.exact,
@@ -237,7 +246,10 @@ class Worker:
         return limiter
 
     def _find_admin(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
-        """The admin API is built by its first request, so that the start does not wait for it."""
+        return self._admin_api().find(method, path, raw_path)
+
+    def _admin_api(self) -> "AdminApi":
+        """Built by the first request, so that the start does not wait for it."""
         if self._admin is None:
             api: type[AdminApi] = import_module(_ADMIN_API).AdminApi
             estimator, access = self._estimator, self._key_access
@@ -245,7 +257,19 @@ class Worker:
             self._closers.callback(self._admin.close)
             if self._suspended:
                 self._admin.suspend()
-        return self._admin.find(method, path, raw_path)
+        return self._admin
+
+    def _find_console(self, method: str, _path: str, raw_path: bytes) -> tuple[Route, str]:
+        """Every path below `/console` is one route: the console finds its pages by itself."""
+        return self._console_route, f"{method} {raw_path.decode('latin-1')}"
+
+    async def _answer_console(self, call: Call) -> Reply:
+        """The first request loads the console, in a thread: templates take longer than the lists may wait."""
+        module = await asyncio.to_thread(import_module, _CONSOLE)
+        if self._console is None:
+            api, pool = self._admin_api(), self._estimator.pool
+            self._console = module.Console(self._settings, self._writer, api.find, api.read, pool)
+        return await self._console.answer(call)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -383,6 +407,10 @@ class Application:
         _calm_garbage_collection()
         self._pipeline = worker.pipeline
         return worker
+
+
+async def _to_console(_call: Call) -> Reply:
+    return Reply(303, b"", headers=((b"location", b"/console"),))
 
 
 def _from(start: int, total: int) -> tuple[int, int]:

@@ -362,6 +362,13 @@ class Settings:
         "of the client.",
         "none",
     )
+    console: str = _setting(
+        _one_of("on", "off"), "on", "`off` removes the console: nothing is served at `/console` and at `/`."
+    )
+    console_idle_seconds: float = _setting(
+        _seconds, 3600.0, "After how long without a request of its operator a session of the console ends."
+    )
+    console_session_seconds: float = _setting(_seconds, 43_200.0, "How long a session of the console lasts at most.")
     operations_address: tuple[str, int] | None = _setting(
         _listen_address,
         None,

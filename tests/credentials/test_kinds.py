@@ -14,16 +14,17 @@ from relaydeck.settings import read_settings
 def test_what_each_kind_may_do() -> None:
     assert {kind.value: sorted(kind.permissions) for kind in TokenKind} == {
         "api": ["call", "list"],
-        "readonly": ["list"],
-        "admin": ["call", "list", "manage"],
+        "readonly": ["list", "look"],
+        "admin": ["call", "list", "look", "manage"],
     }
 
 
 def test_the_kinds_that_grant_a_permission() -> None:
-    assert (kinds_with("list"), kinds_with("call"), kinds_with("manage")) == (
+    assert (kinds_with("list"), kinds_with("call"), kinds_with("manage"), kinds_with("look")) == (
         ["admin", "api", "readonly"],
         ["admin", "api"],
         ["admin"],
+        ["admin", "readonly"],
     )
 
 

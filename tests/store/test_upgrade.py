@@ -177,6 +177,10 @@ ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
     9: [
         ("balances", {"relayer_seq": 9, "since": 60, "until": 120, "balance": str(10**30), "spent": "7"}),
     ],
+    10: [
+        ("console_sessions", {"seq": 1, "digest": bytes(32), "token_seq": 3, "created_at": 1, "used_at": 2}),
+        ("console_codes", {"seq": 1, "digest": bytes(32), "token_seq": 3, "expires_at": 1}),
+    ],
 }
 
 

@@ -38,6 +38,7 @@ class AdminApi:
         access: KeyAccess,
     ) -> None:
         self._read_pool = ReadPool(settings)
+        self.read = self._read_pool.run
         self.suspend, self.resume, self.close = self._read_pool.suspend, self._read_pool.resume, self._read_pool.close
         lists, changes = Lists(self._read_pool, settings.max_per_page), ChangeRunner(writer, audit)
         guarded: dict[str, Methods] = {

@@ -173,3 +173,6 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ]
     hash: Annotated[str, field("Keyed hash of this entry and of the hash before it.", example="c0ffee" * 10)]
+    origin: Annotated[
+        str | UnsetType, field("`console` for a change made in the console; left out for any other.", example="console")
+    ] = UNSET

@@ -10,11 +10,12 @@ from relaydeck.admin.idempotency import key_of, once
 from relaydeck.admin.queries import RecordPage
 from relaydeck.admin.views import Json, RecordView
 from relaydeck.errors import BadRequest
+from relaydeck.http.credential import CONSOLE
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import Pagination, success
 from relaydeck.http.paging import Page
 from relaydeck.http.parameters import path_identifier
-from relaydeck.http.pipeline import Call, Reply, actor_of, written_at
+from relaydeck.http.pipeline import Call, Reply, actor_of, origin_of, written_at
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
@@ -45,7 +46,7 @@ class ChangeRunner:
 
     def __init__(self, writer: Writer, audit: AuditLog, now: Callable[[], float] = time.time) -> None:
         self._writer = writer
-        self._audit = audit
+        self._audits = {"api": audit, CONSOLE: AuditLog(audit.vault, CONSOLE)}
         self._now = now
 
     async def run(self, call: Call, work: Work) -> Reply:
@@ -66,7 +67,8 @@ class ChangeRunner:
         return await self._writer.write(store)
 
     def _change_context(self, transaction: Transaction, call: Call) -> ChangeContext:
-        return ChangeContext(transaction, self._audit, actor_of(call), int(self._now()))
+        origin = origin_of(call)
+        return ChangeContext(transaction, self._audits[origin], actor_of(call), int(self._now()), origin)
 
 
 def reply(content: Content, transaction: Transaction | None = None) -> Reply:

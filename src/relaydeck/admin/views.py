@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from relaydeck.admin.bodies import AuditEntry, Signer, Token
 from relaydeck.networks.model import FeeToken
@@ -112,5 +113,6 @@ def audit_view(row: Row, _vault: Vault) -> RecordView:
         before=row.before_change and msgspec.json.decode(row.before_change),
         after=row.after_change and msgspec.json.decode(row.after_change),
         hash=row.hash.hex(),
+        origin=UNSET if row.origin is None else row.origin,
     )
     return RecordView(json_values(entry))

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from relaydeck.cli.options import PATH, as_json, at_home
+from relaydeck.cli.options import PATH, at_home
 
 _PASSPHRASE = click.option(
     "--passphrase-file",
@@ -36,7 +36,6 @@ def backup() -> None:
 @click.option("--with-master-key", is_flag=True, help="Include the master key, sealed with a passphrase.")
 @_PASSPHRASE
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@as_json("WrittenBackup")
 @at_home
 def backup_create(file: Path, **options: Any) -> None:
     """Write a consistent snapshot of the database to FILE. Safe while the service runs.
@@ -53,9 +52,8 @@ def backup_create(file: Path, **options: Any) -> None:
 @backup.command("drill", epilog="Example:  relaydeck backup drill /backups/relaydeck-2030-01-31")
 @click.argument("file", type=PATH, required=False)
 @_PASSPHRASE
-@as_json("Drill")
 @at_home
-def backup_drill(file: Path | None, passphrase_file: Path | None, as_json: bool) -> None:
+def backup_drill(file: Path | None, passphrase_file: Path | None) -> None:
     """Restore FILE (default: a new backup) into a scratch database, check it, and remove the scratch database.
 
     The drill compares every table, opens every sealed value with the master key and verifies the audit log. The
@@ -64,15 +62,14 @@ def backup_drill(file: Path | None, passphrase_file: Path | None, as_json: bool)
     """
     from relaydeck.cli.drill import drill
 
-    drill(file, passphrase_file, as_json)
+    drill(file, passphrase_file)
 
 
 @click.command(short_help="Restore a backup into a new database.")
 @click.argument("file", type=PATH)
 @_PASSPHRASE
-@as_json("Copied")
 @at_home
-def restore(file: Path, passphrase_file: Path | None, as_json: bool) -> None:
+def restore(file: Path, passphrase_file: Path | None) -> None:
     """Restore the backup FILE into the configured database, which must be new or empty.
 
     The command checks the whole file before it writes, and reads back what it wrote. It writes the master key file
@@ -80,7 +77,7 @@ def restore(file: Path, passphrase_file: Path | None, as_json: bool) -> None:
     """
     from relaydeck.cli.restore import restore
 
-    restore(file, passphrase_file, as_json)
+    restore(file, passphrase_file)
 
 
 @click.group()
@@ -96,9 +93,8 @@ def db() -> None:
     help="The target, in the form of RELAYDECK_DATABASE_URL; - reads it from standard input. Other users of this"
     " machine can see a command line: put the password in ~/.pgpass or PGPASSWORD, or use -.",
 )
-@as_json("Copied")
 @at_home
-def db_move(url: str, as_json: bool) -> None:
+def db_move(url: str) -> None:
     """Copy everything from the configured database to an empty one, and compare every table.
 
     Stop the service first. If a process writes to the source during the copy, the move stops with an error: stop
@@ -109,7 +105,7 @@ def db_move(url: str, as_json: bool) -> None:
     """
     from relaydeck.cli.move import move
 
-    move(url, as_json)
+    move(url)
 
 
 @click.group()
@@ -118,13 +114,12 @@ def key() -> None:
 
 
 @key.command("rotate", epilog="Safe while the service runs. If it is interrupted, run it again.")
-@as_json("Rotated")
 @at_home
-def key_rotate(as_json: bool) -> None:
+def key_rotate() -> None:
     """Create a new data key and seal every secret with it."""
     from relaydeck.cli.keys import rotate
 
-    rotate(as_json)
+    rotate()
 
 
 DATABASE_COMMANDS: tuple[click.Command, ...] = (key, backup, restore, db)

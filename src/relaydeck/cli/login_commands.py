@@ -13,8 +13,7 @@ _NAME = click.option("--profile", "name", metavar="NAME", default="default", sho
 @click.argument("url")
 @_NAME
 @click.option("--token-file", type=PATH, help="File with the token. Default: RELAYDECK_TOKEN, else the command asks.")
-@as_json("Profile")
-def login(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
+def login(url: str, name: str, token_file: Path | None) -> None:
     """Store the server at URL and an admin token for it as a profile, after the server has accepted the token.
 
     The profile is stored in $XDG_CONFIG_HOME/relaydeck/profiles.json (default: ~/.config), which only you may read.
@@ -22,17 +21,16 @@ def login(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
     """
     from relaydeck.cli.login import log_in
 
-    log_in(url, name, token_file, as_json)
+    log_in(url, name, token_file)
 
 
 @click.command()
 @_NAME
-@as_json("RemovedProfile")
-def logout(name: str, as_json: bool) -> None:
+def logout(name: str) -> None:
     """Remove a stored profile. The token stays valid: revoke it with 'relaydeck token revoke'."""
     from relaydeck.cli.login import log_out
 
-    log_out(name, as_json)
+    log_out(name)
 
 
 @click.group()
@@ -41,7 +39,7 @@ def profile() -> None:
 
 
 @profile.command("list")
-@as_json("Profile", many=True)
+@as_json
 def profile_list(as_json: bool) -> None:
     """List every profile with its name and URL. Tokens are not shown."""
     from relaydeck.cli.login import show_profiles

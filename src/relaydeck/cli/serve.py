@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,6 +22,7 @@ from granian.server.common import AbstractServer
 
 from relaydeck import __version__
 from relaydeck.app import Application
+from relaydeck.cli.console_link import print_link_on_terminal
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, print_first_token
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.errors import OperatorError
@@ -34,10 +34,11 @@ from relaydeck.store.open_store import open_store
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: Any) -> None:
-    """`given`: settings of the command line, which override those of the environment and the file."""
-    settings = replace(read_settings(), **{name: value for name, value in given.items() if value is not None})
-    host, port = settings.host, settings.port
+def run(
+    given_host: str | None, given_port: int | None, workers: int, tls_cert: Path | None, tls_key: Path | None
+) -> None:
+    settings = read_settings()
+    host, port = given_host or settings.host, given_port or settings.port
     log = _log(settings)
     for warning in setting_warnings():
         log.event("warning", warning)
@@ -48,7 +49,9 @@ def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: A
     store = open_store(settings)
     try:
         accept_bootstrap_token(settings.bootstrap_token_file, TokenKind(settings.bootstrap_token_kind), store, log)
-        print_first_token(store, f"{'https' if tls_cert else 'http'}://{_in_url(host)}:{port}", log)
+        address = f"{'https' if tls_cert else 'http'}://{_in_url(host)}:{port}"
+        print_first_token(store, address, log)
+        print_link_on_terminal(store, settings, address)
     finally:
         store.close()  # SQLite connections must not be inherited by the workers
     _serve(settings, log, host, port, workers=workers, ssl_cert=tls_cert, ssl_key=tls_key)

@@ -7,8 +7,9 @@ declaration. (`settings.py` repeats the names, because a setting depends on no p
 from enum import StrEnum
 from typing import Literal
 
-# A route requires one of these: `list` the two lists of /api/v1, `call` its other operations, `manage` /admin/v1.
-Permission = Literal["list", "call", "manage"]
+# A route requires one of these: `list` the two lists of /api/v1, `call` its other operations, `manage` /admin/v1 and
+# changes in the console, `look` its pages.
+Permission = Literal["list", "call", "manage", "look"]
 
 
 class TokenKind(StrEnum):
@@ -16,8 +17,8 @@ class TokenKind(StrEnum):
 
     # Name, description, permissions.
     API = "api", "the five operations", "list", "call"
-    READONLY = "readonly", "the two lists", "list"
-    ADMIN = "admin", "everything", "list", "call", "manage"
+    READONLY = "readonly", "the two lists, and the console without changes", "list", "look"
+    ADMIN = "admin", "everything", "list", "call", "manage", "look"
 
     _value_: str
     description: str
@@ -46,6 +47,6 @@ def kinds_with(permission: Permission) -> list[str]:
 
 
 def describe_kinds(quote: str = "") -> str:
-    """`api (the five operations), readonly (the two lists) or admin (everything)`."""
+    """`api (the five operations), readonly (…) or admin (everything)`."""
     *first, last = [f"{quote}{kind.value}{quote} ({kind.description})" for kind in TokenKind]
     return f"{', '.join(first)} or {last}"

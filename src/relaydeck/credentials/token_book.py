@@ -13,6 +13,7 @@ from relaydeck.store.follower import ReadRows
 class TokenCredential:
     """The token a request carries. The pipeline reads `permissions` and `expires_at` on every request."""
 
+    origin = "api"
     __slots__ = ("actor", "digest", "expires_at", "kind", "logged_name", "name", "permissions", "seq")
 
     def __init__(self, token: Token) -> None:

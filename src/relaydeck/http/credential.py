@@ -4,13 +4,16 @@ The package `credentials` recognises senders; this package only declares what it
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+CONSOLE: Final = "console"
 
 
 class Credential(Protocol):
     seq: int  # its slot in the rate limiter's table
     digest: bytes  # identifies it to every replica, without revealing it
     actor: str  # the actor in the audit log
+    origin: str  # the interface that it uses: `api`, or CONSOLE
     logged_name: str  # as a JSON string
     permissions: frozenset[str]
 

@@ -33,6 +33,7 @@ _ROUTES = (
     "relayer_rpc",
     "operations",
     "admin",
+    "console",
     "unmatched",
     OTHER,
 )

@@ -16,6 +16,7 @@ import msgspec
 from relaydeck.errors import BadFraming, BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive, discard
+from relaydeck.http.clients import Peer
 from relaydeck.http.credential import Credential, FindCredential
 from relaydeck.http.error_body import failure_body
 from relaydeck.http.ratelimit import LimitDecision, RateLimiter
@@ -39,6 +40,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     query: bytes
     credential: Credential | None  # None: the route needs none
+    scheme: str = "http"
+    peer: Peer = None
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -76,6 +79,12 @@ def actor_of(call: Call) -> str:
     """The actor of a request in the audit log."""
     assert call.credential is not None
     return call.credential.actor
+
+
+def origin_of(call: Call) -> str:
+    """The interface that a change is made with."""
+    assert call.credential is not None
+    return call.credential.origin
 
 
 class Pipeline:
@@ -165,7 +174,8 @@ class Pipeline:
                 if credential is not None and b"relaydeck-min-revision" in headers:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 assert route.answer is not None
-                call = Call(argument, headers, content, scope["query_string"], credential)
+                query, peer = scope["query_string"], scope["client"]
+                call = Call(argument, headers, content, query, credential, scope["scheme"], peer)
                 reply = await route.answer(call)
                 status, body, content_type = reply.status, reply.body, reply.content_type
                 extra += reply.headers

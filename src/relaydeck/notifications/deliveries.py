@@ -56,6 +56,17 @@ def list_deliveries(
     return [DeliveryRow(*row) for row in rows]
 
 
+def list_latest(read: ReadRows, *, limit: int, before: int | None = None, **fields: str | None) -> list[DeliveryRow]:
+    """The newest deliveries first: those before a sequence number, and with these values of their fields, if given."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    conditions = ["1 = 1", *(["d.seq < :before"] if before else []), *(f"d.{name} = :{name}" for name in given)]
+    rows = read(
+        f"SELECT {_COLUMNS} FROM {_TABLES} WHERE {' AND '.join(conditions)} ORDER BY d.seq DESC LIMIT :limit",
+        {"limit": limit, "before": before, **given},
+    )
+    return [DeliveryRow(*row) for row in rows]
+
+
 def find_delivery(read: ReadRows, delivery_id: str) -> DeliveryRow | None:
     rows = read(f"SELECT {_COLUMNS} FROM {_TABLES} WHERE e.id = :id", {"id": delivery_id})
     return DeliveryRow(*rows[0]) if rows else None

@@ -92,6 +92,20 @@ def list_events(read: ReadRows, after: int = 0, limit: int = 100) -> list[Event]
     return [Event(*row) for row in rows]
 
 
+def list_latest(read: ReadRows, *, limit: int, before: int | None = None, relayer_id: str | None = None) -> list[Event]:
+    """The newest events first: those before a sequence number, and about one relayer, if given."""
+    conditions = [
+        "1 = 1",
+        *(["e.seq < :before"] if before else []),
+        *(["e.relayer_id = :relayer"] if relayer_id else []),
+    ]
+    rows = read(
+        f"SELECT {COLUMNS} FROM events e WHERE {' AND '.join(conditions)} ORDER BY e.seq DESC LIMIT :limit",
+        {"limit": limit, "before": before, "relayer": relayer_id},
+    )
+    return [Event(*row) for row in rows]
+
+
 def find_event(read: ReadRows, event_id: str) -> Event | None:
     rows = read(f"SELECT {COLUMNS} FROM events e WHERE e.id = :id", {"id": event_id})
     return Event(*rows[0]) if rows else None

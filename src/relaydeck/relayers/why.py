@@ -51,25 +51,27 @@ def _last_action(read_rows: ReadRows, relayer_id: str, action: str) -> LastActio
     return LastAction(*rows[0]) if rows else LastAction()
 
 
-async def explain(stored: StoredState, pool: GetPool, *, interval: float, rounds: int, now: float) -> Explanation:
-    """Probes every URL once, now, whatever its last result was."""
+async def explain(
+    stored: StoredState, pool: GetPool, *, interval: float, rounds: int, now: float, probe: bool = True
+) -> Explanation:
+    """Probes every URL once, now, whatever its last result was. Without `probe` it shows what is stored, at once."""
     snapshot = stored.snapshot
     evidence: Sequence[Evidence] = ()
-    if snapshot.urls:
+    if snapshot.urls and probe:
         evidence = await (await pool(snapshot.urls, snapshot.chain_id)).probe_each()
     is_checked = bool(interval and snapshot.urls and not snapshot.relayer.paused)
     return Explanation(
         id=snapshot.relayer.id,
         address=snapshot.relayer.address,
         network=snapshot.relayer.network,
-        states=tuple(_states(stored, rounds)),
-        nodes=tuple(_nodes(snapshot, evidence)),
+        states=tuple(states_of(stored, rounds)),
+        nodes=tuple(_nodes(snapshot, evidence)) if evidence else (),
         monitor=_monitor(snapshot, interval),
         next_probe_at=utc(next_check_at(snapshot.sequence, interval, now)) if is_checked else None,
     )
 
 
-def _states(stored: StoredState, rounds: int) -> list[RelayerState]:
+def states_of(stored: StoredState, rounds: int) -> list[RelayerState]:
     """Every state that needs attention, the operator's own first; empty when there is none."""
     relayer, incident = stored.snapshot.relayer, stored.snapshot.incident
     found = []

@@ -23,10 +23,11 @@ from relaydeck.store.vault import Vault
 
 _KEY_PLACE = Place("audit_keys", "chain", "key")
 _KEY_SQL = "SELECT sealed_key FROM audit_keys WHERE name = 'chain'"
-_NAMES = ("seq", "moment", "actor", "action", "record", "before_change", "after_change", "hash")
+_CONTENT = ("seq", "moment", "actor", "action", "record", "before_change", "after_change")
+_NAMES = (*_CONTENT, "hash", "origin")
 COLUMNS = ", ".join(_NAMES)
 COUNT_SQL = "SELECT count(*) FROM audit"
-_TYPES = (int, int, str, str, str, str | None, str | None, bytes)
+_TYPES = (int, int, str, str, str, str | None, str | None, bytes, str | None)
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
@@ -77,8 +78,10 @@ class AuditEntry(msgspec.Struct, frozen=True, gc=False):
 class AuditLog:
     """Appends to the chain. Only the thread that has the write transaction uses it."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: Vault, origin: str | None = None) -> None:
+        """`origin` names the interface that makes the changes, where the actor does not show it."""
         self.vault = vault
+        self._origin = origin
         self._key: bytes | None = None
         self._created_in: Transaction | None = None  # the transaction in which this process created the key
 
@@ -89,8 +92,8 @@ class AuditLog:
         key, rows = self._chain_key(transaction), []
         for seq, entry in enumerate(entries, end + 1):
             content = (seq, entry.moment, entry.actor, entry.action, entry.record, entry.before, entry.after)
-            link = _link(key, link, content)
-            rows.append((*content, link))
+            link = _link(key, link, _hashed(content, self._origin))
+            rows.append((*content, link, self._origin))
         transaction.insert("audit", _NAMES, rows)
         transaction.chain_end = (end + len(entries), link)
 
@@ -124,6 +127,11 @@ class AuditLog:
 
 def _derived(key: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"relaydeck audit chain 1").derive(key)
+
+
+def _hashed(content: tuple[Any, ...], origin: str | None) -> tuple[Any, ...]:
+    """An entry without an origin has the hash that it had before there were origins."""
+    return content if origin is None else (*content, origin)
 
 
 def _link(key: bytes, previous: bytes, content: tuple[Any, ...]) -> bytes:
@@ -169,6 +177,7 @@ def _broken(row: Row, reached: Head, key: bytes | None) -> BrokenLink | None:
         return BrokenLink(row.seq, "cannot be checked: the audit key is missing or does not open")
     if not all(isinstance(value, kind) for value, kind in zip(row, _TYPES, strict=True)):
         return BrokenLink(row.seq, "was changed")
-    if not hmac.compare_digest(_link(key, reached.hash, row[:-1]), row.hash):
+    content = _hashed(row[: len(_CONTENT)], row.origin)
+    if not hmac.compare_digest(_link(key, reached.hash, content), row.hash):
         return BrokenLink(row.seq, "was changed, or does not follow the row before it")
     return None

@@ -1,7 +1,38 @@
-"""What the demo did, for people."""
+"""What the demo did, for people and for programs."""
 
-from relaydeck.cli.json_shapes import Demo
+from decimal import Decimal
+from typing import Literal
+
+import msgspec
+
 from relaydeck.cli.output import print_line
+
+
+class Fee(msgspec.Struct, frozen=True):
+    amount: Decimal
+    token: str
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    id: str
+    type: str
+    verified: Literal[True]
+
+
+class DemoNode(msgspec.Struct, frozen=True):
+    kind: Literal["hardhat", "minimal"]
+    url: str
+    description: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    service: str
+    node: DemoNode
+    receiver: str
+    applied: str
+    fee: Fee
+    webhook: Webhook
+
 
 _NEXT = """
 Next:
@@ -13,7 +44,7 @@ Next:
 """
 
 
-def print_steps(report: Demo) -> None:
+def print_steps(report: Report) -> None:
     steps = {
         "service": report.service,
         "node": f"{report.node.url}, {report.node.description}",

@@ -1,0 +1,40 @@
+"""The one-time link that signs an operator in to the console: printed by `relaydeck serve` and `relaydeck console`."""
+
+import sys
+import webbrowser
+from urllib.parse import urlencode
+
+from relaydeck.cli.local.store import actor, change_in, existing_store
+from relaydeck.cli.output import print_line
+from relaydeck.credentials.console_sessions import issue_code
+from relaydeck.errors import OperatorError
+from relaydeck.settings import Settings, read_settings
+from relaydeck.store.open_store import Store
+from relaydeck.web_addresses import web_address_problem
+
+
+def print_link_on_terminal(store: Store, settings: Settings, address: str) -> None:
+    """Elsewhere nothing is printed: a log must not contain a code."""
+    if settings.console == "off" or not sys.stdout.isatty():
+        return
+    sys.stdout.write(f"\nConsole, for ten minutes and one use:\n\n  {_new_link(store, address)}\n\n")
+    sys.stdout.flush()
+
+
+def show_link(address: str, *, opened: bool) -> None:
+    if problem := web_address_problem(address):
+        raise OperatorError(f"--url {problem}")
+    if read_settings().console == "off":
+        raise OperatorError("the console is off", "Remove RELAYDECK_CONSOLE=off and start the service again.")
+    with existing_store() as store:
+        link = _new_link(store, address)
+    print_line(link)
+    if opened and not webbrowser.open(link):
+        raise OperatorError("there is no browser to open", "Open the link yourself.")
+
+
+def _new_link(store: Store, address: str) -> str:
+    """The session acts as a token named after the account, so that the audit log shows who it was."""
+    with change_in(store) as change:
+        code = issue_code(change, f"console-{actor().removeprefix('cli:')}")
+    return f"{address.rstrip('/')}/console/enter?{urlencode({'code': code.reveal()})}"

@@ -1,0 +1,1 @@
+"""The console: web pages for operators, on the functions of `/admin/v1`."""

@@ -1,0 +1,132 @@
+"""What the overview shows: the fleet in numbers, and everything that needs attention."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
+from relaydeck.relayers import incidents, why
+from relaydeck.relayers.explanation import RelayerState
+from relaydeck.signers.check import SignerCheck
+from relaydeck.store.database import Row
+from relaydeck.store.open_store import Store
+from relaydeck.timestamps import utc
+
+ReadRows = Callable[[str, dict[str, Any]], list[Row]]
+_MOST_SHOWN = 20
+_SLOW_SECONDS = 0.05
+_KEPT_TIMES = 50  # numbers that took long to read are kept this many times as long
+
+_COUNTS = (
+    "SELECT network, count(*) AS total,"
+    " coalesce(sum(CASE WHEN system_disabled THEN 1 ELSE 0 END), 0) AS disabled,"
+    " coalesce(sum(CASE WHEN paused AND NOT system_disabled THEN 1 ELSE 0 END), 0) AS paused"
+    " FROM relayers GROUP BY network ORDER BY network"
+)
+
+
+class NetworkCounts(NamedTuple):
+    network: str
+    total: int
+    disabled: int
+    paused: int
+
+    @property
+    def active(self) -> int:
+        return self.total - self.disabled - self.paused
+
+
+class RelayerProblem(NamedTuple):
+    relayer_id: str
+    name: str
+    network: str
+    state: RelayerState
+
+
+class SignerProblem(NamedTuple):
+    signer_id: str
+    outcome: str
+    explanation: str
+    checked_at: str
+
+
+class FailingNode(NamedTuple):
+    node: str
+    problem: str
+    relayers: int
+
+
+class Fleet(NamedTuple):
+    networks: list[NetworkCounts]
+    problems: list[RelayerProblem]
+    troubled: int  # relayers with an open incident
+    signers: list[SignerProblem]
+    nodes: list[FailingNode]
+    deliveries: DeliveryCounts
+
+    def total(self, state: str) -> int:
+        return sum(getattr(each, state) for each in self.networks)
+
+
+class FleetReader:
+    """Counting a million relayers takes long, so that the counts are kept for a multiple of that time."""
+
+    def __init__(self, rounds: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rounds = rounds
+        self._clock = clock
+        self._counts: list[NetworkCounts] = []
+        self._fresh_until = 0.0
+
+    def read(self, store: Store) -> Fleet:
+        read = store.database.read
+        troubled: int = read(f"SELECT count(*) FROM {incidents.TABLE}", {})[0][0]
+        return Fleet(
+            self._read_counts(read),
+            self._problems(store),
+            troubled,
+            _signer_problems(read),
+            _failing_nodes(read),
+            count_deliveries(read),
+        )
+
+    def _read_counts(self, read: ReadRows) -> list[NetworkCounts]:
+        began = self._clock()
+        if began >= self._fresh_until:
+            self._counts = [NetworkCounts(*row) for row in read(_COUNTS, {})]
+            took = self._clock() - began
+            self._fresh_until = began + (took * _KEPT_TIMES if took > _SLOW_SECONDS else 0.0)
+        return self._counts
+
+    def _problems(self, store: Store) -> list[RelayerProblem]:
+        rows = store.database.read(
+            f"SELECT relayer_id FROM {incidents.TABLE} ORDER BY coalesce(failing_since, low_since, 0) DESC LIMIT :most",
+            {"most": _MOST_SHOWN},
+        )
+        found = []
+        for row in rows:
+            stored = why.read(store.database.read, store.vault, row.relayer_id)
+            relayer = stored.snapshot.relayer
+            for state in why.states_of(stored, self._rounds):
+                found.append(RelayerProblem(relayer.id, relayer.name, relayer.network, state))
+        return found
+
+
+def _signer_problems(read: ReadRows) -> list[SignerProblem]:
+    rows = read(
+        "SELECT result FROM signer_checks WHERE outcome <> 'ok' ORDER BY checked_at DESC LIMIT :most",
+        {"most": _MOST_SHOWN},
+    )
+    checks = [msgspec.json.decode(row.result, type=SignerCheck) for row in rows]
+    return [SignerProblem(each.signer_id, each.outcome, each.explanation, utc(each.checked_at)) for each in checks]
+
+
+def _failing_nodes(read: ReadRows) -> list[FailingNode]:
+    """The nodes that failed in the monitor's latest rounds, with the number of relayers that use them."""
+    counted: dict[tuple[str, str], int] = {}
+    for row in read(f"SELECT {incidents.COLUMNS} FROM {incidents.TABLE} LIMIT :most", {"most": 1000}):
+        for each in incidents.from_row(row).evidence:
+            counted[each.node, each.problem] = counted.get((each.node, each.problem), 0) + 1
+    found = [FailingNode(node, problem, count) for (node, problem), count in counted.items()]
+    return sorted(found, key=lambda each: -each.relayers)[:_MOST_SHOWN]

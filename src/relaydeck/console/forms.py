@@ -1,0 +1,156 @@
+"""Forms, derived from the declared fields of a record."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from relaydeck.errors import BadRequest, RequestError
+from relaydeck.fields import Field, fields_of
+from relaydeck.secret import Secret
+
+Json = dict[str, Any]
+
+
+class Input(NamedTuple):
+    """One control of a form."""
+
+    name: str  # `policies.min_balance`
+    kind: str  # text, secret, json, flag, whole, lines, nodes, choice
+    description: str
+    value: str = ""
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.name.rpartition(".")[2].replace("_", " ")
+
+    @property
+    def control(self) -> str:
+        """The identifier of the control in the page."""
+        return f"field-{self.name.replace('.', '-')}"
+
+
+def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterable[str] = ()) -> list[Input]:
+    """The inputs for every field that a request can set."""
+    found: list[Input] = []
+    for field in fields_of(record):
+        name = f"{prefix}{field.name}"
+        if field.traits.read_only or name in leave_out:
+            continue
+        if field.record is not None and not field.is_list:
+            found += inputs_of(field.record, f"{name}.")
+        else:
+            found.append(_input(field, name))
+    return found
+
+
+def _input(field: Field, name: str) -> Input:
+    required = field.required and not field.traits.generated
+    description = field.description.replace("`", "")
+    return Input(name, _kind(field), description, required=required, choices=field.choices)
+
+
+def _kind(field: Field) -> str:
+    if field.is_list:
+        return "nodes" if field.record is not None else "lines"
+    if field.choices:
+        return "choice"
+    return {Secret: "secret", msgspec.Raw: "json", bool: "flag", int: "whole"}.get(field.type, "text")
+
+
+def filled(inputs: list[Input], record: Json) -> list[Input]:
+    """The inputs with the values of a record."""
+    return [each._replace(value=_text(each, _at(record, each.name))) for each in inputs]
+
+
+def submitted(inputs: list[Input], form: Mapping[str, str]) -> list[Input]:
+    """The inputs with what was typed. Secrets have to be typed again."""
+    return [
+        each if each.kind in ("secret", "json") else each._replace(value=form.get(each.name, "")) for each in inputs
+    ]
+
+
+def with_problem(inputs: list[Input], error: RequestError) -> tuple[list[Input], str]:
+    """The inputs with the problem beside the field that it names, or the problem alone."""
+    reason = reason_of(error)
+    named = [each for each in inputs if each.name in reason]
+    if not named:
+        return inputs, reason
+    worst = max(named, key=lambda each: len(each.name))
+    return [each._replace(problem=reason) if each is worst else each for each in inputs], ""
+
+
+def reason_of(error: RequestError) -> str:
+    """What was wrong, for people."""
+    return error.message if error.example else error.reason or error.message
+
+
+def document_of(inputs: list[Input], form: Mapping[str, str]) -> Json:
+    """The document that a form describes; null where a field is left empty. Raises BadRequest."""
+    document: Json = {}
+    for each in inputs:
+        *parents, last = each.name.split(".")
+        place = document
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = _value(each, form.get(each.name, ""))
+    return document
+
+
+def without_nulls(document: Json) -> Json:
+    return {
+        name: without_nulls(value) if isinstance(value, dict) else value
+        for name, value in document.items()
+        if value is not None
+    }
+
+
+def _value(field: Input, text: str) -> Any:
+    match field.kind:
+        case "flag":
+            return bool(text)
+        case "whole":
+            digits = text.replace(",", "").strip()
+            return int(digits) if digits.isascii() and digits.isdigit() else (text or None)
+        case "lines":
+            return [line.strip() for line in text.splitlines() if line.strip()]
+        case "nodes":
+            return [_node(line) for line in text.splitlines() if line.strip()]
+        case "json":
+            return _json(field, text)
+    return text.replace("\r\n", "\n") if text else None
+
+
+def _node(line: str) -> Json:
+    """`https://node.example.com 3`: a URL and, after a blank, its weight."""
+    url, _, weight = line.strip().partition(" ")
+    given = weight.strip()
+    return {"url": url} | ({"weight": int(given) if given.isascii() and given.isdigit() else given} if given else {})
+
+
+def _json(field: Input, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text) if text.strip() else None
+    except msgspec.DecodeError:
+        raise BadRequest(f"{field.name} is not valid JSON") from None
+
+
+def _at(record: Json, name: str) -> Any:
+    value: Any = record
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _text(field: Input, value: Any) -> str:
+    if value is None or value is False:
+        return ""
+    match field.kind:
+        case "lines":
+            return "\n".join(value)
+        case "nodes":
+            return "\n".join(f"{node['url']} {node['weight']}" for node in value)
+    return str(value)

@@ -1,0 +1,92 @@
+"""Signers: the list, a form for each type, where each one is used, its latest check."""
+
+from typing import Any
+
+from relaydeck.console.formats import visible
+from relaydeck.console.forms import Input, document_of, inputs_of, submitted, with_problem, without_nulls
+from relaydeck.console.paging import PER_PAGE, Pager, kept, page_number
+from relaydeck.console.responses import path_to, redirect
+from relaydeck.console.services import Pages, PageServices
+from relaydeck.console.visit import Visit
+from relaydeck.errors import BadRequest, RequestError
+from relaydeck.http.pipeline import Reply
+from relaydeck.signers.signer_types import SHAPES
+
+_FILTERS = ("id", "type", "check", "order")
+_ID = Input("id", "text", "Identifier. Left empty, a UUID is generated.")
+_USED = "20"
+
+
+def pages(_services: PageServices) -> Pages:
+    return {
+        "/signers": {"GET": show_list, "POST": create},
+        "/signers/new": {"GET": show_new},
+        "/signers/{id}": {"GET": show},
+        "/signers/{id}/check": {"POST": check},
+        "/signers/{id}/delete": {"GET": show_delete, "POST": delete},
+    }
+
+
+async def show_list(visit: Visit) -> Reply:
+    query, number = kept(visit.query, *_FILTERS), page_number(visit.query)
+    found = await visit.admin.read("signers", page=str(number), per_page=str(PER_PAGE), **query)
+    return visit.page("signers.html", signers=found.data, pager=Pager(number, found.total, query), types=list(SHAPES))
+
+
+async def show(visit: Visit) -> Reply:
+    found = await visit.admin.read("signers", visit.identifier)
+    used = await visit.admin.read("relayers", signer_id=visit.identifier, per_page=_USED)
+    entries = await visit.admin.read("audit", record=visit.identifier, order="newest", per_page="10")
+    return visit.page("signer.html", signer=found.data, used=used, entries=entries.data)
+
+
+def _inputs(signer_type: str) -> list[Input]:
+    """Raises BadRequest."""
+    shape = SHAPES.get(signer_type)
+    if shape is None:
+        raise BadRequest(f"type must be one of {', '.join(SHAPES)}")
+    return [_ID, *inputs_of(shape, "config.")]
+
+
+def _form_page(visit: Visit, signer_type: str, inputs: list[Input], status: int = 200, problem: str = "") -> Reply:
+    shown: dict[str, Any] = {"type": signer_type, "types": {name: shape.__doc__ for name, shape in SHAPES.items()}}
+    return visit.page("signer_new.html", status=status, inputs=inputs, problem=problem, **shown)
+
+
+async def show_new(visit: Visit) -> Reply:
+    signer_type = visit.query.get("type", "plain")
+    return _form_page(visit, signer_type, _inputs(signer_type))
+
+
+async def create(visit: Visit) -> Reply:
+    form = visit.form
+    signer_type = form.get("type", "")
+    inputs = _inputs(signer_type)
+    try:
+        document = without_nulls(document_of(inputs, form)) | {"type": signer_type}
+        created = await visit.admin.change("POST", "signers", document={"config": {}} | document)
+    except RequestError as error:
+        shown, problem = with_problem(submitted(inputs, form), error)
+        return _form_page(visit, signer_type, shown, error.status, problem)
+    hint = "&hint=1" if created.notes else ""
+    return redirect(f"{path_to('signers', created.data['id'])}?done=created{hint}")
+
+
+async def check(visit: Visit) -> Reply:
+    await visit.admin.change("POST", "signers", visit.identifier, "check")
+    return redirect(f"{path_to('signers', visit.identifier)}?done=checked")
+
+
+async def show_delete(visit: Visit) -> Reply:
+    found = await visit.admin.read("signers", visit.identifier)
+    return visit.page("delete.html", resource="signers", id=found.data["id"], etag=found.etag, problem="")
+
+
+async def delete(visit: Visit) -> Reply:
+    form = visit.form
+    if form.get("typed") not in (visit.identifier, visible(visit.identifier)):
+        problem = "Type the identifier exactly as it is shown."
+        shown = {"resource": "signers", "id": visit.identifier, "etag": form.get("etag", ""), "problem": problem}
+        return visit.page("delete.html", status=400, **shown)
+    await visit.admin.change("DELETE", "signers", visit.identifier, if_match=form.get("etag", "*"))
+    return redirect("/signers?done=deleted")

@@ -1,0 +1,49 @@
+"""Templates: compiled when this module is loaded, which happens in a thread; every value is escaped."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from relaydeck import __version__
+from relaydeck.console import formats
+from relaydeck.console.responses import ROOT, asset_version, path_to
+
+
+def _load() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {
+        "name": formats.name,
+        "visible": formats.visible,
+        "ago": formats.moment(),
+        "coins": formats.coins,
+        "short_address": formats.short_address,
+        "as_json": formats.as_json,
+        "fact": formats.fact,
+    }
+    environment.globals |= {"root": ROOT, "link": _link, "asset": _asset, "version": __version__}
+    for template in environment.list_templates():
+        environment.get_template(template)
+    return environment
+
+
+def _link(*parts: str) -> str:
+    return ROOT + path_to(*parts)
+
+
+def _asset(name: str) -> str:
+    return f"{ROOT}/assets/{asset_version()}/{name}"
+
+
+_templates = _load()
+
+
+def render(template: str, **values: Any) -> str:
+    return _templates.get_template(template).render(values)

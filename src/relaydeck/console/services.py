@@ -1,0 +1,18 @@
+"""What pages are built from, and the form in which they register."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from relaydeck.console.visit import Visit
+from relaydeck.http.pipeline import Reply
+from relaydeck.relayers.snapshots import GetPool
+from relaydeck.settings import Settings
+
+Page = Callable[[Visit], Awaitable[Reply]]
+Methods = dict[str, Page]
+Pages = dict[str, Methods]  # by path below the console, with `{id}` for an identifier
+
+
+class PageServices(NamedTuple):
+    settings: Settings
+    pool: GetPool  # the nodes that estimates use

@@ -1,0 +1,140 @@
+"""Sessions of the console, and the one-time codes that open one. The database holds only digests of both.
+
+A session belongs to a token: it grants what the kind of the token grants, and ends with the token.
+"""
+
+import secrets
+from typing import NamedTuple
+
+from relaydeck.credentials import token_changes
+from relaydeck.credentials.kinds import TokenKind
+from relaydeck.credentials.tokens import digest_of, new_token
+from relaydeck.secret import Secret
+from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.database import Transaction
+from relaydeck.store.follower import ReadRows
+
+CODE_SECONDS = 600
+_TOUCH_SECONDS = 60  # the time of the last request is written at most this often
+
+_LIVE = "t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > :now)"
+
+
+class ConsoleSession(NamedTuple):
+    """A session with its token."""
+
+    created_at: int
+    used_at: int
+    token_seq: int
+    token_name: str
+    kind: str
+    token_digest: bytes
+
+    def is_stale(self, now: float) -> bool:
+        """Whether the time of the last request has to be written."""
+        return now - self.used_at >= _TOUCH_SECONDS
+
+
+class SessionLimits(NamedTuple):
+    idle_seconds: float
+    most_seconds: float
+
+
+def new_session_secret() -> Secret:
+    return Secret(secrets.token_urlsafe(32))
+
+
+def _digest(secret: Secret) -> bytes:
+    return digest_of(secret.reveal().encode())
+
+
+def find_session(read: ReadRows, secret: Secret, limits: SessionLimits, now: float) -> ConsoleSession | None:
+    """The session, unless it is unknown, too old or idle, or its token is revoked or expired."""
+    rows = read(
+        "SELECT s.created_at, s.used_at, t.seq, t.name, t.kind, t.digest FROM console_sessions s"
+        f" JOIN tokens t ON t.seq = s.token_seq WHERE s.digest = :digest AND {_LIVE}"
+        " AND s.used_at > :idle AND s.created_at > :oldest",
+        {
+            "digest": _digest(secret),
+            "now": int(now),
+            "idle": int(now - limits.idle_seconds),
+            "oldest": int(now - limits.most_seconds),
+        },
+    )
+    return ConsoleSession(*rows[0]) if rows else None
+
+
+def token_of(read: ReadRows, token: Secret, now: float) -> tuple[int, str] | None:
+    """The number and the kind of a live token; None when there is no such token."""
+    rows = read(
+        f"SELECT t.seq, t.kind FROM tokens t WHERE t.digest = :digest AND {_LIVE}",
+        {"digest": _digest(token), "now": int(now)},
+    )
+    return (rows[0].seq, rows[0].kind) if rows else None
+
+
+def open_session(transaction: Transaction, secret: Secret, token_seq: int, limits: SessionLimits, now: float) -> None:
+    """Store a session, and remove those that have ended."""
+    transaction.execute(
+        "DELETE FROM console_sessions WHERE used_at <= :idle OR created_at <= :oldest",
+        {"idle": int(now - limits.idle_seconds), "oldest": int(now - limits.most_seconds)},
+    )
+    transaction.execute(
+        "INSERT INTO console_sessions (digest, token_seq, created_at, used_at) VALUES (:digest, :token, :now, :now)",
+        {"digest": _digest(secret), "token": token_seq, "now": int(now)},
+    )
+
+
+def touch_session(transaction: Transaction, secret: Secret, now: float) -> None:
+    transaction.execute(
+        "UPDATE console_sessions SET used_at = :now WHERE digest = :digest",
+        {"now": int(now), "digest": _digest(secret)},
+    )
+
+
+def close_session(transaction: Transaction, secret: Secret) -> None:
+    transaction.execute("DELETE FROM console_sessions WHERE digest = :digest", {"digest": _digest(secret)})
+
+
+def issue_code(context: ChangeContext, token_name: str) -> Secret:
+    """A code that opens one session within ten minutes.
+
+    The session acts as the admin token of the given name. It is created when there is none; nobody knows its text.
+    """
+    token_seq = _admin_token(context, token_name)
+    code = new_session_secret()
+    context.transaction.execute("DELETE FROM console_codes WHERE expires_at <= :now", {"now": context.now})
+    context.transaction.execute(
+        "INSERT INTO console_codes (digest, token_seq, expires_at) VALUES (:digest, :token, :expires_at)",
+        {"digest": _digest(code), "token": token_seq, "expires_at": context.now + CODE_SECONDS},
+    )
+    return code
+
+
+def _admin_token(context: ChangeContext, wanted: str) -> int:
+    name, number = wanted, 1
+    while (row := _live_token(context.transaction, name)) is not None:
+        if row[1] == TokenKind.ADMIN.value and row[2] is None:
+            return row[0]
+        number += 1
+        name = f"{wanted}-{number}"
+    token_changes.issue(context, name, TokenKind.ADMIN, new_token())
+    created = _live_token(context.transaction, name)
+    assert created is not None
+    return created[0]
+
+
+def _live_token(transaction: Transaction, name: str) -> tuple[int, str, int | None] | None:
+    row = transaction.one(
+        "SELECT seq, kind, expires_at FROM tokens WHERE name = :name AND revoked_at IS NULL", {"name": name}
+    )
+    return None if row is None else (row.seq, row.kind, row.expires_at)
+
+
+def use_code(transaction: Transaction, code: Secret, now: float) -> int | None:
+    """The number of the code's token; the code is used up. None when it is unknown, used or expired."""
+    row = transaction.one(
+        "DELETE FROM console_codes WHERE digest = :digest AND expires_at > :now RETURNING token_seq",
+        {"digest": _digest(code), "now": int(now)},
+    )
+    return None if row is None else row.token_seq

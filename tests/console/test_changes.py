@@ -1,0 +1,237 @@
+"""Changes made in the console: the same effect, refusals, events and audit entries as over the admin API."""
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from relaydeck.signers.signer_types import SHAPES
+from tests.admin.conftest import POLICIES
+from tests.console.conftest import Operator, plain
+from tests.running import Answer, Running
+
+EDIT = "/relayers/sepolia-1/edit"
+FORM = {
+    "name": "Sepolia one",
+    "network": "sepolia",
+    "address": "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23",
+    "signer_id": "ops",
+    "notification_id": "pager",
+    "custom_rpc_urls": "http://127.0.0.1:9/custom?key=k 3",
+    "policies.eip1559_pricing": "true",
+    "policies.gas_limit_estimation": "true",
+    "policies.gas_price_cap": "100000000000",
+    "policies.min_balance": "0",
+    "policies.whitelist_receivers": "",
+}
+CONFIGS = {
+    "plain": {"config.key": "0x" + "42" * 32},
+    "provider_a_kms": {"config.key_id": "alias/ops", "config.region": "eu-west-1"},
+    "provider_c": {
+        "config.address": "https://secrets.example.com",
+        "config.key_name": "ops",
+        "config.role_id": "role",
+        "config.secret_id": "secret",
+    },
+    "provider_c_transit": {
+        "config.address": "https://secrets.example.com",
+        "config.key_name": "ops",
+        "config.pubkey": "Ag4v6z4l",
+        "config.role_id": "role",
+        "config.secret_id": "secret",
+        "config.namespace": "team",
+    },
+    "provider_d": {
+        "config.api_private_key": "private",
+        "config.api_public_key": "03b1",
+        "config.organization_id": "org-1",
+        "config.private_key_id": "key-1",
+        "config.public_key": "04f2",
+    },
+    "provider_e": {
+        "config.account_address": "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23",
+        "config.api_key_id": "key-1",
+        "config.api_key_secret": "s1",
+        "config.wallet_secret": "s2",
+    },
+    "provider_b_kms": {"config.key": '{"name": "ops"}', "config.service_account": '{"client": "relaydeck"}'},
+}
+
+
+def record(served: Running, path: str) -> Any:
+    return served.ask("GET", f"/admin/v1/{path}").json["data"]
+
+
+def last_entry(served: Running) -> dict[str, Any]:
+    entry: dict[str, Any] = served.ask("GET", "/admin/v1/audit?order=newest&per_page=1").json["data"][0]
+    return {name: entry.get(name) for name in ("actor", "origin", "action", "record")}
+
+
+def etag_in(answer: Answer) -> str:
+    page = answer.body.decode()
+    return page.partition('name="etag" value="')[2].partition('">')[0].replace("&#34;", '"')
+
+
+def location(answer: Answer) -> tuple[int, str]:
+    return answer.status, answer.headers.get("location", "")
+
+
+def test_pause_and_resume(served: Running, operator: Operator) -> None:
+    assert location(operator.post("/relayers/sepolia-1/pause")) == (303, "/console/relayers/sepolia-1?done=paused")
+    assert record(served, "relayers/sepolia-1")["paused"] is True
+    expected = {"actor": "token:root", "origin": "console", "action": "relayer.paused", "record": "sepolia-1"}
+    assert last_entry(served) == expected
+    assert "paused" in operator.text("/relayers?state=paused")
+    assert location(operator.post("/relayers/sepolia-1/resume")) == (303, "/console/relayers/sepolia-1?done=resumed")
+    assert record(served, "relayers/sepolia-1")["paused"] is False
+
+
+def test_a_change_over_the_admin_api_has_no_origin(served: Running) -> None:
+    served.ask("POST", "/admin/v1/tokens", {"name": "over the API"})
+    assert last_entry(served)["origin"] is None
+
+
+def test_the_chain_holds_with_entries_of_both_origins(operator: Operator) -> None:
+    assert "every link holds" in operator.text("/audit/verify")
+
+
+def test_edit_a_policy(served: Running, operator: Operator) -> None:
+    etag = etag_in(operator.get(EDIT))
+    answer = operator.post(EDIT, FORM | {"policies.min_balance": "5", "etag": etag})
+    assert location(answer) == (303, "/console/relayers/sepolia-1?done=saved")
+    assert record(served, "relayers/sepolia-1")["policies"] == POLICIES | {
+        "gas_price_cap": 100_000_000_000,
+        "min_balance": 5,
+    }
+
+
+def test_an_emptied_field_is_removed(served: Running, operator: Operator) -> None:
+    etag = etag_in(operator.get(EDIT))
+    emptied = FORM | {"policies.gas_price_cap": "", "notification_id": "", "etag": etag}
+    assert operator.post(EDIT, emptied).status == 303
+    found = record(served, "relayers/sepolia-1")
+    assert "notification_id" not in found and "gas_price_cap" not in found["policies"]
+
+
+def test_a_conflicting_edit_is_stopped_and_shown(served: Running, operator: Operator) -> None:
+    etag = etag_in(operator.get(EDIT))
+    served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"name": "Changed by another"})
+    answer = operator.post(EDIT, FORM | {"name": "Mine", "etag": etag})
+    text = plain(answer)
+    assert answer.status == 412
+    assert "Somebody else has changed this relayer" in text and "Changed by another" in text
+    assert record(served, "relayers/sepolia-1")["name"] == "Changed by another"
+    assert operator.post(EDIT, FORM | {"name": "Mine", "etag": etag_in(answer)}).status == 303
+    assert record(served, "relayers/sepolia-1")["name"] == "Mine"
+
+
+def test_a_wrong_value_is_reported_beside_its_field(served: Running, operator: Operator) -> None:
+    answer = operator.post(EDIT, FORM | {"policies.min_balance": "much", "etag": etag_in(operator.get(EDIT))})
+    page = answer.body.decode()
+    field = page.partition('id="field-policies-min_balance"')[2].partition("</div>")[0]
+    assert answer.status == 400
+    assert 'value="much"' in field and 'class="problem"' in field
+
+
+def test_create_and_delete_a_relayer(served: Running, operator: Operator) -> None:
+    made = operator.post("/relayers", FORM | {"id": "second", "name": "Second <one>", "network_type": "evm"})
+    assert location(made) == (303, "/console/relayers/second?done=created")
+    path = "/relayers/second/delete"
+    etag = etag_in(operator.get(path))
+    refused = operator.post(path, {"typed": "second one", "etag": etag})
+    assert (refused.status, "Type the name exactly" in plain(refused)) == (400, True)
+    assert location(operator.post(path, {"typed": "Second <one>", "etag": etag})) == (
+        303,
+        "/console/relayers?done=deleted",
+    )
+    assert served.ask("GET", "/admin/v1/relayers/second").status == 404
+
+
+@pytest.mark.parametrize("signer_type", SHAPES)
+def test_create_each_type_of_signer(served: Running, operator: Operator, signer_type: str) -> None:
+    name = f"new {signer_type}"
+    answer = operator.post("/signers", CONFIGS[signer_type] | {"type": signer_type, "id": name})
+    assert answer.status == 303, plain(answer)
+    assert answer.headers["location"].startswith(f"/console/signers/{quote(name)}?done=created")
+    assert record(served, f"signers/{quote(name)}")["type"] == ("local" if signer_type == "plain" else signer_type)
+    assert last_entry(served) == {
+        "actor": "token:root",
+        "origin": "console",
+        "action": "signer.created",
+        "record": name,
+    }
+
+
+@pytest.mark.parametrize("signer_type", SHAPES)
+def test_the_form_of_a_type_has_its_declared_fields(operator: Operator, signer_type: str) -> None:
+    page = operator.text(f"/signers/new?type={signer_type}")
+    assert all(f'name="{field}"' in page for field in CONFIGS[signer_type])
+
+
+def test_a_refused_signer_keeps_what_was_typed_but_no_secret(operator: Operator) -> None:
+    form = CONFIGS["provider_c"] | {"type": "provider_c", "id": "ops", "config.secret_id": "planted-in-a-form"}
+    answer = operator.post("/signers", form)
+    assert answer.status == 409
+    assert "https://secrets.example.com" in plain(answer) + answer.body.decode()
+    assert "planted-in-a-form" not in answer.body.decode()
+
+
+def test_a_signer_in_use_cannot_be_deleted(operator: Operator) -> None:
+    answer = operator.post("/signers/ops/delete", {"typed": "ops", "etag": "*"})
+    assert answer.status == 409
+    assert "Signer is still used by relayer sepolia-1" in plain(answer)
+
+
+def test_check_a_signer(served: Running, operator: Operator) -> None:
+    assert location(operator.post("/signers/ops/check")) == (303, "/console/signers/ops?done=checked")
+    assert record(served, "signers/ops")["check"]["outcome"] == "ok"
+
+
+def save_pager(operator: Operator, **form: str) -> int:
+    page = operator.get("/notifications/pager")
+    url = "https://hooks.example.com/relaydeck"
+    return operator.post("/notifications/pager", {"url": url, "etag": etag_in(page)} | form).status
+
+
+def test_the_three_ways_to_treat_a_signing_key(served: Running, operator: Operator) -> None:
+    def has_key() -> bool:
+        found: bool = record(served, "notifications/pager")["has_signing_key"]
+        return found
+
+    assert (save_pager(operator, key="keep"), has_key()) == (303, True)
+    assert (save_pager(operator, key="remove"), has_key()) == (303, False)
+    assert (save_pager(operator, key="keep"), has_key()) == (303, False)
+    assert (save_pager(operator, key="replace", signing_key="another key"), has_key()) == (303, True)
+
+
+def test_send_a_test_event(operator: Operator) -> None:
+    answer = operator.post("/notifications/pager/test")
+    assert answer.status == 303
+    page = operator.text(answer.headers["location"].removeprefix("/console"))
+    assert "notification.test" in page
+
+
+def test_a_new_token_is_shown_once(served: Running, operator: Operator) -> None:
+    answer = operator.post("/tokens", {"name": "ci", "kind": "readonly", "expires": "30d"})
+    assert answer.status == 201
+    token = answer.body.decode().partition('data-copy="')[2].partition('"')[0]
+    assert served.ask("GET", "/api/v1/signers", token=token).status == 200
+    assert token not in operator.text("/tokens")
+    assert location(operator.post("/tokens/ci/revoke")) == (303, "/console/tokens?done=revoked")
+    assert served.ask("GET", "/api/v1/signers", token=token).status == 401
+
+
+def test_a_wrong_lifetime_is_refused(operator: Operator) -> None:
+    answer = operator.post("/tokens", {"name": "ci 2", "kind": "api", "expires": "soon"})
+    assert (answer.status, "expires must be a number and a unit" in plain(answer)) == (400, True)
+
+
+def test_pause_several_after_a_confirmation_that_names_them(served: Running, operator: Operator) -> None:
+    selected = [("relayer", "sepolia-1"), ("relayer", "none"), ("verb", "pause")]
+    asked = operator.post("/relayers/selected", selected)
+    assert (asked.status, record(served, "relayers/sepolia-1")["paused"]) == (200, False)
+    assert "Pause 2 relayers?" in plain(asked) and "sepolia-1" in plain(asked)
+    done = operator.post("/relayers/selected", [*selected, ("confirmed", "yes")])
+    assert record(served, "relayers/sepolia-1")["paused"] is True
+    assert "Relayer with ID none not found" in plain(done)
+    operator.post("/relayers/sepolia-1/resume")

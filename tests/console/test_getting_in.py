@@ -1,0 +1,137 @@
+"""Getting in and out of the console."""
+
+from pathlib import Path
+
+import pytest
+
+from relaydeck.credentials.console_sessions import SessionLimits, find_session, new_session_secret, open_session
+from tests.console.conftest import Operator, new_link, plain
+from tests.running import Running, ask, run_command
+from tests.seeding import issue, opened, withdraw
+
+
+def test_the_root_leads_to_the_console(served: Running) -> None:
+    answer = ask(served.port, "GET", "/")
+    assert (answer.status, answer.headers["location"]) == (303, "/console")
+
+
+def test_without_a_session_every_page_leads_to_the_sign_in(served: Running) -> None:
+    answer = Operator(served.port).get("/relayers")
+    assert (answer.status, answer.headers["location"]) == (303, "/console/sign-in")
+
+
+@pytest.mark.parametrize("kind", ["admin", "readonly"])
+def test_a_token_signs_in(served: Running, kind: str) -> None:
+    operator = Operator(served.port)
+    answer = operator.post("/sign-in", {"token": issue(served.home, f"signs in as {kind}", kind)})
+    assert (answer.status, answer.headers["location"]) == (303, "/console")
+    assert f"signs in as {kind}" in operator.text("")
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(served: Running) -> None:
+    answer = Operator(served.port).post("/sign-in", {"token": served.token})
+    _, *attributes = answer.headers["set-cookie"].split("; ")
+    assert attributes == ["Path=/console", "Max-Age=43200", "HttpOnly", "SameSite=Strict"]
+
+
+def test_behind_tls_the_cookie_is_secure(served: Running) -> None:
+    answer = Operator(served.port).post("/sign-in", {"token": served.token}, X_Forwarded_Proto="https")
+    assert answer.headers["set-cookie"].endswith("; SameSite=Strict; Secure")
+
+
+def test_an_unknown_token_is_refused(served: Running) -> None:
+    answer = Operator(served.port).post("/sign-in", {"token": "rdk_unknown"})
+    assert (answer.status, "set-cookie" in answer.headers) == (401, False)
+    assert "This is not a live access token." in plain(answer)
+
+
+def test_a_token_of_another_kind_is_refused(served: Running) -> None:
+    answer = Operator(served.port).post("/sign-in", {"token": issue(served.home, "machine", "api")})
+    assert (answer.status, "set-cookie" in answer.headers) == (403, False)
+
+
+def test_a_link_signs_in_once(served: Running) -> None:
+    link, operator = new_link(served), Operator(served.port)
+    assert operator.get(link).headers["location"] == "/console"
+    assert "console-" in operator.text("")
+    again = Operator(served.port).get(link)
+    assert (again.status, "set-cookie" in again.headers) == (401, False)
+    assert "This link was used before or has expired." in plain(again)
+
+
+def test_a_link_acts_as_a_token_of_its_account(served: Running) -> None:
+    operator = Operator(served.port)
+    operator.get(new_link(served))
+    operator.get("/relayers")
+    operator.post("/relayers/sepolia-1/pause")
+    operator.post("/relayers/sepolia-1/resume")
+    entry = served.ask("GET", "/admin/v1/audit?order=newest&per_page=1").json["data"][0]
+    assert entry["actor"].startswith("token:console-")
+    assert entry["origin"] == "console"
+
+
+def test_signing_out_ends_the_session(operator: Operator) -> None:
+    cookie = operator.cookie
+    assert operator.post("/sign-out").headers["location"] == "/console/sign-in"
+    operator.cookie = cookie
+    assert operator.get("").status == 303
+
+
+def test_a_readonly_operator_can_sign_out(looker: Operator) -> None:
+    assert looker.post("/sign-out").headers["location"] == "/console/sign-in"
+
+
+def test_a_revoked_token_ends_its_session_on_the_next_request(served: Running) -> None:
+    operator = Operator(served.port).sign_in(issue(served.home, "leaver", "admin"))
+    withdraw(served.home, "leaver")
+    answer = operator.get("")
+    assert (answer.status, answer.headers["location"]) == (303, "/console/sign-in")
+
+
+def test_a_form_without_a_session_is_refused(served: Running) -> None:
+    answer = Operator(served.port).post("/relayers/sepolia-1/pause")
+    assert answer.status == 401
+    assert "Your session has ended. Sign in again." in plain(answer)
+
+
+def test_attempts_to_sign_in_are_limited(served: Running) -> None:
+    """The limit is kept for each client address; this client has one of its own."""
+    with Running(served.home, trusted_proxies="127.0.0.1") as running:
+        guesses = [
+            Operator(running.port).post("/sign-in", {"token": "guess"}, X_Forwarded_For="203.0.113.7").status
+            for _ in range(11)
+        ]
+        assert guesses == [401] * 10 + [429]
+        other = Operator(running.port).post("/sign-in", {"token": "guess"}, X_Forwarded_For="203.0.113.8")
+        assert other.status == 401
+
+
+def test_it_can_be_turned_off(home: Path) -> None:
+    token = issue(home, "root", "admin")
+    with Running(home, token=token, console="off") as running:
+        assert running.ask("GET", "/").status == 404
+        assert running.ask("GET", "/console").status == 404
+    done = run_command(home, "console", console="off")
+    assert (done.returncode, "the console is off" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_session_ends_when_idle_and_at_its_greatest_age(home: Path, engine: str, lend: object) -> None:
+    limits, secret = SessionLimits(3600, 43_200), new_session_secret()
+    lend(home, engine)  # type: ignore[operator]
+    issue(home, "root", "admin")
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            open_session(transaction, secret, 1, limits, 1000)
+        found = [find_session(store.database.read, secret, limits, 1000 + age) is not None for age in (0, 3599, 3600)]
+        assert found == [True, True, False]
+        with store.database.transaction() as transaction:
+            transaction.execute("UPDATE console_sessions SET used_at = 44199")
+        found = [find_session(store.database.read, secret, limits, 1000 + age) is not None for age in (43_199, 43_200)]
+        assert found == [True, False]
+
+
+def test_nothing_of_a_session_is_stored_in_clear(served: Running, operator: Operator) -> None:
+    secret = operator.cookie.partition("=")[2].encode()
+    for path in served.home.glob("relaydeck.db*"):
+        assert secret not in path.read_bytes()

@@ -1,0 +1,195 @@
+"""What pages contain, and what they never contain."""
+
+import html
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from relaydeck.console.formats import coins, name, visible
+from tests.console.conftest import Operator, every_page
+from tests.running import Running
+from tests.seeding import issue
+
+KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+MARKUP = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"&amp;"
+NAMES = [
+    MARKUP,
+    "\u202egnp.exe\u202c\u2066hidden\u2069",
+    '"><svg onload=alert(3)>',
+    "x" * 255,
+    "{{ 7*7 }}{% raw %}",
+    "../..//%2e%2e",
+]
+NODE = "http://127.0.0.1:9/secret-path-of-a-node?key=node-secret"
+SIGNING_KEY = "whsec_planted-signing-key-planted"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A home with a hostile text in every field that takes one, and planted secrets."""
+    home: Path = tmp_path_factory.mktemp("hostile") / "home"
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="3600") as running:
+        for number, text in enumerate(NAMES):
+            create(running, number, text)
+        yield running
+
+
+def create(running: Running, number: int, text: str) -> None:
+    """One of everything with this name, joined by its references."""
+    network = {
+        "name": text,
+        "network_type": "evm",
+        "chain_id": 1 + number,
+        "native_symbol": text[:200] + " coin",
+        "rpc_urls": [{"url": NODE}],
+        "fee_tokens": {text: {"address": "0x" + "11" * 20, "decimals": 6, "rate": {"fixed": "2"}}},
+    }
+    transit = dict.fromkeys(("address", "key_name", "pubkey", "mount_point", "namespace"), text)
+    secrets = {"role_id": "planted-role", "secret_id": "planted-secret"}
+    bodies = {
+        "networks": network,
+        "signers": {"id": text, "type": "plain", "config": {"key": KEY}},
+        "notifications": {
+            "id": text,
+            "type": "webhook",
+            "url": "https://hooks.example.com/x",
+            "signing_key": SIGNING_KEY,
+        },
+        "relayers": {
+            "id": text,
+            "name": text,
+            "network": text,
+            "network_type": "evm",
+            "signer_id": text,
+            "notification_id": text,
+            "custom_rpc_urls": [{"url": NODE}],
+        },
+        "tokens": {"name": text, "kind": "api"},
+    }
+    for resource, body in bodies.items():
+        assert running.ask("POST", f"/admin/v1/{resource}", body).status == 201, (resource, text)
+    other = {"id": text[:200] + " transit", "type": "provider_c_transit", "config": transit | secrets}
+    assert running.ask("POST", "/admin/v1/signers", other).status == 201
+    assert running.ask("POST", f"/admin/v1/relayers/{quote(text, safe='')}/pause").status == 200
+
+
+def pages_of(running: Running) -> list[str]:
+    """The path of every page that can be read, for every record."""
+    events = [each["id"] for each in running.ask("GET", "/admin/v1/events").json["data"]]
+    found = []
+    for path, methods in every_page().items():
+        if "GET" not in methods:
+            continue
+        identifiers = events if path.startswith(("/events/", "/deliveries/")) else NAMES
+        found += [path.replace("{id}", quote(each, safe="")) for each in identifiers] if "{id}" in path else [path]
+    return found
+
+
+@pytest.fixture(scope="module")
+def shown(hostile: Running) -> dict[str, str]:
+    """Every page as an administrator sees it."""
+    operator = Operator(hostile.port).sign_in(hostile.token)
+    return {path: operator.text(path) for path in pages_of(hostile)}
+
+
+def test_every_page_can_be_read(shown: dict[str, str]) -> None:
+    assert len(shown) > 60
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes, as a browser finds them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_hostile_names_make_no_element_and_nothing_is_inline(shown: dict[str, str]) -> None:
+    for path, page in shown.items():
+        for tag, attributes in Elements(page).found:
+            assert tag not in ("img", "style", "iframe", "object", "embed", "base"), path
+            assert not [name for name in attributes if name.startswith("on") or name == "style"], (path, tag)
+            assert tag != "script" or (attributes["src"] or "").startswith("/console/assets/"), path
+            assert (attributes.get("href") or "/console").startswith(("/console", "?", "#main")), (path, attributes)
+
+
+def test_no_template_is_evaluated_twice(shown: dict[str, str]) -> None:
+    assert "{{ 7*7 }}{% raw %}" in html.unescape(shown["/relayers"])
+
+
+def test_hostile_names_are_shown_whole(shown: dict[str, str]) -> None:
+    page = html.unescape(shown["/relayers"])
+    assert all(visible(each) in page for each in NAMES)
+
+
+def test_no_page_has_a_character_that_turns_text_around(shown: dict[str, str]) -> None:
+    for path, page in shown.items():
+        without_values = re.sub(r'value="[^"]*"|<textarea.*?</textarea>', "", page, flags=re.S)
+        assert not re.findall(".{40}[\u202a-\u202e\u2066-\u2069].{20}", without_values), path
+
+
+def test_secrets_are_on_no_page(shown: dict[str, str], hostile: Running) -> None:
+    planted = [KEY, KEY[2:], SIGNING_KEY, "planted-role", "planted-secret", hostile.token]
+    for path, page in shown.items():
+        assert not [each for each in planted if each in page], path
+
+
+def test_the_urls_of_nodes_are_only_in_the_form_that_edits_them(shown: dict[str, str], hostile: Running) -> None:
+    holders = {path for path, page in shown.items() if "node-secret" in page}
+    assert holders == {f"/relayers/{quote(each, safe='')}/edit" for each in NAMES}
+
+
+def test_a_readonly_session_sees_no_url_of_a_node(hostile: Running) -> None:
+    looker = Operator(hostile.port).sign_in(issue(hostile.home, "looker", "readonly"))
+    for path in pages_of(hostile):
+        assert "node-secret" not in looker.get(path).body.decode(), path
+
+
+def test_nul_in_a_path_or_query_is_refused(hostile: Running) -> None:
+    operator = Operator(hostile.port).sign_in(hostile.token)
+    assert [operator.get(path).status for path in ("/relayers?name=%00", "/relayers/a%00b", "/audit?actor=%00")] == [
+        400
+    ] * 3
+
+
+def test_the_first_load_is_small(served: Running, operator: Operator) -> None:
+    page = operator.text("")
+    sizes = {"": len(page)}
+    waiting = re.findall(r'/console(/assets/[^"]+)', page)
+    while waiting:
+        path = waiting.pop()
+        if path in sizes:
+            continue
+        body = operator.get(path).body.decode()
+        sizes[path] = len(body)
+        folder = path.rpartition("/")[0]
+        waiting += [f"{folder}/{each}" for each in re.findall(r'(?:from "\./|url\(")([a-z.]+)"', body)]
+    assert len(sizes) >= 6 and sum(sizes.values()) <= 120_000, sizes
+
+
+def test_assets_are_kept_and_need_no_session(served: Running) -> None:
+    stranger = Operator(served.port)
+    (path,) = set(re.findall(r'/console(/assets/[^"]+\.css)', stranger.text("/sign-in")))
+    assert stranger.get(path).headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert [stranger.get(f"/assets/x/{each}").status for each in ("none.css", "..", "%2e%2e%2fguard.py")] == [404] * 3
+
+
+def test_amounts_are_whole_coins_with_the_exact_wei_beside() -> None:
+    assert (
+        coins(50_000_000_000_000_000, "ETH")
+        == '<span class="amount" title="50,000,000,000,000,000 Wei">0.05 ETH</span>'
+    )
+    assert ">1,234.000000000000000001<" in coins(1_234_000_000_000_000_000_001)
+    assert ">0<" in coins(0)
+
+
+def test_names_are_isolated_and_escaped() -> None:
+    assert name("<b>\u202e") == "<bdi>&lt;b&gt;\\u202e</bdi>"
