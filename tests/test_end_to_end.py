@@ -224,7 +224,7 @@ def they_manage_it_with_commands(team: Team) -> None:
         shown = team.ask("GET", f"{kind}s/{{id}}", name)
         assert team.read(kind, "show", name) == shown
         assert shown in team.read(kind, "list")
-        assert team.type(kind, "delete", name) == f"deleted {kind} {name}\n"
+        assert team.type(kind, "delete", name, "--yes") == f"deleted {kind} {name}\n"
 
 
 def they_let_others_in(team: Team) -> None:
@@ -256,6 +256,7 @@ def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
     assert team.type("relayer", "resume", "local-1") == "resumed relayer local-1\n"
     assert [receiver.next()["type"], receiver.next()["type"]] == ["relayer.paused", "relayer.resumed"]
     assert team.ask("GET", "events")[:2] == [paused, resumed] == team.read("event", "list", "--limit", "2")
+    assert team.type("event", "tail", "--limit", "1").endswith(team.ask("GET", "events")[-1]["id"] + "\n")
 
 
 def they_test_the_receiver(team: Team, receiver: VerifyingReceiver) -> None:

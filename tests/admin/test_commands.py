@@ -63,7 +63,7 @@ def test_a_relayers_life(provisioned: Path) -> None:
     assert output(provisioned, "relayer", "show", "r2")["paused"] is True
     assert run(provisioned, "relayer", "resume", "r2").stderr == "resumed relayer r2\n"
     assert run(provisioned, "relayer", "resume", "r2").stderr == "relayer r2 is not paused\n"
-    assert run(provisioned, "relayer", "delete", "r2").stderr == "deleted relayer r2\n"
+    assert run(provisioned, "relayer", "delete", "r2", "--yes").stderr == "deleted relayer r2\n"
     assert refused(provisioned, "relayer", "show", "r2") == "relaydeck: Relayer with ID r2 not found\n"
     assert refused(provisioned, "relayer", "pause", "r2") == (
         "relaydeck: Relayer with ID r2 not found\nNothing was changed.\n"
@@ -90,8 +90,8 @@ def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -
     network = ("name=dev", "network_type=evm", "chain_id:=5", "native_symbol=ETH")
     assert run(provisioned, "network", "create", *network).stderr == "created network dev\n"
     for resource, name in (("signer", "s2"), ("notification", "chat"), ("network", "dev")):
-        run(provisioned, resource, "delete", name)
-    assert refused(provisioned, "signer", "delete", "ops") == (
+        run(provisioned, resource, "delete", name, "--yes")
+    assert refused(provisioned, "signer", "delete", "ops", "--yes") == (
         "relaydeck: Signer is still used by relayer sepolia-1\nNothing was changed.\n"
     )
 
@@ -159,7 +159,7 @@ def test_applying_is_audited_step_by_step(provisioned: Path) -> None:
     run(provisioned, "apply", "-", stdin=changed)
     run(provisioned, "apply", "-", stdin=changed)
     pruned = changed.split("[[relayers]]")[0]
-    run(provisioned, "apply", "-", "--prune", stdin=pruned)
+    run(provisioned, "apply", "-", "--prune", "--yes", stdin=pruned)
     entries = output(provisioned, "audit", "list")
     assert [(each["action"], each["record"]) for each in entries] == [
         ("relayer.deleted", "sepolia-1"),

@@ -114,3 +114,14 @@ def test_an_export_is_printable_and_means_the_same(home: Path) -> None:
     exported = run_command(home, "export").stdout
     assert lines_are_printable(exported)
     assert run_command(home, "apply", "-", stdin=exported).stdout.startswith("nothing to change")
+
+
+def test_a_record_is_one_line_when_it_is_not_printed_on_a_terminal(home: Path) -> None:
+    name, url = "n" * 200, "https://hooks.example.com/" + "x" * 900
+    document = json.dumps({"id": name, "type": "webhook", "url": url})
+    assert run_command(home, "token", "create", "t").returncode == 0
+    assert run_command(home, "notification", "create", "--from", "-", stdin=document).returncode == 0
+    (line,) = [line for line in run_command(home, "notification", "list").stdout.splitlines() if "nnn" in line]
+    assert name in line and url in line
+    (line,) = [line for line in run_command(home, "notification", "show", name).stdout.splitlines() if "xxx" in line]
+    assert url in line

@@ -1,6 +1,12 @@
 """`docs/reference/cli.md` is printed from the commands."""
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from relaydeck.cli.reference import cli_page
 
@@ -9,3 +15,36 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
 def test_the_page_is_current() -> None:
     assert PAGE.read_text("utf-8") == cli_page(), "run `make docs`"
+
+
+def completed(**environment: str) -> str:
+    """What the command answers a shell."""
+    program = "import sys; from relaydeck.cli import main; sys.argv[0] = 'relaydeck'; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=dict(os.environ) | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_that_the_page_names_exists(shell: str) -> None:
+    (variable,) = set(re.findall(rf"(_RELAYDECK_COMPLETE)={shell}_source", PAGE.read_text("utf-8")))
+    assert f"{variable}={shell}_complete" in completed(**{variable: f"{shell}_source"})
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("relaydeck rel", ["relayer"]),
+        ("relaydeck relayer p", ["pause"]),
+        ("relaydeck token create --kind a", ["api", "admin"]),
+    ],
+)
+def test_commands_and_choices_are_completed(typed: str, offered: list[str]) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    found = completed(_RELAYDECK_COMPLETE="bash_complete", **words)
+    assert [line.partition(",")[2] for line in found.splitlines()] == offered

@@ -151,10 +151,10 @@ def test_a_relayers_life(remote: Remote) -> None:
     assert remote.run("relayer", "create", *fields) == "created relayer r2\n"
     changed = remote.json("relayer", "update", "r2", "policies.min_balance:=5", "notification_id=pager")
     assert (changed["policies"]["min_balance"], changed["notification_id"]) == (5, "pager")
-    assert remote.run("relayer", "delete", "r2") == "deleted relayer r2\n"
-    gone = remote.there("relayer", "delete", "r2")
+    assert remote.run("relayer", "delete", "r2", "--yes") == "deleted relayer r2\n"
+    gone = remote.there("relayer", "delete", "r2", "--yes")
     assert (gone.returncode, gone.stderr) == (1, "relaydeck: Relayer with ID r2 not found\nNothing was changed.\n")
-    assert gone == remote.here("relayer", "delete", "r2")
+    assert gone == remote.here("relayer", "delete", "r2", "--yes")
 
 
 def test_a_reference_is_resolved_where_the_command_runs(remote: Remote, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_reference_is_resolved_where_the_command_runs(remote: Remote, tmp_path
     unset = json.dumps({"signing_key": {"env": "NOT_SET_ANYWHERE"}})
     refused = remote.there("notification", "update", "chat", "--from", "-", stdin=unset)
     assert refused.stderr == "relaydeck: signing_key: the environment variable NOT_SET_ANYWHERE is not set\n"
-    assert remote.run("notification", "delete", "chat") == "deleted notification chat\n"
+    assert remote.run("notification", "delete", "chat", "--yes") == "deleted notification chat\n"
 
 
 def test_a_list_longer_than_a_page_is_whole(remote: Remote) -> None:
@@ -176,7 +176,7 @@ def test_a_list_longer_than_a_page_is_whole(remote: Remote) -> None:
     assert listed == remote.here("notification", "list", "--limit", "2")
     assert listed.stderr == "note: 2 more are not shown; see --limit\n"
     for number in range(3):
-        remote.run("notification", "delete", f"n{number}")
+        remote.run("notification", "delete", f"n{number}", "--yes")
 
 
 # -- which server --------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def test_token_create_prints_the_token_alone(home: Path) -> None:
 )
 def test_token_create_says_what_is_wrong(name: str, kind: str, expires: str, said: str) -> None:
     with pytest.raises(OperatorError) as error:
-        create(name, kind, expires)
+        create(name, kind, expires, as_json=False)
     assert error.value.problem == said
 
 

@@ -116,7 +116,7 @@ def test_a_running_server_follows(home: Path) -> None:
         second = RELAYER.replace('id = "one"', 'id = "two"').replace('"One"', '"Two"')
         run_command(home, "apply", "-", stdin=second + RELAYER.replace('"One"', '"Uno"'))
         assert listed() == [("one", "Uno"), ("two", "Two")]
-        pruned = run_command(home, "apply", "-", "--prune", stdin=WHOLE)
+        pruned = run_command(home, "apply", "-", "--prune", "--yes", stdin=WHOLE)
         assert pruned.stdout == "changed: 1 relayer\nremoved: 1 relayer\n"
         assert listed() == [("one", "One")]
 

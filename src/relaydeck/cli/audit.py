@@ -1,6 +1,7 @@
 """`relaydeck audit …`."""
 
-from relaydeck.cli.output import counted, print_fields, print_json, print_line
+from relaydeck.cli.json_shapes import AuditHead
+from relaydeck.cli.output import counted, print_fields, print_json, print_line, print_outcome
 from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
 
@@ -14,15 +15,19 @@ def show(filters: dict[str, str], limit: int, as_json: bool) -> None:
         print_fields(views, ("sequence", "at", "actor", "action", "record"))
 
 
-def print_head() -> None:
-    print_line(backend().audit.head())
+def print_head(as_json: bool) -> None:
+    head = backend().audit.head()
+    print_outcome(AuditHead(head), as_json, head)
 
 
-def check(kept: str) -> None:
+def check(kept: str, as_json: bool) -> None:
     found = backend().audit.verify(kept)
+    if as_json:
+        print_json(found)
     if found["problem"] is not None:
         raise OperatorError(
             f"the audit log is broken: entry {found['broken_at']} {found['problem']}",
             "The entries before it are unchanged. Compare the rest with a backup.",
         )
-    print_line(f"{counted(found['entries'], 'entry', 'entries')}, every link holds; head {found['head']}")
+    if not as_json:
+        print_line(f"{counted(found['entries'], 'entry', 'entries')}, every link holds; head {found['head']}")

@@ -6,7 +6,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from relaydeck.cli.backup_key import sealed_master_key
-from relaydeck.cli.output import print_line, print_note, progress_bar
+from relaydeck.cli.json_shapes import WrittenBackup
+from relaydeck.cli.output import print_note, print_outcome, progress_bar
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
@@ -16,7 +17,7 @@ from relaydeck.store.database import Reader
 from relaydeck.store.engines import open_reader_at
 
 
-def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, force: bool) -> None:
+def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, force: bool, as_json: bool) -> None:
     settings = read_settings()
     refuse_existing(path, force)
     if passphrase_file and not with_master_key:
@@ -24,22 +25,23 @@ def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, f
     key_path = settings.master_key_path
     with snapshot_of(settings.database) as reader:
         sealed = sealed_master_key(reader, key_path, passphrase_file) if with_master_key else None
-        summary = write(reader, path, force=force, sealed=sealed)
-    print_line(f"backed up {summary} to {path}")
+        tables, rows = write(reader, path, force=force, sealed=sealed)
+    written = WrittenBackup(str(path), tables, rows, with_master_key)
+    print_outcome(written, as_json, f"backed up {tables} tables, {rows} rows to {path}")
     if with_master_key:
         print_note("The backup contains the master key, sealed with the passphrase: keep the passphrase elsewhere.")
     else:
         print_note(f"The backup does not contain the master key: keep a copy of {key_path} elsewhere.")
 
 
-def write(reader: Reader, path: Path, *, force: bool = False, sealed: bytes | None = None) -> str:
-    """Write a backup and return how much it contains. `sealed` is the sealed master key, if it is to be included."""
+def write(reader: Reader, path: Path, *, force: bool = False, sealed: bytes | None = None) -> tuple[int, int]:
+    """Write a backup; return how many tables and rows it contains. `sealed`: the sealed master key, to include it."""
     source = complete_source(reader)
     with progress_bar("backing up", source.count()) as advance:
         contents = write_backup(
             source, path, now=int(time.time()), advance=advance, force=force, sealed_master_key=sealed
         )
-    return f"{len(contents)} tables, {sum(content.rows for content in contents.values())} rows"
+    return len(contents), sum(content.rows for content in contents.values())
 
 
 @contextmanager

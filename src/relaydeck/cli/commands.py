@@ -1,6 +1,6 @@
 """The `relaydeck` command line. A command imports its code when it runs, so that `--help` and `serve` start fast."""
 
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,12 +29,13 @@ def cli() -> None:
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
 @click.option("--tls-cert", type=PATH, help="Certificate chain (PEM), to serve HTTPS. Requires --tls-key.")
 @click.option("--tls-key", type=PATH, help="Private key of the certificate (PEM).")
+@as_json("LogLine", text="Log in lines of JSON, whatever RELAYDECK_LOG_FORMAT is.")
 @serves_home
-def serve(host: str | None, port: int | None, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
+def serve(as_json: bool, **options: Any) -> None:
     """Serve the HTTP interface until SIGTERM or Ctrl-C."""
     from relaydeck.cli.serve import run
 
-    run(host, port, workers, tls_cert, tls_key)
+    run(**options, log_format="json" if as_json else None)
 
 
 @cli.command(
@@ -44,7 +45,7 @@ def serve(host: str | None, port: int | None, workers: int, tls_cert: Path | Non
 @click.argument("relayer")
 @click.argument("transaction")
 @click.option("--token", default="", help="Fee token: symbol or address. Default: the native coin.")
-@as_json
+@as_json("EstimateReport")
 @anywhere
 def estimate(relayer: str, transaction: str, token: str, as_json: bool) -> None:
     """Estimate the fee of TRANSACTION through RELAYER and print every step.
@@ -57,15 +58,16 @@ def estimate(relayer: str, transaction: str, token: str, as_json: bool) -> None:
 
 
 @cli.command(short_help="Check the installation; report problems and what to do about them.")
+@as_json("Finding", many=True)
 @at_home
-def doctor() -> None:
+def doctor(as_json: bool) -> None:
     """Check home, permissions, disk, clock, database, keys, audit log and every RPC URL.
 
     Reports each problem with what to do about it. Changes nothing. Exits 1 if a check fails.
     """
     from relaydeck.cli.doctor import examine
 
-    examine()
+    examine(as_json)
 
 
 @cli.command(
@@ -74,15 +76,16 @@ def doctor() -> None:
 )
 @click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="Address of the running service.")
 @click.option("--open", "opened", is_flag=True, help="Open the link in a browser.")
+@as_json("ConsoleLink")
 @at_home
-def console(url: str, opened: bool) -> None:
+def console(url: str, opened: bool, as_json: bool) -> None:
     """Print a link that signs you in to the console of a running service. It works once, for ten minutes.
 
     The session may change everything. In the audit log it appears as a token named after your account.
     """
     from relaydeck.cli.console_link import show_link
 
-    show_link(url, opened=opened)
+    show_link(url, opened=opened, as_json=as_json)
 
 
 for command in (*START_COMMANDS, token, *RESOURCE_COMMANDS, *DATABASE_COMMANDS, *LOGIN_COMMANDS, conform):

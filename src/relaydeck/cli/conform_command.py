@@ -33,7 +33,7 @@ from relaydeck.cli.options import as_json
 @click.option("--section", "sections", multiple=True, help="Only this section, such as 4.2. May be repeated.")
 @click.option("--max-requests", type=click.IntRange(1), default=400, show_default=True, help="Most requests to send.")
 @click.option("--max-seconds", type=click.FloatRange(1), default=120, show_default=True, help="Longest run.")
-@as_json
+@as_json("Conformance")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write it as JUnit XML to FILE.")
 def conform(url: str, token: str, token_file: Path | None, **options: Any) -> None:
     """Check, from outside, whether the server at URL implements the interface, section by section.

@@ -5,7 +5,7 @@ import webbrowser
 from urllib.parse import urlencode
 
 from relaydeck.cli.local.store import actor, change_in, existing_store
-from relaydeck.cli.output import print_line
+from relaydeck.cli.output import print_json, print_line
 from relaydeck.credentials.console_sessions import issue_code
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
@@ -21,14 +21,17 @@ def print_link_on_terminal(store: Store, settings: Settings, address: str) -> No
     sys.stdout.flush()
 
 
-def show_link(address: str, *, opened: bool) -> None:
+def show_link(address: str, *, opened: bool, as_json: bool) -> None:
     if problem := web_address_problem(address):
         raise OperatorError(f"--url {problem}")
     if read_settings().console == "off":
         raise OperatorError("the console is off", "Remove RELAYDECK_CONSOLE=off and start the service again.")
     with existing_store() as store:
         link = _new_link(store, address)
-    print_line(link)
+    if as_json:
+        print_json({"link": link})
+    else:
+        print_line(link)
     if opened and not webbrowser.open(link):
         raise OperatorError("there is no browser to open", "Open the link yourself.")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from relaydeck.cli.options import PATH, at_home
+from relaydeck.cli.options import PATH, as_json, at_home
 
 _PASSPHRASE = click.option(
     "--passphrase-file",
@@ -36,6 +36,7 @@ def backup() -> None:
 @click.option("--with-master-key", is_flag=True, help="Include the master key, sealed with a passphrase.")
 @_PASSPHRASE
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@as_json("WrittenBackup")
 @at_home
 def backup_create(file: Path, **options: Any) -> None:
     """Write a consistent snapshot of the database to FILE. Safe while the service runs.
@@ -52,8 +53,9 @@ def backup_create(file: Path, **options: Any) -> None:
 @backup.command("drill", epilog="Example:  relaydeck backup drill /backups/relaydeck-2030-01-31")
 @click.argument("file", type=PATH, required=False)
 @_PASSPHRASE
+@as_json("Drill")
 @at_home
-def backup_drill(file: Path | None, passphrase_file: Path | None) -> None:
+def backup_drill(file: Path | None, passphrase_file: Path | None, as_json: bool) -> None:
     """Restore FILE (default: a new backup) into a scratch database, check it, and remove the scratch database.
 
     The drill compares every table, opens every sealed value with the master key and verifies the audit log. The
@@ -62,14 +64,15 @@ def backup_drill(file: Path | None, passphrase_file: Path | None) -> None:
     """
     from relaydeck.cli.drill import drill
 
-    drill(file, passphrase_file)
+    drill(file, passphrase_file, as_json)
 
 
 @click.command(short_help="Restore a backup into a new database.")
 @click.argument("file", type=PATH)
 @_PASSPHRASE
+@as_json("Copied")
 @at_home
-def restore(file: Path, passphrase_file: Path | None) -> None:
+def restore(file: Path, passphrase_file: Path | None, as_json: bool) -> None:
     """Restore the backup FILE into the configured database, which must be new or empty.
 
     The command checks the whole file before it writes, and reads back what it wrote. It writes the master key file
@@ -77,7 +80,7 @@ def restore(file: Path, passphrase_file: Path | None) -> None:
     """
     from relaydeck.cli.restore import restore
 
-    restore(file, passphrase_file)
+    restore(file, passphrase_file, as_json)
 
 
 @click.group()
@@ -93,8 +96,9 @@ def db() -> None:
     help="The target, in the form of RELAYDECK_DATABASE_URL; - reads it from standard input. Other users of this"
     " machine can see a command line: put the password in ~/.pgpass or PGPASSWORD, or use -.",
 )
+@as_json("Copied")
 @at_home
-def db_move(url: str) -> None:
+def db_move(url: str, as_json: bool) -> None:
     """Copy everything from the configured database to an empty one, and compare every table.
 
     Stop the service first. If a process writes to the source during the copy, the move stops with an error: stop
@@ -105,7 +109,7 @@ def db_move(url: str) -> None:
     """
     from relaydeck.cli.move import move
 
-    move(url)
+    move(url, as_json)
 
 
 @click.group()
@@ -114,12 +118,13 @@ def key() -> None:
 
 
 @key.command("rotate", epilog="Safe while the service runs. If it is interrupted, run it again.")
+@as_json("Rotated")
 @at_home
-def key_rotate() -> None:
+def key_rotate(as_json: bool) -> None:
     """Create a new data key and seal every secret with it."""
     from relaydeck.cli.keys import rotate
 
-    rotate()
+    rotate(as_json)
 
 
 DATABASE_COMMANDS: tuple[click.Command, ...] = (key, backup, restore, db)

@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 
 from relaydeck.cli.backup import snapshot_of, write
 from relaydeck.cli.backup_key import master_key_for
-from relaydeck.cli.output import print_fields, print_line, progress_bar
+from relaydeck.cli.json_shapes import Drill, DrilledTable
+from relaydeck.cli.output import print_json, print_line, print_rows, progress_bar
 from relaydeck.cli.restore import checked_backup
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
@@ -17,7 +18,7 @@ from relaydeck.store.copying.scratch import scratch_database
 from relaydeck.store.sealing import MasterKey, open_keyring
 
 
-def drill(path: Path | None, passphrase_file: Path | None) -> None:
+def drill(path: Path | None, passphrase_file: Path | None, as_json: bool) -> None:
     settings = read_settings()
     with (
         _backup(path, settings) as file,
@@ -28,12 +29,13 @@ def drill(path: Path | None, passphrase_file: Path | None) -> None:
         compared = restore_into_scratch(backup, database, progress_bar)
         keyring = None if key is None else open_keyring(MasterKey(key), backup.data_keys())
         secrets = None if keyring is None else check_secrets(database, keyring)
-    _print(compared)
     problems = [*_differences(compared), *_secret_problems(secrets, settings.master_key_path)]
+    _print(Drill([_table(each) for each in compared], secrets and secrets.opened, problems), as_json)
     if problems:
         raise OperatorError("the drill failed:\n" + "\n".join(f"  {problem}" for problem in problems))
     assert secrets is not None
-    print_line(f"opened {secrets.opened} sealed values; audit log: every link holds, head {secrets.audit}")
+    if not as_json:
+        print_line(f"opened {secrets.opened} sealed values; audit log: every link holds, head {secrets.audit}")
 
 
 @contextmanager
@@ -49,17 +51,17 @@ def _backup(path: Path | None, settings: Settings) -> Iterator[Path]:
         yield new
 
 
-def _print(compared: list[Compared]) -> None:
-    rows = [
-        {
-            "table": each.table,
-            "rows": each.found.rows,
-            "digest": each.found.digest.hex()[:16],
-            "result": "same" if each.found == each.expected else "DIFFERENT",
-        }
-        for each in compared
-    ]
-    print_fields(rows, ("table", "rows", "digest", "result"))
+def _table(compared: Compared) -> DrilledTable:
+    found = compared.found
+    return DrilledTable(compared.table, found.rows, found.digest.hex()[:16], same=found == compared.expected)
+
+
+def _print(report: Drill, as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    rows = [(each.table, each.rows, each.digest, "same" if each.same else "DIFFERENT") for each in report.tables]
+    print_rows(("table", "rows", "digest", "result"), [rows])
 
 
 def _differences(compared: list[Compared]) -> Iterator[str]:

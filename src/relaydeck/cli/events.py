@@ -1,9 +1,16 @@
 """`relaydeck event …`, and the test event of `relaydeck notification test`."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
-from relaydeck.cli.output import counted, print_fields, print_json, print_note, print_record
+from relaydeck.cli.backend import Json
+from relaydeck.cli.json_shapes import Scheduled
+from relaydeck.cli.output import counted, print_change, print_fields, print_json, print_note, print_record
 from relaydeck.cli.target import backend
+from relaydeck.errors import OperatorError
+
+_POLL_SECONDS = 0.1
 
 _EVENT_FIELDS = ("sequence", "timestamp", "type", "id")
 _DELIVERY_FIELDS = ("sequence", "id", "type", "notification_id", "state", "tries", "next_try_at", "last_problem")
@@ -25,21 +32,49 @@ def show(event_id: str, as_json: bool) -> None:
         print_record(delivery)
 
 
-def replay(event_id: str) -> None:
+def replay(event_id: str, as_json: bool) -> None:
     backend().events.replay(event_id)
-    print_note(f"scheduled {event_id} again; a running service delivers it")
+    print_change(Scheduled(1), as_json, f"scheduled {event_id} again; a running service delivers it")
 
 
-def replay_all() -> None:
+def replay_all(as_json: bool) -> None:
     count = backend().events.replay_dead()
-    print_note(f"scheduled {counted(count, 'dead delivery', 'dead deliveries')} again")
+    print_change(Scheduled(count), as_json, f"scheduled {counted(count, 'dead delivery', 'dead deliveries')} again")
 
 
-def test_notification(notification_id: str, as_json: bool) -> None:
-    event = backend().events.send_test(notification_id)
+def test_notification(notification_id: str, timeout: float | None, as_json: bool) -> None:
+    """With a `timeout`, wait so many seconds for the first attempt to deliver it."""
+    events = backend().events
+    event = events.send_test(notification_id)
+    if timeout is None:
+        if as_json:
+            print_json(event)
+        print_note(f"recorded test event {event['id']}; a running service delivers it")
+        return
+    delivery = _first_attempt(lambda: events.find_delivery(event["id"]), timeout)
     if as_json:
-        print_json(event)
-    print_note(f"recorded test event {event['id']}; a running service delivers it")
+        print_json(delivery)
+    _require_delivered(delivery, timeout)
+    print_note(f"delivered test event {event['id']}")
+
+
+def _first_attempt(find: Callable[[], Json], timeout: float) -> Json:
+    deadline = time.monotonic() + timeout
+    while (delivery := find())["tries"] == 0 and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    return delivery
+
+
+def _require_delivered(delivery: Json, timeout: float) -> None:
+    if delivery["tries"] == 0:
+        raise OperatorError(
+            f"no attempt to deliver {delivery['id']} within {timeout:g} s", "Check that a service is running."
+        )
+    if delivery["state"] != "delivered":
+        raise OperatorError(
+            f"the first attempt to deliver {delivery['id']} failed: {delivery['last_problem']}",
+            f"The service tries again; 'relaydeck event show {delivery['id']}' shows every attempt.",
+        )
 
 
 def _print(views: list[dict[str, Any]], names: tuple[str, ...], as_json: bool) -> None:

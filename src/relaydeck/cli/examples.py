@@ -4,6 +4,7 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
+from relaydeck.cli.json_shapes import Written
 from relaydeck.cli.output import print_json, print_note
 from relaydeck.errors import OperatorError
 
@@ -22,6 +23,6 @@ def write_example(path: Path, name: str, as_json: bool) -> None:
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(content)
     if as_json:
-        print_json({"file": str(path), "example": name})
+        print_json(Written(str(path), name))
     else:
         print_note(f"wrote {path}; edit it, then see what it would change with: relaydeck apply {path} --plan")

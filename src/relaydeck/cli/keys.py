@@ -3,15 +3,16 @@
 import time
 from collections.abc import Iterator
 
+from relaydeck.cli.json_shapes import Rotated
 from relaydeck.cli.local.store import actor, existing_store
-from relaydeck.cli.output import counted, print_line, progress_bar
+from relaydeck.cli.output import counted, print_outcome, progress_bar
 from relaydeck.errors import OperatorError
 from relaydeck.store.rotation import Rotation, RotationReport
 
 _MIN_PAUSE_SECONDS = 0.002
 
 
-def rotate() -> None:
+def rotate(as_json: bool) -> None:
     with existing_store() as store:
         rotation = Rotation(store)
         total = rotation.begin(int(time.time()), actor())
@@ -19,7 +20,7 @@ def rotate() -> None:
             for values in _paced(rotation.batches()):
                 advance(values)
         report = rotation.finish()
-    _print(report)
+    _print(report, as_json)
 
 
 def _paced(batches: Iterator[int]) -> Iterator[int]:
@@ -33,9 +34,10 @@ def _paced(batches: Iterator[int]) -> Iterator[int]:
         yield values
 
 
-def _print(report: RotationReport) -> None:
+def _print(report: RotationReport, as_json: bool) -> None:
     values, keys = counted(report.resealed, "value"), counted(report.retired, "old data key")
-    print_line(f"sealed {values} with a new data key; removed {keys}")
+    shown = Rotated(report.resealed, report.retired, [str(each) for each in report.damaged])
+    print_outcome(shown, as_json, f"sealed {values} with a new data key; removed {keys}")
     if report.damaged:
         listed = "\n".join(f"  {each}" for each in report.damaged)
         raise OperatorError(

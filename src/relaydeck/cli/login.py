@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from relaydeck.cli.output import print_fields, print_json, print_note, print_notes
+from relaydeck.cli import json_shapes
+from relaydeck.cli.output import print_change, print_fields, print_json, print_notes
 from relaydeck.cli.remote.connection import Connection
 from relaydeck.cli.remote.profiles import Profile, profiles_path, read_profiles, remove_profile, save_profile
 from relaydeck.cli.target import read_token
@@ -17,19 +18,23 @@ from relaydeck.secret import Secret
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-def log_in(url: str, name: str, token_file: Path | None) -> None:
+def log_in(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
     token = _token(token_file)
     Connection(url, token).get("tokens", per_page=1)  # raises unless the server accepts it as an admin token
     save_profile(Profile(name, url, token.reveal()))
     address = read_address(url)
     if not address.secure and address.host not in _LOOPBACK:
         print_notes(["http:// sends the token unencrypted; use https:// outside this machine"])
-    print_note(f"stored profile {name} in {profiles_path()}; use it with --profile {name} or RELAYDECK_PROFILE={name}")
+    print_change(
+        json_shapes.Profile(name, url),
+        as_json,
+        f"stored profile {name} in {profiles_path()}; use it with --profile {name} or RELAYDECK_PROFILE={name}",
+    )
 
 
-def log_out(name: str) -> None:
+def log_out(name: str, as_json: bool) -> None:
     remove_profile(name)
-    print_note(f"removed profile {name}")
+    print_change(json_shapes.RemovedProfile(name), as_json, f"removed profile {name}")
 
 
 def show_profiles(as_json: bool) -> None:

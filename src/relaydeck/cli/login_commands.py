@@ -13,7 +13,8 @@ _NAME = click.option("--profile", "name", metavar="NAME", default="default", sho
 @click.argument("url")
 @_NAME
 @click.option("--token-file", type=PATH, help="File with the token. Default: RELAYDECK_TOKEN, else the command asks.")
-def login(url: str, name: str, token_file: Path | None) -> None:
+@as_json("Profile")
+def login(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
     """Store the server at URL and an admin token for it as a profile, after the server has accepted the token.
 
     The profile is stored in $XDG_CONFIG_HOME/relaydeck/profiles.json (default: ~/.config), which only you may read.
@@ -21,16 +22,17 @@ def login(url: str, name: str, token_file: Path | None) -> None:
     """
     from relaydeck.cli.login import log_in
 
-    log_in(url, name, token_file)
+    log_in(url, name, token_file, as_json)
 
 
 @click.command()
 @_NAME
-def logout(name: str) -> None:
+@as_json("RemovedProfile")
+def logout(name: str, as_json: bool) -> None:
     """Remove a stored profile. The token stays valid: revoke it with 'relaydeck token revoke'."""
     from relaydeck.cli.login import log_out
 
-    log_out(name)
+    log_out(name, as_json)
 
 
 @click.group()
@@ -39,7 +41,7 @@ def profile() -> None:
 
 
 @profile.command("list")
-@as_json
+@as_json("Profile", many=True)
 def profile_list(as_json: bool) -> None:
     """List every profile with its name and URL. Tokens are not shown."""
     from relaydeck.cli.login import show_profiles

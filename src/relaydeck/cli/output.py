@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Column = Callable[[dict[str, Any]], Any]
 Advance = Callable[[int], None]
-_WIDTH_WITHOUT_TERMINAL = 200
+_WIDTH_WITHOUT_TERMINAL = 1_000_000  # one record, one line, for programs that read lines
 
 
 class Styled(NamedTuple):
@@ -51,6 +51,11 @@ def print_json(value: Any) -> None:
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     sys.stdout.buffer.write(b"".join(_json_line(line) for line in text.split("\n")))
     sys.stdout.buffer.flush()
+
+
+def print_json_line(value: Any) -> None:
+    """One value on one line, for programs that read a stream."""
+    sys.stdout.buffer.write(_json_line(msgspec.json.encode(value).decode()))
 
 
 def _json_line(line: str) -> bytes:
@@ -114,6 +119,22 @@ def progress_bar(label: str, total: int, *, at_least: int = 0) -> Iterator[Advan
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total)
         yield lambda done: progress.advance(task, done)
+
+
+def print_outcome(value: Any, as_json: bool, *lines: str) -> None:
+    """The outcome of a command: as JSON, or in words."""
+    if as_json:
+        print_json(value)
+    for line in () if as_json else lines:
+        print_line(line)
+
+
+def print_change(value: Any, as_json: bool, note: str) -> None:
+    """What a command changed: as JSON, or as a note on standard error."""
+    if as_json:
+        print_json(value)
+    else:
+        print_note(note)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

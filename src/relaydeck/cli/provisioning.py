@@ -3,15 +3,18 @@
 import os
 import sys
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
+from relaydeck.cli.json_shapes import AppliedField, AppliedFile, AppliedStep
 from relaydeck.cli.local.signer_keys import ask_now
 from relaydeck.cli.local.store import actor, existing_store, store_for_apply
-from relaydeck.cli.output import counted, print_line, print_notes, print_styled, progress_bar
+from relaydeck.cli.output import counted, print_json, print_line, print_notes, print_styled, progress_bar
 from relaydeck.errors import OperatorError
 from relaydeck.provisioning.apply import KeySource, Provisioner
 from relaydeck.provisioning.export import exported
@@ -27,14 +30,14 @@ _STYLES: dict[type[Step], tuple[str, str]] = {
     Change: ("~", "yellow"),
     Remove: ("-", "red"),
 }
-_VERBS: dict[type[Step], tuple[str, str]] = {
+_VERBS: dict[type[Step], tuple[Literal["create", "change", "remove"], str]] = {
     Create: ("create", "created"),
     Change: ("change", "changed"),
     Remove: ("remove", "removed"),
 }
 
 
-def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
+def apply_file(file: str, *, plan_only: bool, prune: bool, as_json: bool) -> None:
     name, content, folder = _read(file)
     declared = read_file(content, Resolver(os.environ, folder))
     with store_for_apply(may_create=not plan_only) as store:
@@ -43,18 +46,34 @@ def apply_file(file: str, *, plan_only: bool, prune: bool) -> None:
         provisioner = Provisioner(store, declared, file_name=name, prune=prune, keys=keys)
         plan = provisioner.plan() if plan_only else _apply(provisioner)
     print_notes(plan.notes)
+    if as_json:
+        print_json(_applied(plan, done=not plan_only))
+        return
     if plan_only:
         _print_steps(plan)
     for line in _summary(plan, done=not plan_only):
         print_line(line)
 
 
+def _applied(plan: Plan, *, done: bool) -> AppliedFile:
+    return AppliedFile(done, [_applied_step(step) for step in plan.steps], list(plan.notes))
+
+
+def _applied_step(step: Step) -> AppliedStep:
+    fields = step.fields if isinstance(step, Change) else ()
+    changes = [AppliedField(each.name, each.before, each.after) for each in fields]
+    return AppliedStep(_VERBS[type(step)][0], step.resource[:-1], step.name, changes)
+
+
 def _apply(provisioner: Provisioner) -> Plan:
     return provisioner.apply(now=int(time.time()), actor=actor(), progress=_with_progress)
 
 
-def export_state() -> None:
+def export_state(as_json: bool) -> None:
     with existing_store() as store, closing(exported(store)) as pieces:
+        if as_json:
+            print_json(tomllib.loads("".join(pieces)))
+            return
         for piece in pieces:
             sys.stdout.buffer.write(piece.encode())  # TOML is UTF-8 whatever the locale
 

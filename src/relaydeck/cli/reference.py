@@ -10,7 +10,22 @@ _INTRODUCTION = """# Command line
 
 Every command, printed from the program by `make docs`; a test keeps this page current. `relaydeck COMMAND --help` shows
 the same text. Commands other than `serve` work with and without a running service: they open the same database. Those
-with `--server` also work [on a server](../remote.md).
+with `--server` also work [on a server](../remote.md). All have `--json`; [JSON output](json.md) describes what it
+prints.
+
+A command that deletes asks first. Where there is no terminal to ask on, such as in a pipeline, it needs `--yes`. A
+table that is not printed on a terminal is as wide as its longest row, so that a record is always one line.
+
+## Shell completion
+
+Press Tab to complete commands and options, once the shell has loaded the completion. To load it in every new shell, add
+this line:
+
+| shell | file | line |
+|---|---|---|
+| Bash 4.4 or newer | `~/.bashrc` | `eval "$(_RELAYDECK_COMPLETE=bash_source relaydeck)"` |
+| Zsh | `~/.zshrc` | `eval "$(_RELAYDECK_COMPLETE=zsh_source relaydeck)"` |
+| Fish | `~/.config/fish/completions/relaydeck.fish` | `_RELAYDECK_COMPLETE=fish_source relaydeck \\| source` |
 """
 
 

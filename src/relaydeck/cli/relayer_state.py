@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from relaydeck.cli.output import print_fields, print_json, print_line, print_note, print_record, print_table
+from relaydeck.cli.json_shapes import PauseResult
+from relaydeck.cli.output import print_change, print_fields, print_json, print_line, print_record, print_table
 from relaydeck.cli.target import backend
 
 _NODE_COLUMNS = {
@@ -15,14 +16,16 @@ _NODE_COLUMNS = {
 }
 
 
-def pause(relayer_id: str) -> None:
+def pause(relayer_id: str, as_json: bool) -> None:
     changed = backend().relayers.set_paused(relayer_id, paused=True)
-    print_note(f"paused relayer {relayer_id}" if changed else f"relayer {relayer_id} is already paused")
+    note = f"paused relayer {relayer_id}" if changed else f"relayer {relayer_id} is already paused"
+    print_change(PauseResult(relayer_id, paused=True, changed=changed), as_json, note)
 
 
-def resume(relayer_id: str) -> None:
+def resume(relayer_id: str, as_json: bool) -> None:
     changed = backend().relayers.set_paused(relayer_id, paused=False)
-    print_note(f"resumed relayer {relayer_id}" if changed else f"relayer {relayer_id} is not paused")
+    note = f"resumed relayer {relayer_id}" if changed else f"relayer {relayer_id} is not paused"
+    print_change(PauseResult(relayer_id, paused=False, changed=changed), as_json, note)
 
 
 def explain(relayer_id: str, as_json: bool) -> None:

@@ -1,10 +1,10 @@
 """`relaydeck network|signer|notification|relayer …`: what these commands print."""
 
-from typing import Any
-
 from relaydeck.cli.assignments import document
 from relaydeck.cli.backend import IDENTITY, Resource
-from relaydeck.cli.output import print_json, print_note, print_notes, print_record, print_table
+from relaydeck.cli.confirmation import confirm
+from relaydeck.cli.json_shapes import Deleted
+from relaydeck.cli.output import print_change, print_json, print_notes, print_record, print_table
 from relaydeck.cli.resource_columns import COLUMNS
 from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
@@ -33,7 +33,7 @@ def show(resource: Resource, name: str, as_json: bool) -> None:
 def create(resource: Resource, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
     view = backend().records.create(resource, document(source, assignments))
     print_notes(view.notes)
-    _print_result(f"created {resource[:-1]} {view.body[IDENTITY[resource]]}", view.body, as_json)
+    print_change(view.body, as_json, f"created {resource[:-1]} {view.body[IDENTITY[resource]]}")
 
 
 def update(resource: Resource, name: str, source: str, assignments: tuple[str, ...], as_json: bool) -> None:
@@ -42,16 +42,10 @@ def update(resource: Resource, name: str, source: str, assignments: tuple[str, .
         raise OperatorError("there is nothing to change", "Give FIELD=TEXT or FIELD:=JSON arguments, or --from FILE.")
     view = backend().records.update(resource, name, content)
     print_notes(view.notes)
-    _print_result(f"updated {resource[:-1]} {name}", view.body, as_json)
+    print_change(view.body, as_json, f"updated {resource[:-1]} {name}")
 
 
-def delete(resource: Resource, name: str) -> None:
+def delete(resource: Resource, name: str, yes: bool, as_json: bool) -> None:
+    confirm(f"delete {resource[:-1]} {name}", yes=yes)
     backend().records.delete(resource, name)
-    print_note(f"deleted {resource[:-1]} {name}")
-
-
-def _print_result(text: str, view: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(view)
-    else:
-        print_note(text)
+    print_change(Deleted(resource[:-1], name), as_json, f"deleted {resource[:-1]} {name}")

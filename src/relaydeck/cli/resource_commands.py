@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from relaydeck.admin.filters import FILTERS
+from relaydeck.cli.confirmation import asks_first, confirm
 from relaydeck.cli.options import anywhere, as_json, at_home
 
 _FIELDS = (
@@ -48,14 +49,14 @@ def _add_reads(group: click.Group, singular: str) -> None:
     @group.command("list", help=f"List {singular}s, oldest first.")
     @_filters(f"{singular}s")
     @_limit(1000)
-    @as_json
+    @as_json(singular.capitalize(), many=True)
     @anywhere
     def list_all(limit: int, as_json: bool, **filters: str | None) -> None:
         _actions().show_all(f"{singular}s", _given(filters), limit, as_json)
 
     @group.command("show", help=f"Show the {singular} called NAME.")
     @click.argument("name")
-    @as_json
+    @as_json(singular.capitalize())
     @anywhere
     def show(name: str, as_json: bool) -> None:
         _actions().show(f"{singular}s", name, as_json)
@@ -76,7 +77,7 @@ def _add_create(group: click.Group, singular: str) -> None:
     @group.command("create", cls=_DocumentCommand, help=f"Create a {singular}. {_FIELDS}")
     @click.argument("fields", nargs=-1)
     @click.option("--from", "source", default="", help="Start from the JSON object in this file; - for standard input.")
-    @as_json
+    @as_json(singular.capitalize())
     @anywhere
     def create(fields: tuple[str, ...], source: str, as_json: bool) -> None:
         _actions().create(f"{singular}s", source, fields, as_json)
@@ -93,7 +94,7 @@ def _add_update(group: click.Group, singular: str) -> None:
     @click.option(
         "--from", "source", default="", help="Start from the JSON merge patch in this file; - for standard input."
     )
-    @as_json
+    @as_json(singular.capitalize())
     @anywhere
     def update(name: str, fields: tuple[str, ...], source: str, as_json: bool) -> None:
         _actions().update(f"{singular}s", name, source, fields, as_json)
@@ -102,9 +103,11 @@ def _add_update(group: click.Group, singular: str) -> None:
 def _add_delete(group: click.Group, singular: str) -> None:
     @group.command("delete", help=f"Delete the {singular} called NAME. Refused while another record refers to it.")
     @click.argument("name")
+    @asks_first
+    @as_json("Deleted")
     @anywhere
-    def delete(name: str) -> None:
-        _actions().delete(f"{singular}s", name)
+    def delete(name: str, yes: bool, as_json: bool) -> None:
+        _actions().delete(f"{singular}s", name, yes, as_json)
 
 
 def _actions() -> Any:
@@ -119,7 +122,7 @@ network, signer, notification, relayer = map(_group, ("network", "signer", "noti
 @signer.command(epilog="Example:  relaydeck signer check --all --json")
 @click.argument("signer_id", metavar="[ID]", default="")
 @click.option("--all", "every", is_flag=True, help="Every signer whose type has a driver.")
-@as_json
+@as_json("SignerCheckReport", many=True, remark=", each with `signer_id`")
 @anywhere
 def check(signer_id: str, every: bool, as_json: bool) -> None:
     """Check that the signer with this ID reaches its key, or every signer with --all.
@@ -139,27 +142,29 @@ def check(signer_id: str, every: bool, as_json: bool) -> None:
 
 @relayer.command()
 @click.argument("relayer_id", metavar="ID")
+@as_json("PauseResult")
 @anywhere
-def pause(relayer_id: str) -> None:
+def pause(relayer_id: str, as_json: bool) -> None:
     """Pause the relayer with this ID."""
     from relaydeck.cli import relayer_state
 
-    relayer_state.pause(relayer_id)
+    relayer_state.pause(relayer_id, as_json)
 
 
 @relayer.command()
 @click.argument("relayer_id", metavar="ID")
+@as_json("PauseResult")
 @anywhere
-def resume(relayer_id: str) -> None:
+def resume(relayer_id: str, as_json: bool) -> None:
     """Resume a paused relayer."""
     from relaydeck.cli import relayer_state
 
-    relayer_state.resume(relayer_id)
+    relayer_state.resume(relayer_id, as_json)
 
 
 @relayer.command()
 @click.argument("relayer_id", metavar="ID")
-@as_json
+@as_json("Explanation")
 @anywhere
 def why(relayer_id: str, as_json: bool) -> None:
     """Explain the state of the relayer with this ID: the causes, since when, and how its nodes respond now."""
@@ -168,13 +173,15 @@ def why(relayer_id: str, as_json: bool) -> None:
     relayer_state.explain(relayer_id, as_json)
 
 
-@notification.command()
+@notification.command(epilog="Example:  relaydeck notification test pager --wait")
 @click.argument("notification_id", metavar="ID")
-@as_json
+@click.option("--wait", is_flag=True, help="Wait for the first attempt, and exit with 1 unless it succeeds.")
+@click.option("--timeout", type=click.FloatRange(1), default=30, show_default=True, help="Longest wait, in seconds.")
+@as_json("Event", remark="; with `--wait`, `DeliveryWithAttempts`")
 @anywhere
-def test(notification_id: str, as_json: bool) -> None:
-    """Send a test event to the notification with this ID."""
-    _events().test_notification(notification_id, as_json)
+def test(notification_id: str, wait: bool, timeout: float, as_json: bool) -> None:
+    """Send a test event to the notification with this ID. A running service delivers it."""
+    _events().test_notification(notification_id, timeout if wait else None, as_json)
 
 
 @click.group()
@@ -191,18 +198,30 @@ def _events() -> Any:
 @event.command("list")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only events after this sequence number.")
 @_limit(100)
-@as_json
+@as_json("Event", many=True)
 @anywhere
 def event_list(after: int, limit: int, as_json: bool) -> None:
     """List events, oldest first."""
     _events().show_all(after, limit, as_json)
 
 
+@event.command("tail", epilog="Example:  relaydeck event tail --follow --json | jq .type")
+@click.option("--follow", "-f", is_flag=True, help="Also print the events that come, until Ctrl-C.")
+@_limit(10)
+@as_json("Event", remark=", one on each line", text="Print one JSON object on each line, for scripts.")
+@anywhere
+def event_tail(follow: bool, limit: int, as_json: bool) -> None:
+    """Print the latest events, oldest first."""
+    from relaydeck.cli.event_tail import tail
+
+    tail(limit, follow=follow, as_json=as_json)
+
+
 @event.command("deliveries")
 @_filters("deliveries")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only deliveries after this sequence number.")
 @_limit(100)
-@as_json
+@as_json("Delivery", many=True)
 @anywhere
 def event_deliveries(after: int, limit: int, as_json: bool, **filters: str | None) -> None:
     """List deliveries: pending, delivered, or dead after the last attempt failed."""
@@ -211,7 +230,7 @@ def event_deliveries(after: int, limit: int, as_json: bool, **filters: str | Non
 
 @event.command("show")
 @click.argument("event_id", metavar="ID")
-@as_json
+@as_json("DeliveryWithAttempts")
 @anywhere
 def event_show(event_id: str, as_json: bool) -> None:
     """Show the delivery of an event with every attempt."""
@@ -221,15 +240,16 @@ def event_show(event_id: str, as_json: bool) -> None:
 @event.command("replay")
 @click.argument("event_id", metavar="[ID]", default="")
 @click.option("--all-dead", is_flag=True, help="Every delivery that was given up.")
+@as_json("Scheduled")
 @anywhere
-def event_replay(event_id: str, all_dead: bool) -> None:
+def event_replay(event_id: str, all_dead: bool, as_json: bool) -> None:
     """Deliver an event again, or every event whose delivery was given up."""
     if bool(event_id) == all_dead:
         raise click.UsageError("give an ID, or --all-dead")
     if all_dead:
-        _events().replay_all()
+        _events().replay_all(as_json)
     else:
-        _events().replay(event_id)
+        _events().replay(event_id, as_json)
 
 
 @click.group()
@@ -246,7 +266,7 @@ def _audit() -> Any:
 @audit.command("list")
 @_filters("audit")
 @_limit(20)
-@as_json
+@as_json("AuditEntry", many=True)
 @anywhere
 def audit_list(limit: int, as_json: bool, **filters: str | None) -> None:
     """List the latest changes, newest first."""
@@ -254,20 +274,22 @@ def audit_list(limit: int, as_json: bool, **filters: str | None) -> None:
 
 
 @audit.command("head")
+@as_json("AuditHead")
 @anywhere
-def audit_head() -> None:
+def audit_head(as_json: bool) -> None:
     """Print the head of the log. Keep it elsewhere to detect later that entries were removed."""
-    _audit().print_head()
+    _audit().print_head(as_json)
 
 
 @audit.command("verify", epilog='Example:  relaydeck audit verify --head "$(cat kept-elsewhere)"')
 @click.option(
     "--head", "kept", default="", help="A head printed earlier: also detects that later entries were removed."
 )
+@as_json("AuditVerification")
 @anywhere
-def audit_verify(kept: str) -> None:
+def audit_verify(kept: str, as_json: bool) -> None:
     """Verify every link of the audit log and report the first broken one."""
-    _audit().check(kept)
+    _audit().check(kept, as_json)
 
 
 @click.command(
@@ -277,8 +299,10 @@ def audit_verify(kept: str) -> None:
 @click.argument("file")
 @click.option("--plan", is_flag=True, help="Print what would change, and change nothing.")
 @click.option("--prune", is_flag=True, help="Also delete records that an earlier apply created and FILE omits.")
+@asks_first
+@as_json("AppliedFile")
 @at_home
-def apply(file: str, plan: bool, prune: bool) -> None:
+def apply(file: str, plan: bool, prune: bool, yes: bool, as_json: bool) -> None:
     """Create and change networks, signers, notifications and relayers as FILE describes them.
 
     FILE is TOML; - reads standard input. All changes are made, or none. Records that FILE does not mention stay as
@@ -286,16 +310,19 @@ def apply(file: str, plan: bool, prune: bool) -> None:
     """
     from relaydeck.cli.provisioning import apply_file
 
-    apply_file(file, plan_only=plan, prune=prune)
+    if prune and not plan:
+        confirm(f"delete records that an earlier apply created and {file} omits (see --plan)", yes=yes)
+    apply_file(file, plan_only=plan, prune=prune, as_json=as_json)
 
 
 @click.command(epilog="Example:  relaydeck export > relaydeck.toml")
+@as_json("ApplyFile")
 @at_home
-def export() -> None:
+def export(as_json: bool) -> None:
     """Print the stored records as an apply file. In place of each secret it contains a reference to fill in."""
     from relaydeck.cli.provisioning import export_state
 
-    export_state()
+    export_state(as_json)
 
 
 RESOURCE_COMMANDS: tuple[click.Command, ...] = (

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from relaydeck.cli.backup_key import master_key_for, write_master_key
-from relaydeck.cli.output import print_line, print_note, progress_bar
+from relaydeck.cli.json_shapes import Copied
+from relaydeck.cli.output import print_note, print_outcome, progress_bar
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.copying import move
@@ -14,15 +15,18 @@ from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.open_store import open_for_filling
 
 
-def restore(path: Path, passphrase_file: Path | None) -> None:
+def restore(path: Path, passphrase_file: Path | None, as_json: bool) -> None:
     settings = read_settings()
     key_path = settings.master_key_path
     with checked_backup(path) as backup:
         key = master_key_for(backup, key_path, passphrase_file)
         with open_for_filling(settings.home, settings.database) as target:
             loaded = move.restore(backup, target, progress_bar, lambda: write_master_key(key, key_path))
-    print_line(
-        f"restored {len(loaded.contents)} tables, {loaded.rows} rows to {settings.database}; all read back equal"
+    tables, rows = len(loaded.contents), loaded.rows
+    print_outcome(
+        Copied(str(settings.database), tables, rows, loaded.kept),
+        as_json,
+        f"restored {tables} tables, {rows} rows to {settings.database}; all read back equal",
     )
     if key is None:
         print_note(f"Copy the master key file to {key_path} before you start the service.")

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -34,11 +35,10 @@ from relaydeck.store.open_store import open_store
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def run(
-    given_host: str | None, given_port: int | None, workers: int, tls_cert: Path | None, tls_key: Path | None
-) -> None:
-    settings = read_settings()
-    host, port = given_host or settings.host, given_port or settings.port
+def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: Any) -> None:
+    """`given`: settings of the command line, which override those of the environment and the file."""
+    settings = replace(read_settings(), **{name: value for name, value in given.items() if value is not None})
+    host, port = settings.host, settings.port
     log = _log(settings)
     for warning in setting_warnings():
         log.event("warning", warning)

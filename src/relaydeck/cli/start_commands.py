@@ -19,7 +19,7 @@ from relaydeck.cli.options import PATH, as_json
     show_default=True,
     help="start: to fill in. demo: the file of the README's tour. laptop: what 'relaydeck demo' applies.",
 )
-@as_json
+@as_json("Written")
 def init(file: Path, example: str, as_json: bool) -> None:
     """Write a commented apply file to FILE (default: relaydeck.toml), for you to edit. Never overwrites a file."""
     from relaydeck.cli.examples import write_example
@@ -32,7 +32,7 @@ def init(file: Path, example: str, as_json: bool) -> None:
     short_help="Run the whole story on this machine, then stop it.",
 )
 @click.option("--keep", is_flag=True, help="Leave everything running until Ctrl-C.")
-@as_json
+@as_json("Demo")
 def demo(keep: bool, as_json: bool) -> None:
     """Run the whole story on this machine: serve, apply an example, estimate a fee, deliver a verified webhook.
 

@@ -21,16 +21,17 @@ def token() -> None:
     help=f"What it may do: {describe_kinds()}.",
 )
 @click.option("--expires", default="", help="Lifetime: 45m, 12h, 30d, 8w. Default: the token does not expire.")
+@as_json("IssuedToken")
 @anywhere
-def token_create(name: str, kind: str, expires: str) -> None:
+def token_create(name: str, kind: str, expires: str, as_json: bool) -> None:
     """Create a token called NAME and print it on standard output. It is not shown again."""
     from relaydeck.cli.tokens import create
 
-    create(name, kind, expires)
+    create(name, kind, expires, as_json)
 
 
 @token.command("list")
-@as_json
+@as_json("Token", many=True)
 @anywhere
 def token_list(as_json: bool) -> None:
     """List every token with its name, kind and state."""
@@ -41,9 +42,10 @@ def token_list(as_json: bool) -> None:
 
 @token.command("revoke", epilog="Example:  relaydeck token revoke ci")
 @click.argument("name")
+@as_json("Revoked")
 @anywhere
-def token_revoke(name: str) -> None:
+def token_revoke(name: str, as_json: bool) -> None:
     """Revoke the token called NAME. The next request that uses it is refused."""
     from relaydeck.cli.tokens import revoke
 
-    revoke(name)
+    revoke(name, as_json)

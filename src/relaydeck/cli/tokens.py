@@ -1,6 +1,7 @@
 """`relaydeck token …`."""
 
-from relaydeck.cli.output import print_json, print_line, print_note, print_table
+from relaydeck.cli.json_shapes import IssuedToken, Revoked
+from relaydeck.cli.output import print_change, print_json, print_outcome, print_table
 from relaydeck.cli.target import backend
 from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds
 from relaydeck.errors import OperatorError
@@ -16,19 +17,20 @@ _COLUMNS = {
 }
 
 
-def create(name: str, kind: str, expires: str) -> None:
+def create(name: str, kind: str, expires: str, as_json: bool) -> None:
     if problem := identifier_problem(name):
         raise OperatorError(f"the name of a token {problem}")
     if expires and lifetime_seconds(expires) is None:
         raise OperatorError(f"--expires must be {LIFETIMES}")
     # The token goes to standard output alone, so that $(relaydeck token create …) holds nothing else.
-    print_line(backend().tokens.create(name, kind, expires))
+    token = backend().tokens.create(name, kind, expires)
+    print_outcome(IssuedToken(name, kind, token), as_json, token)
 
 
-def revoke(name: str) -> None:
+def revoke(name: str, as_json: bool) -> None:
     if not backend().tokens.revoke(name):
         raise OperatorError(f"no live token is named {name}", "See 'relaydeck token list'.")
-    print_note(f"revoked {name}")
+    print_change(Revoked(name), as_json, f"revoked {name}")
 
 
 def show(as_json: bool) -> None:

@@ -10,9 +10,10 @@ from typing import NoReturn
 
 from relaydeck.cli.demo.node import development_node
 from relaydeck.cli.demo.receiver import receiver
-from relaydeck.cli.demo.report import Report, print_steps
+from relaydeck.cli.demo.report import print_steps
 from relaydeck.cli.demo.service import DemoService, demo_service
 from relaydeck.cli.demo.story import tell
+from relaydeck.cli.json_shapes import Demo
 from relaydeck.cli.output import print_json, print_line, print_note
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -31,7 +32,7 @@ def run(*, keep: bool, as_json: bool) -> None:
             _wait(service, as_json)
 
 
-def _print(report: Report, as_json: bool) -> None:
+def _print(report: Demo, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:

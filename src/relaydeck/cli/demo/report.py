@@ -1,38 +1,7 @@
-"""What the demo did, for people and for programs."""
+"""What the demo did, for people."""
 
-from decimal import Decimal
-from typing import Literal
-
-import msgspec
-
+from relaydeck.cli.json_shapes import Demo
 from relaydeck.cli.output import print_line
-
-
-class Fee(msgspec.Struct, frozen=True):
-    amount: Decimal
-    token: str
-
-
-class Webhook(msgspec.Struct, frozen=True):
-    id: str
-    type: str
-    verified: Literal[True]
-
-
-class DemoNode(msgspec.Struct, frozen=True):
-    kind: Literal["hardhat", "minimal"]
-    url: str
-    description: str
-
-
-class Report(msgspec.Struct, frozen=True):
-    service: str
-    node: DemoNode
-    receiver: str
-    applied: str
-    fee: Fee
-    webhook: Webhook
-
 
 _NEXT = """
 Next:
@@ -44,7 +13,7 @@ Next:
 """
 
 
-def print_steps(report: Report) -> None:
+def print_steps(report: Demo) -> None:
     steps = {
         "service": report.service,
         "node": f"{report.node.url}, {report.node.description}",

@@ -1,0 +1,26 @@
+"""Asks before a command deletes something: on a terminal; elsewhere `--yes` must be given."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from relaydeck.errors import OperatorError
+
+_UNCHANGED = "Nothing was changed."
+
+
+def asks_first(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--yes`, for a command that calls `confirm`."""
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask. Required where there is no terminal.")(command)
+
+
+def confirm(action: str, *, yes: bool) -> None:
+    """`action` such as `delete relayer r1`. Raises OperatorError unless the operator agrees."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise OperatorError(f"to {action} without a terminal, pass --yes", _UNCHANGED)
+    if not click.confirm(f"{action[0].upper()}{action[1:]}?", err=True):
+        raise OperatorError("not confirmed", _UNCHANGED)

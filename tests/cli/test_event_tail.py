@@ -1,0 +1,114 @@
+"""`relaydeck event tail`, and `relaydeck notification test --wait`."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relaydeck.cli.event_tail import newest_sequence
+from tests.conftest import DEMO
+from tests.notifications.verifying import verifying_receiver
+from tests.running import Running, clean_environment, make_token, run_command, start_command
+
+
+@pytest.mark.parametrize("oldest", [1, 2, 500])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7, 8, 9, 1000])
+def test_the_newest_event_is_found_in_few_steps(oldest: int, count: int) -> None:
+    steps: list[int] = []
+
+    def following(after: int) -> int | None:
+        steps.append(after)
+        found = max(after + 1, oldest)
+        return found if found < oldest + count else None
+
+    assert newest_sequence(following) == (oldest + count - 1 if count else 0)
+    assert len(steps) <= 2 * count.bit_length() + 1
+
+
+class Scene:
+    """A served home whose notifications arrive at a receiver, or nowhere."""
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self.home = running.home
+
+    def run(self, *arguments: str, remote: bool = False) -> Any:
+        settings = {"url": f"http://127.0.0.1:{self.running.port}", "token": self.running.token} if remote else {}
+        return run_command(self.home.parent / "elsewhere" if remote else self.home, *arguments, **settings)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    home: Path = tmp_path_factory.mktemp("tail") / "home"
+    with verifying_receiver() as receiver:
+        file = DEMO.replace("https://hooks.example.com/relaydeck", receiver.url)
+        broken = '\n[[notifications]]\nid = "broken"\ntype = "webhook"\nurl = "http://127.0.0.1:1/x"\n'
+        assert run_command(home, "apply", "-", stdin=file + broken).returncode == 0
+        token = make_token(home, "root", "--kind", "admin")
+        settings = {"webhook_allow": "127.0.0.1/32", "monitor_interval_seconds": "0"}
+        with Running(home, token=token, **settings) as running:
+            yield Scene(running)
+
+
+both_ways = pytest.mark.parametrize("remote", [False, True], ids=["home", "server"])
+
+
+@both_ways
+def test_a_test_event_that_arrives(scene: Scene, remote: bool) -> None:
+    done = scene.run("notification", "test", "pager", "--wait", "--json", remote=remote)
+    delivery = json.loads(done.stdout)
+    assert (done.returncode, delivery["state"], delivery["tries"]) == (0, "delivered", 1)
+    assert done.stderr == f"delivered test event {delivery['id']}\n"
+
+
+@both_ways
+def test_a_test_event_that_does_not_arrive(scene: Scene, remote: bool) -> None:
+    done = scene.run("notification", "test", "broken", "--wait", remote=remote)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert ": connection_refused\nThe service tries again; 'relaydeck event show evt_" in done.stderr
+
+
+def test_without_a_service_the_wait_ends(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    done = run_command(home, "notification", "test", "pager", "--wait", "--timeout", "1")
+    assert done.returncode == 1
+    assert done.stderr.endswith(" within 1 s\nCheck that a service is running.\n")
+
+
+@both_ways
+def test_the_latest_events_are_printed(scene: Scene, remote: bool) -> None:
+    for _ in range(3):
+        scene.run("notification", "test", "pager")
+    whole = json.loads(scene.run("event", "list", "--json").stdout)
+    tail = scene.run("event", "tail", "--limit", "2", "--json", remote=remote).stdout
+    assert [json.loads(line) for line in tail.splitlines()] == whole[-2:]
+    shown = scene.run("event", "tail", "--limit", "2", remote=remote).stdout
+    assert shown == "".join(
+        f"{each['sequence']}  {each['timestamp']}  {each['type']}  {each['id']}\n" for each in whole[-2:]
+    )
+
+
+def test_no_event_is_no_line(home: Path) -> None:
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    done = run_command(home, "event", "tail")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_following_prints_what_comes_until_it_is_interrupted(scene: Scene, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as errors:
+        process = start_command(
+            ["event", "tail", "--follow", "--limit", "1", "--json"], clean_environment(scene.home), errors
+        )
+    assert process.stdout is not None
+    with process.stdout as lines:
+        first = json.loads(lines.readline())
+        sent = json.loads(scene.run("notification", "test", "pager", "--json").stdout)
+        assert json.loads(lines.readline()) == sent
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    assert first["sequence"] < sent["sequence"]
+    assert (tmp_path / "log").read_text("utf-8") == ""

@@ -1,0 +1,189 @@
+"""Every command has `--json` and prints what `docs/reference/json.md` says."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from relaydeck.cli.json_reference import json_options, json_page, schema_of
+from relaydeck.cli.options import JsonOption
+from tests.conftest import DEMO
+from tests.running import Running, make_token, run_command
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
+OPTIONS = dict(json_options())
+LOCAL = DEMO.replace("https://hooks.example.com/relaydeck", "http://127.0.0.1:9/hook")
+TRANSFER = "0x02f283aa36a7808459682f008504a817c80082520894d8da6bf26964af9d7eed9e03e53415d37aa9604587038d7ea4c6800080c0"
+NETWORK = ("name=other", "network_type=evm", "chain_id:=5", "native_symbol=ETH")
+NOTIFICATION = ("id=other", "type=webhook", "url=http://127.0.0.1:9/x")
+RELAYER = ("id=other", "name=Other", "network=sepolia", "network_type=evm", "signer_id=ops")
+SIGNER = ("id=other", "type=provider_a_kms", 'config:={"key_id": "alias/x", "region": "eu"}')
+
+# In an order in which each finds what it needs. {folder} is a folder of the test.
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "apply": ("-", "--plan"),
+    "audit head": (),
+    "audit list": (),
+    "audit verify": (),
+    "backup create": ("{folder}/backup",),
+    "backup drill": ("{folder}/backup",),
+    "console": (),
+    "db move": ("--to", "sqlite:///{folder}/moved.db"),
+    "doctor": (),
+    "estimate": ("sepolia-1", TRANSFER),
+    "event list": (),
+    "event tail": (),
+    "event deliveries": (),
+    "event replay": ("--all-dead",),
+    "event show": ("{event}",),
+    "export": (),
+    "init": ("{folder}/relaydeck.toml",),
+    "key rotate": (),
+    "network create": NETWORK,
+    "network update": ("other", "chain_id:=6"),
+    "network list": (),
+    "network show": ("other",),
+    "network delete": ("other", "--yes"),
+    "notification create": NOTIFICATION,
+    "notification update": ("other", "url=http://127.0.0.1:9/y"),
+    "notification list": (),
+    "notification show": ("other",),
+    "notification test": ("pager",),
+    "notification delete": ("other", "--yes"),
+    "relayer create": RELAYER,
+    "relayer update": ("other", "name=Another"),
+    "relayer list": (),
+    "relayer show": ("other",),
+    "relayer pause": ("other",),
+    "relayer resume": ("other",),
+    "relayer why": ("other",),
+    "relayer delete": ("other", "--yes"),
+    "signer create": SIGNER,
+    "signer list": (),
+    "signer show": ("other",),
+    "signer check": ("--all",),
+    "signer delete": ("other", "--yes"),
+    "token create": ("t1",),
+    "token list": (),
+    "token revoke": ("t1",),
+}
+# Their output is checked by tests below, or by tests of their own.
+APART = {"conform", "demo", "login", "logout", "profile list", "restore", "serve"}
+EXIT_CODES = {"doctor": 1, "estimate": 1}  # the node does not answer
+
+
+def validate(name: str, value: Any) -> None:
+    jsonschema_rs.Draft202012Validator(closed(schema_of(OPTIONS[f"relaydeck {name}"]))).validate(value)
+
+
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """A field that is printed is described."""
+    for each in schema["components"]["schemas"].values():
+        if "title" in each:
+            each["additionalProperties"] = False
+    return schema
+
+
+def as_described(name: str, output: str) -> Any:
+    """The value that the shape describes; the page describes the rest in words."""
+    if name == "event tail":
+        return json.loads(output.splitlines()[-1])
+    value = json.loads(output)
+    if name == "signer check":
+        assert [each.pop("signer_id") for each in value] == ["ops"]
+    return value
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home: Path = tmp_path_factory.mktemp("json") / "home"
+    assert run_command(home, "apply", "-", stdin=LOCAL).returncode == 0
+    return home
+
+
+@pytest.fixture(scope="module")
+def event(home: Path) -> str:
+    found: str = json.loads(run_command(home, "notification", "test", "pager", "--json").stdout)["id"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(home: Path) -> Iterator[Running]:
+    """Logs in JSON although its settings say otherwise."""
+    token = make_token(home, "root", "--kind", "admin")
+    with Running(home, "--json", token=token, log_format="text", monitor_interval_seconds="0") as running:
+        yield running
+
+
+def test_every_command_has_it_and_is_tried() -> None:
+    assert {path.removeprefix("relaydeck ") for path in OPTIONS} == set(ARGUMENTS) | APART
+
+
+def test_every_option_is_called_as_json_so_that_a_command_takes_it() -> None:
+    assert all(isinstance(each, JsonOption) and each.name == "as_json" for each in OPTIONS.values())
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_it_prints_what_the_page_says(home: Path, event: str, name: str) -> None:
+    arguments = [each.replace("{folder}", str(home.parent)).replace("{event}", event) for each in ARGUMENTS[name]]
+    done = run_command(home, *name.split(), *arguments, "--json", stdin=LOCAL if name == "apply" else "")
+    assert done.returncode == EXIT_CODES.get(name, 0), done.stderr
+    validate(name, as_described(name, done.stdout))
+
+
+def test_restore(home: Path, tmp_path: Path) -> None:
+    run_command(home, "backup", str(tmp_path / "backup"))
+    done = run_command(tmp_path / "restored", "restore", str(tmp_path / "backup"), "--json")
+    validate("restore", json.loads(done.stdout))
+
+
+def test_apply_prints_what_it_did(tmp_path: Path) -> None:
+    assert json.loads(run_command(tmp_path / "home", "apply", "-", "--json", stdin=LOCAL).stdout) == {
+        "applied": True,
+        "steps": [
+            {"action": "create", "kind": "network", "name": "sepolia", "fields": []},
+            {"action": "create", "kind": "signer", "name": "ops", "fields": []},
+            {"action": "create", "kind": "notification", "name": "pager", "fields": []},
+            {"action": "create", "kind": "relayer", "name": "sepolia-1", "fields": []},
+        ],
+        "notes": [],
+    }
+
+
+def test_a_failure_is_an_error_beside_no_output(home: Path) -> None:
+    done = run_command(home, "relayer", "delete", "nobody", "--yes", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("relaydeck: Relayer with ID nobody not found\n")
+
+
+def test_login_profiles_and_logout(
+    home: Path, served: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    url = f"http://127.0.0.1:{served.port}"
+    for name, arguments in {"login": (url,), "profile list": (), "logout": ()}.items():
+        done = run_command(tmp_path / "none", *name.split(), *arguments, "--json", token=served.token)
+        assert done.returncode == 0, done.stderr
+        validate(name, json.loads(done.stdout))
+
+
+def test_conform(served: Running, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{served.port}"
+    done = run_command(tmp_path, "conform", url, "--section", "5", "--json", token=served.token)
+    validate("conform", json.loads(done.stdout))
+    assert done.stderr == ""
+
+
+def test_serve_logs_in_json(served: Running) -> None:
+    assert served.ask("GET", "/healthz").status == 200
+    lines = [json.loads(line) for line in served.log.splitlines()]
+    assert "serving" in [line.get("event") for line in lines]
+    schema = schema_of(OPTIONS["relaydeck serve"])
+    jsonschema_rs.Draft202012Validator(schema).validate(next(line for line in lines if line.get("event") == "serving"))
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text("utf-8") == json_page(), "run `make docs`"
