@@ -78,7 +78,8 @@ def fill(
 
 
 def relayer(name: str, **given: object) -> Relayer:
-    return Relayer(name, f"Relayer {name}", "dev", "evm", ADDRESS, "ops", **given)  # type: ignore[arg-type]
+    address = given.pop("address", ADDRESS)
+    return Relayer(name, f"Relayer {name}", "dev", "evm", address, "ops", **given)  # type: ignore[arg-type]
 
 
 def relayer_shown(name: str, **given: object) -> dict[str, Any]:

@@ -251,6 +251,8 @@ def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
     assert (resumed["type"], resumed["sequence"], resumed["data"]) == ("relayer.resumed", 2, {"relayer": RELAYER})
     assert team.type("relayer", "pause", "local-1") == "paused relayer local-1\n"
     assert team.ask("GET", "relayers/{id}/balances", "local-1")["top_ups"] == []
+    assert team.ask("GET", "relayers/{id}/runway", "local-1")["warn_hours"] == 24
+    assert team.ask("GET", "runways") == {"runways": []}
     asked, typed = team.ask("GET", "relayers/{id}/why", "local-1"), team.read("relayer", "why", "local-1")
     assert [each["state"] for each in asked["states"]] == [each["state"] for each in typed["states"]] == ["paused"]
     assert team.type("relayer", "resume", "local-1") == "resumed relayer local-1\n"

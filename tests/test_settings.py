@@ -80,6 +80,7 @@ WRONG = {
     "rpc_probe_seconds": ["x"],
     "rpc_connections": ["0"],
     "monitor_interval_seconds": ["-1", "", "x", "0.0", "86401"],
+    "runway_warn_hours": ["-1", "x"],
     "balance_minute_days": ["0", "x"],
     "balance_ten_minute_days": ["0", "x"],
     "balance_hour_days": ["0", "x"],

@@ -239,6 +239,11 @@ def contract_view(value: Any) -> Any:
     return msgspec.structs.replace(value, **changes)
 
 
+def own_names(record: type[msgspec.Struct]) -> frozenset[str]:
+    """The fields that the described interface does not have."""
+    return frozenset(field.name for field in fields_of(record) if field.traits.basis == "own")
+
+
 @cache
 def _has_own_fields(record: type[msgspec.Struct]) -> bool:
     fields = fields_of(record)

@@ -312,6 +312,12 @@ class Settings:
     balance_hour_days: int = _setting(
         _count, 90, "For how many days the balance history keeps one balance an hour. Older ones are removed."
     )
+    runway_warn_hours: int = _setting(
+        _count_or_zero,
+        24,
+        "At how many hours of runway the monitor warns, where neither the relayer nor its network sets "
+        "`runway_warn_hours`. 0: never.",
+    )
     lease_seconds: float = _setting(
         _seconds,
         30.0,

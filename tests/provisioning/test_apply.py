@@ -56,6 +56,7 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "native_symbol": "ETH",
                 "sealed_rpc_urls": b'[{"url":"https://node.example/v1/node-key","weight":1}]',
                 "fee_tokens": "[]",
+                "runway_warn_hours": None,
                 "origin": "apply",
             }
         ],
@@ -92,6 +93,7 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "sealed_rpc_urls": b'[{"url":"https://own.example/?key=own-key","weight":3}]',
                 "policies": '{"eip1559_pricing":true,"gas_limit_estimation":true,"gas_price_cap":100,'
                 '"min_balance":0,"private_transactions":false,"whitelist_receivers":[]}',
+                "runway_warn_hours": None,
                 "origin": "apply",
             }
         ],

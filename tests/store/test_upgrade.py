@@ -181,6 +181,9 @@ ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
         ("console_sessions", {"seq": 1, "digest": bytes(32), "token_seq": 3, "created_at": 1, "used_at": 2}),
         ("console_codes", {"seq": 1, "digest": bytes(32), "token_seq": 3, "expires_at": 1}),
     ],
+    11: [
+        ("runways", {"relayer_seq": 9, "computed_at": 60, "minimum_at": None, "low_since": 7}),
+    ],
 }
 
 

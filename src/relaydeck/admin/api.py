@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relaydeck.admin.audit import AuditOperations
-from relaydeck.admin.balances import BalancesOperation
+from relaydeck.admin.balances import BalanceOperations
 from relaydeck.admin.description import AdminDescription
 from relaydeck.admin.estimates import EstimateOperation
 from relaydeck.admin.events import EventOperations
@@ -44,7 +44,7 @@ class AdminApi:
         guarded: dict[str, Methods] = {
             **ResourceOperations(self._read_pool, changes, lists, access).routes(),
             **SignerCheckOperation(self._read_pool, changes, access).routes(),
-            **BalancesOperation(self._read_pool).routes(),
+            **BalanceOperations(self._read_pool, settings).routes(),
             **WhyOperation(self._read_pool, settings, estimator.pool).routes(),
             **EstimateOperation(self._read_pool, estimator).routes(),
             **TokenOperations(changes, lists).routes(),

@@ -1,9 +1,9 @@
-"""`GET /admin/v1/relayers/{id}/balances`: the balance history of a relayer."""
+"""The balance history of a relayer, how long its balance lasts, and which relayers run out first."""
 
 import time
 from typing import NamedTuple
 
-from relaydeck.admin.queries import Query, read_query
+from relaydeck.admin.queries import Query, read_query, whole
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import Content, identifier_in_path, reply
 from relaydeck.admin.routes import Methods
@@ -11,6 +11,8 @@ from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.quantities import parse_span, span_problem
 from relaydeck.relayers.balance_history import Range, choose_range, read_history
+from relaydeck.relayers.runway_report import FirstRunways, read_first, read_runway
+from relaydeck.settings import Settings
 from relaydeck.timestamps import parse_utc
 
 
@@ -32,20 +34,50 @@ BALANCE_PARAMETERS = (
         "10m",
     ),
 )
+FIRST_PARAMETERS = (Parameter("first", "How many relayers to return, 1 to 1000. Default: 20.", "20"),)
+_FIRST, _MOST_FIRST = 20, 1000
 
 
-class BalancesOperation:
-    def __init__(self, read_pool: ReadPool) -> None:
+class BalanceOperations:
+    def __init__(self, read_pool: ReadPool, settings: Settings) -> None:
         self._read_pool = read_pool
+        self._warn_hours = settings.runway_warn_hours
 
     def routes(self) -> dict[str, Methods]:
-        return {"relayers/{id}/balances": {"GET": self.show}}
+        return {
+            "relayers/{id}/balances": {"GET": self.show},
+            "relayers/{id}/runway": {"GET": self.show_runway},
+            "runways": {"GET": self.list_first},
+        }
 
     async def show(self, call: Call) -> Reply:
         name = identifier_in_path(call)
         shown = requested_range(read_query(call.query), int(time.time()))
         history = await self._read_pool.run(lambda store: read_history(store.database.read, name, shown))
         return reply(Content(history))
+
+    async def show_runway(self, call: Call) -> Reply:
+        name, now, hours = identifier_in_path(call), int(time.time()), self._warn_hours
+        runway = await self._read_pool.run(
+            lambda store: read_runway(store.database.read, name, warn_hours=hours, now=now)
+        )
+        return reply(Content(runway))
+
+    async def list_first(self, call: Call) -> Reply:
+        count, now, hours = _first(read_query(call.query)), int(time.time()), self._warn_hours
+        found = await self._read_pool.run(
+            lambda store: read_first(store.database.read, count, warn_hours=hours, now=now)
+        )
+        return reply(Content(FirstRunways(runways=tuple(found))))
+
+
+def _first(query: Query) -> int:
+    if not (text := query.get("first")):
+        return _FIRST
+    count = whole("first", text)
+    if not 1 <= count <= _MOST_FIRST:
+        raise BadRequest(f"first must be a whole number from 1 to {_MOST_FIRST}")
+    return count
 
 
 def requested_range(query: Query, now: int) -> Range:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from relaydeck import __version__
-from relaydeck.admin.balances import BALANCE_PARAMETERS, Parameter
+from relaydeck.admin.balances import BALANCE_PARAMETERS, FIRST_PARAMETERS, Parameter
 from relaydeck.admin.filters import FILTERS, Filter
 from relaydeck.admin.routes import ROOT
 from relaydeck.admin.schemas import Json, envelope, examples, reference, schemas
@@ -56,7 +56,7 @@ class Operation(NamedTuple):
     @property
     def tag(self) -> str:
         first = self.path.split("/")[0]
-        return {"deliveries": "events", "signer-drivers": "signers"}.get(first, first)
+        return {"deliveries": "events", "signer-drivers": "signers", "runways": "relayers"}.get(first, first)
 
 
 def _resource(plural: str, name: str, *, changeable: bool = True) -> list[Operation]:
@@ -100,6 +100,8 @@ OPERATIONS = [
         "EstimateRequest",
         changes=False,
     ),
+    Operation("get", "relayers/{id}/runway", "getRelayerRunway", "Forecast how long a balance lasts", "Runway"),
+    Operation("get", "runways", "listRunways", "List what runs out first", "FirstRunways", query=FIRST_PARAMETERS),
     Operation("get", "tokens", "listTokens", "List tokens", "Token", listed=True, paged=True),
     Operation("post", "tokens", "createToken", "Issue a token", "NewToken", "TokenRequest", status=201),
     Operation("delete", "tokens/{id}", "revokeToken", "Revoke a token", ""),

@@ -15,6 +15,7 @@ from relaydeck.notifications.model import EventBody, Notification
 from relaydeck.relayers.balance_history import BalanceHistory, BalancePoint, TopUp
 from relaydeck.relayers.explanation import Explanation
 from relaydeck.relayers.model import Relayer
+from relaydeck.relayers.runway_report import FirstRunways, Runway, RunwayTime
 from relaydeck.secret import Secret
 from relaydeck.signers.check_report import SignerCheckReport
 
@@ -38,6 +39,9 @@ _RESPONSES = (
     BalanceHistory,
     BalancePoint,
     TopUp,
+    Runway,
+    RunwayTime,
+    FirstRunways,
     SignerCheckReport,
     Metadata,
     Pagination,
@@ -203,6 +207,7 @@ def examples() -> dict[str, Any]:
         "EstimateReport": example_of(EstimateReport),
         "Explanation": example_of(Explanation),
         "BalanceHistory": example_of(BalanceHistory),
+        "Runway": example_of(Runway),
         "SignerCheckReport": example_of(SignerCheckReport),
     }
     for record in RECORDS:

@@ -57,6 +57,14 @@ class Relayers(Protocol):
     def estimate(self, relayer_id: str, transaction: str, token: str) -> Json:
         """An `EstimateReport` of the admin API."""
 
+    def runway(self, relayer_id: str) -> Json:
+        """A `Runway` of the admin API."""
+
+    def first_runways(self, count: int) -> list[Json]: ...
+
+    def balances(self, relayer_id: str, seconds: int, step: str) -> Json:
+        """A `BalanceHistory` of the admin API, of the last so many seconds."""
+
 
 class SignerChecks(Protocol):
     """Each check is a `SignerCheckReport` of the admin API with `signer_id`."""

@@ -173,6 +173,25 @@ def why(relayer_id: str, as_json: bool) -> None:
     relayer_state.explain(relayer_id, as_json)
 
 
+@relayer.command(epilog="Example:  relaydeck relayer fuel --first 20")
+@click.argument("relayer_id", metavar="[ID]", default="")
+@click.option("--first", type=click.IntRange(1, 1000), default=20, show_default=True, help="Most to show without ID.")
+@as_json("Runway", many=True, remark="; with ID, an object with `runway` and `history`, a `BalanceHistory`")
+@anywhere
+def fuel(relayer_id: str, first: int, as_json: bool) -> None:
+    """Show how long the balance of the relayer with this ID lasts; without ID, what runs out first.
+
+    The forecast repeats what the relayer spent in the last day and in the last week, and shows the shorter result. The
+    range is that of its heaviest and its lightest day. A forecast needs an hour of history and two payments.
+    """
+    from relaydeck.cli import relayer_fuel
+
+    if relayer_id:
+        relayer_fuel.show_one(relayer_id, as_json)
+    else:
+        relayer_fuel.show_first(first, as_json)
+
+
 @notification.command(epilog="Example:  relaydeck notification test pager --wait")
 @click.argument("notification_id", metavar="ID")
 @click.option("--wait", is_flag=True, help="Wait for the first attempt, and exit with 1 unless it succeeds.")

@@ -50,12 +50,14 @@ from relaydeck.client.models import (
     Delivery,
     Event,
     Explanation,
+    FirstRunways,
     Network,
     NewToken,
     Notification,
     Page,
     Relayer,
     Replayed,
+    Runway,
     Signer,
     Token,
 )
@@ -380,6 +382,24 @@ def relayer_balances(
     moments = {"from": start and start.isoformat(), "to": end and end.isoformat()}
     target = with_query(path("admin", "v1", "relayers", relayer_id, "balances"), **moments, step=step)
     return Call("GET", target, read_one(BalanceHistory))
+
+
+def relayer_runway(relayer_id: str) -> Call[Runway]:
+    """How long the balance of a relayer lasts, as of now.
+
+    >>> client.admin.relayer_runway("sepolia-1").unknown
+    'no balance was read yet'
+    """
+    return Call("GET", path("admin", "v1", "relayers", relayer_id, "runway"), read_one(Runway))
+
+
+def first_runways(*, first: int | None = None) -> Call[FirstRunways]:
+    """The relayers that run out first, the first one first; `first` is how many.
+
+    >>> client.admin.first_runways(first=3).runways
+    ()
+    """
+    return Call("GET", with_query(path("admin", "v1", "runways"), first=first), read_one(FirstRunways))
 
 
 def list_tokens(

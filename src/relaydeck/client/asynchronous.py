@@ -69,6 +69,8 @@ class AsyncAdmin:
     resume_relayer = _run(admin.resume_relayer)
     explain_relayer = _run(admin.explain_relayer)
     relayer_balances = _run(admin.relayer_balances)
+    relayer_runway = _run(admin.relayer_runway)
+    first_runways = _run(admin.first_runways)
 
     list_tokens = _run(admin.list_tokens)
     tokens = _iterate(admin.tokens)

@@ -245,6 +245,38 @@ class BalanceHistory(Record, frozen=True, kw_only=True):
     points: tuple[BalancePoint, ...]
 
 
+class RunwayTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds from now, expected and in a range; `latest_seconds` is None when it has no end."""
+
+    seconds: int
+    earliest_seconds: int
+    latest_seconds: int | None
+
+
+class Runway(Record, frozen=True, kw_only=True):
+    """How long a balance lasts. `unknown` says why there is no forecast. Amounts are Wei."""
+
+    relayer_id: str
+    network: str
+    native_symbol: str
+    balance: int | None
+    min_balance: int
+    warn_hours: int
+    low: bool
+    unknown: str | None
+    spent_per_hour: int | None
+    window: str | None
+    until_minimum: RunwayTime | None
+    until_zero: RunwayTime | None
+    top_ups: tuple[TopUp, ...]
+
+
+class FirstRunways(Record, frozen=True, kw_only=True):
+    """What runs out first, the first one first."""
+
+    runways: tuple[Runway, ...]
+
+
 class Token(Record, frozen=True, kw_only=True):
     name: str
     kind: str

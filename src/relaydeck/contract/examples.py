@@ -4,7 +4,7 @@ from typing import Any
 
 from relaydeck.contract.wire import FeeEstimateResult, NotificationUpdate, RpcError, RpcRequest, RpcResponse, Signer
 from relaydeck.fees.model import FeeEstimateParams
-from relaydeck.fields import example_of
+from relaydeck.fields import example_of, own_names
 from relaydeck.http.envelope import Metadata, Pagination
 from relaydeck.notifications.model import Notification
 from relaydeck.relayers.model import Relayer
@@ -19,7 +19,7 @@ def signer_requests() -> dict[str, dict[str, Any]]:
 
 _METADATA = example_of(Metadata)
 _SIGNER = example_of(Signer)
-_RELAYER = example_of(Relayer)
+_RELAYER = {name: value for name, value in example_of(Relayer).items() if name not in own_names(Relayer)}
 
 _PAGINATION = example_of(Pagination)
 

@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
@@ -14,6 +14,7 @@ from relaydeck.web_addresses import WebAddress, shown_address
 
 NetworkType = Literal["evm"]
 GREATEST_CHAIN_ID = 2**63 - 1
+WarnHours = Annotated[int, Meta(ge=0, le=8760)]
 
 
 class RpcUrl(msgspec.Struct, frozen=True):
@@ -109,3 +110,10 @@ class Network(msgspec.Struct, frozen=True):
         ),
     ] = ()
     fee_tokens: Annotated[tuple[FeeToken, ...], own_field("Tokens that can pay a fee.", keyed_by="symbol")] = ()
+    runway_warn_hours: Annotated[
+        WarnHours | UnsetType,
+        own_field(
+            "At how many hours of runway the monitor warns; 0: never. Left out: the value of the service.",
+            example=24,
+        ),
+    ] = UNSET

@@ -5,6 +5,15 @@ Recording an event, the OpenAPI document of the admin API and the table in `docs
 
 from enum import StrEnum
 
+_RUNWAY_DETAILS = (
+    "balance",
+    "min_balance",
+    "spent_per_hour",
+    "seconds_until_minimum",
+    "seconds_until_zero",
+    "warn_hours",
+)
+
 
 class EventKind(StrEnum):
     """`NAME = type, when it happens, names of its details…`"""
@@ -21,6 +30,16 @@ class EventKind(StrEnum):
         "the balance of the relayer fell below `min_balance`; sent once until the balance recovers",
         "balance",
         "min_balance",
+    )
+    RELAYER_RUNWAY_LOW = (
+        "relayer.runway_low",
+        "the balance is expected to reach `min_balance` within `runway_warn_hours`; sent once until that is over",
+        *_RUNWAY_DETAILS,
+    )
+    RELAYER_RUNWAY_RECOVERED = (
+        "relayer.runway_recovered",
+        "the balance is expected to last for one and a half times `runway_warn_hours` again, or nothing is spent",
+        *_RUNWAY_DETAILS,
     )
     SIGNER_UNREACHABLE = (
         "signer.unreachable",

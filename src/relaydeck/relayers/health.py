@@ -47,7 +47,7 @@ def save_result(context: ChangeContext, before: RelayerSnapshot, result: CheckRe
 
     Does nothing when the relayer or its network changed since the check began: the next check decides.
     """
-    if not _is_unchanged(context, before):
+    if not is_unchanged(context, before):
         return []
     incident = next_incident(before, result, context.now)
     kinds = [*_change_state(context, before, result, incident, rounds), *_report_balance(context, before, incident)]
@@ -78,7 +78,7 @@ def _report_balance(context: ChangeContext, before: RelayerSnapshot, incident: I
     return [EventKind.RELAYER_LOW_BALANCE]
 
 
-def _is_unchanged(context: ChangeContext, before: RelayerSnapshot) -> bool:
+def is_unchanged(context: ChangeContext, before: RelayerSnapshot) -> bool:
     row = context.transaction.one(
         "SELECT r.revision, n.revision AS network_revision"
         " FROM relayers r JOIN networks n ON n.name = r.network WHERE r.id = :id",

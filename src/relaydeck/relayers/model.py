@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from relaydeck.fields import field
+from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
-from relaydeck.networks.model import NetworkType, RpcUrl
+from relaydeck.networks.model import NetworkType, RpcUrl, WarnHours
 
 Wei = Annotated[int, Meta(ge=0)]
 
@@ -84,4 +84,12 @@ class Relayer(msgspec.Struct, frozen=True):
             sealed_as="sealed_rpc_urls",
         ),
     ] = ()
+    runway_warn_hours: Annotated[
+        WarnHours | UnsetType,
+        own_field(
+            "At how many hours of runway the monitor warns; 0: never. Left out: the value of its network, or else of "
+            "the service.",
+            example=48,
+        ),
+    ] = UNSET
     policies: Annotated[Policies, field("The policies in effect.")] = Policies()

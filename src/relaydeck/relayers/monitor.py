@@ -12,10 +12,11 @@ from typing import ClassVar, NamedTuple
 
 from relaydeck.log import Log
 from relaydeck.notifications.kinds import EventKind
-from relaydeck.relayers import health, snapshots
+from relaydeck.relayers import health, runway_watch, snapshots
 from relaydeck.relayers.balance_recorder import BalanceRecorder
 from relaydeck.relayers.balance_rows import Retention
 from relaydeck.relayers.incidents import CheckResult
+from relaydeck.relayers.runway_watch import Decision, RunwayWatch
 from relaydeck.relayers.snapshots import GetPool, RelayerSnapshot
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
@@ -33,6 +34,7 @@ class MonitorOptions(NamedTuple):
     jitter: float = 0.05  # of the interval
     retention: Retention = Retention()
     record_seconds: float = 10.0  # between writes of balances
+    warn_hours: int = 24  # of runway
 
 
 class Monitor(Rounds[RelayerSnapshot]):
@@ -64,6 +66,7 @@ class Monitor(Rounds[RelayerSnapshot]):
             require_lease=self._lease.require,
             now=now,
         )
+        self._runways = RunwayWatch(store.database, interval=options.interval, warn_hours=options.warn_hours, now=now)
 
     async def close(self) -> None:
         await self.recorder.close()
@@ -78,9 +81,24 @@ class Monitor(Rounds[RelayerSnapshot]):
 
         result = await check_relayer(pool, checked.relayer.address, self._options.interval / 4)
         if self._lease.held and result.balance is not None:
-            self.recorder.note(checked.sequence, checked.last_balance, result.balance)
+            await self._record_balance(checked, result.balance)
         if self._lease.held and health.needs_saving(checked, result, int(self._now())):
             await self._save(checked, result)
+
+    async def _record_balance(self, checked: RelayerSnapshot, balance: int) -> None:
+        self.recorder.note(checked.sequence, checked.last_balance, balance)
+        if (decision := await self._runways.decide(checked, balance)) is not None:
+            await self._save_runway(checked, decision)
+
+    async def _save_runway(self, checked: RelayerSnapshot, decision: Decision) -> None:
+        def write(transaction: Transaction) -> EventKind | None:
+            self._lease.require(transaction)
+            context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
+            return runway_watch.save(context, checked, decision)
+
+        if (kind := await self._writer.write(write)) is not None:
+            level = "warning" if kind is EventKind.RELAYER_RUNWAY_LOW else "info"
+            self._log.event(level, kind.value, relayer=checked.relayer.id, **decision[2])
 
     async def _save(self, relayer: RelayerSnapshot, result: CheckResult) -> None:
         def write(transaction: Transaction) -> list[EventKind]:

@@ -41,5 +41,6 @@ class MonitorService(RoundsService):
                 settings.balance_minute_days, settings.balance_ten_minute_days, settings.balance_hour_days
             ),
             record_seconds=min(_RECORD_SECONDS, settings.monitor_interval_seconds / 2),
+            warn_hours=settings.runway_warn_hours,
         )
         return Monitor(*self._parts, options)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from relaydeck.errors import RelayerNotFound
+from relaydeck.fields import contract_view
 from relaydeck.notifications import events
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import incidents, relayer_rows
@@ -82,6 +83,11 @@ def report_low_balance(context: ChangeContext, relayer_id: str, *, balance: int,
     _record_event(context, EventKind.RELAYER_LOW_BALANCE, relayer_id, amounts)
 
 
+def report_runway(context: ChangeContext, kind: EventKind, relayer_id: str, details: dict[str, str]) -> None:
+    context.performed(kind.value, relayer_id, details)
+    _record_event(context, kind, relayer_id, details)
+
+
 def report_signer(context: ChangeContext, kind: EventKind, relayer_id: str, details: dict[str, str]) -> None:
     """Record what a check of its signer found. The relayer stays as it is."""
     _record_event(context, kind, relayer_id, details)
@@ -123,7 +129,9 @@ def event_data(relayer: Relayer, details: dict[str, str] | None = None) -> dict[
 def _shown(relayer: Relayer) -> dict[str, Any]:
     """The fields of the list operation. A node's URL is reduced to scheme and host, because its path may be a key."""
     redacted = tuple(each.redacted for each in relayer.custom_rpc_urls)
-    shown: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(relayer, custom_rpc_urls=redacted))
+    shown: dict[str, Any] = msgspec.to_builtins(
+        contract_view(msgspec.structs.replace(relayer, custom_rpc_urls=redacted))
+    )
     return shown
 
 

@@ -8,10 +8,11 @@ from msgspec import UNSET
 
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
-from relaydeck.relayers import balance_rows, incidents, relayer_rows
+from relaydeck.relayers import balance_rows, incidents, relayer_rows, runway_rows
 from relaydeck.relayers.balance_rows import BalancePeriod
 from relaydeck.relayers.incidents import Incident, ReadRows
 from relaydeck.relayers.model import Relayer
+from relaydeck.relayers.runway_rows import StoredRunway
 from relaydeck.store.database import Row
 from relaydeck.store.in_list import in_list
 from relaydeck.store.sealing import Damaged
@@ -28,10 +29,13 @@ _incident_columns = ", ".join(f"i.{name}" for name in incidents.COLUMNS.split(",
 _SELECT = (
     f"SELECT {_relayer_columns}, {_incident_columns}, r.seq, r.revision, n.revision AS network_revision,"
     " n.chain_id, n.sealed_rpc_urls AS sealed_network_urls,"
-    " b.since AS balance_since, b.until AS balance_until, b.balance AS last_balance, b.spent AS last_spent"
+    " b.since AS balance_since, b.until AS balance_until, b.balance AS last_balance, b.spent AS last_spent,"
+    " n.runway_warn_hours AS network_warn_hours,"
+    " w.computed_at AS runway_computed_at, w.minimum_at, w.low_since AS runway_low_since"
     f" FROM relayers r JOIN networks n ON n.name = r.network LEFT JOIN {incidents.TABLE} i ON i.relayer_id = r.id"
     f" LEFT JOIN {balance_rows.TABLE} b ON b.relayer_seq = r.seq"
     f" AND b.since = (SELECT max(since) FROM {balance_rows.TABLE} WHERE relayer_seq = r.seq)"
+    f" LEFT JOIN {runway_rows.TABLE} w ON w.relayer_seq = r.seq"
 )
 _urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...]).decode
 
@@ -46,6 +50,14 @@ class RelayerSnapshot(NamedTuple):
     revisions: tuple[int, int]
     incident: Incident
     last_balance: BalancePeriod | None = None  # the newest one in the history
+    runway: StoredRunway = StoredRunway()
+    network_warn_hours: int | None = None
+
+    def warn_hours(self, default: int) -> int:
+        """At how many hours of runway to warn."""
+        if self.relayer.runway_warn_hours is not UNSET:
+            return self.relayer.runway_warn_hours
+        return default if self.network_warn_hours is None else self.network_warn_hours
 
     @property
     def disabled_by_monitor(self) -> bool:
@@ -73,8 +85,17 @@ def _snapshot(row: Row, vault: Vault) -> RelayerSnapshot:
     except Damaged:
         relayer, urls = relayer_rows.without_urls(row), ()
     revisions = (row.revision, row.network_revision)
-    incident, last_balance = incidents.from_row(row), _last_balance(row)
-    return RelayerSnapshot(row.seq, relayer, urls, row.chain_id, revisions, incident, last_balance)
+    return RelayerSnapshot(
+        sequence=row.seq,
+        relayer=relayer,
+        urls=urls,
+        chain_id=row.chain_id,
+        revisions=revisions,
+        incident=incidents.from_row(row),
+        last_balance=_last_balance(row),
+        runway=runway_rows.from_row(row),
+        network_warn_hours=row.network_warn_hours,
+    )
 
 
 def _last_balance(row: Row) -> BalancePeriod | None:

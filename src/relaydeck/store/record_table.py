@@ -142,7 +142,8 @@ def _is_plain(field: Field) -> bool:
 
 
 def _reader(field: Field) -> Convert:
-    read = bool if field.type is bool else str if _is_column_type(field) else json_reader(field.type)
+    kind = field.type if field.type in (*_PLAIN, bool) else str
+    read = kind if _is_column_type(field) else json_reader(field.type)
     if not field.may_be_unset:
         return read
     return lambda value: UNSET if value is None else read(value)

@@ -1,7 +1,10 @@
 """The state of relayers and fee estimates, of a server."""
 
+import time
+
 from relaydeck.cli.backend import Json
 from relaydeck.cli.remote.connection import Connection
+from relaydeck.timestamps import utc
 
 _UNCHANGED = "nothing was changed"  # how the server's note about a state that a relayer had already begins
 
@@ -21,4 +24,17 @@ class RemoteRelayers:
     def estimate(self, relayer_id: str, transaction: str, token: str) -> Json:
         document = {"transaction": transaction} | ({"token": token} if token else {})
         found: Json = self._connection.ask("relayers", relayer_id, "estimate", document=document).data
+        return found
+
+    def runway(self, relayer_id: str) -> Json:
+        found: Json = self._connection.get("relayers", relayer_id, "runway").data
+        return found
+
+    def first_runways(self, count: int) -> list[Json]:
+        found: list[Json] = self._connection.get("runways", first=count).data["runways"]
+        return found
+
+    def balances(self, relayer_id: str, seconds: int, step: str) -> Json:
+        start = utc(time.time() - seconds)
+        found: Json = self._connection.get("relayers", relayer_id, "balances", **{"from": start, "step": step}).data
         return found
