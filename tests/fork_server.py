@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple, NoReturn
 
@@ -73,7 +74,9 @@ class ForkServer:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())], pass_fds=[theirs.fileno()]
+                [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                cwd=Path(__file__).parent.parent,  # the first test that needs it may have left the folder
             )
 
     def run(self, arguments: Sequence[str], environment: Mapping[str, str], stdin: str, timeout: float) -> Done:

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import NoReturn
 
 from relaydeck.cli.demo.node import development_node
-from relaydeck.cli.demo.receiver import receiver
+from relaydeck.cli.demo.receiver import running_receiver
 from relaydeck.cli.demo.report import print_steps
 from relaydeck.cli.demo.service import DemoService, demo_service
 from relaydeck.cli.demo.story import tell
@@ -24,7 +24,7 @@ def run(*, keep: bool, as_json: bool) -> None:
     with _stopped_by_signals(), ExitStack() as running:
         folder = Path(running.enter_context(TemporaryDirectory(prefix="relaydeck-demo-")))
         node = running.enter_context(development_node(folder))
-        received = running.enter_context(receiver())
+        received = running.enter_context(running_receiver())
         service = running.enter_context(demo_service(folder))
         report = tell(service, node, received)
         _print(report, as_json)

@@ -30,7 +30,7 @@ class Receiver(NamedTuple):
 
 
 @contextmanager
-def receiver() -> Iterator[Receiver]:
+def running_receiver() -> Iterator[Receiver]:
     (notification,) = tomllib.loads(example_text("laptop"))["notifications"]
     received: SimpleQueue[Event | str] = SimpleQueue()
 
