@@ -154,6 +154,7 @@ def test_everything_there_is_in_one_story(home: Path) -> None:
             they_send_again_what_was_given_up(team, receiver)
             they_replace_keys(team, receiver)
             they_ask_what_it_costs_and_whether_all_is_well(team)
+            they_look_ahead(team)
             they_look_back(team)
             they_keep_a_copy(team)
             assert team.asked == every_operation(team)
@@ -309,6 +310,11 @@ def they_ask_what_it_costs_and_whether_all_is_well(team: Team) -> None:
     assert [step["step"] for step in asked["steps"]] == list(steps)
     lines = team.type("doctor").splitlines()
     assert {line.split()[0] for line in lines} == {"ok"}, lines
+
+
+def they_look_ahead(team: Team) -> None:
+    assert team.read("relayer", "fuel") == team.ask("GET", "runways")["runways"]
+    assert team.type("console").startswith("http://127.0.0.1:8080/console/enter?code=")
 
 
 def they_look_back(team: Team) -> None:

@@ -60,6 +60,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "relayer pause": ("other",),
     "relayer resume": ("other",),
     "relayer why": ("other",),
+    "relayer fuel": (),
     "relayer delete": ("other", "--yes"),
     "signer create": SIGNER,
     "signer list": (),
