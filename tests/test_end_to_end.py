@@ -179,6 +179,11 @@ def they_manage_it_over_http(team: Team) -> None:
     assert team.ask("PATCH", "networks/{id}", "spare", body={"native_symbol": "GOR"})["native_symbol"] == "GOR"
     assert team.ask("GET", "networks/{id}", "spare")["native_symbol"] == "GOR"
 
+    assert team.ask("GET", "export")["toml"] == team.type("export")
+    declared = {"document": {"networks": {"spare": {name: each for name, each in network.items() if name != "name"}}}}
+    (step,) = team.ask("POST", "apply", body=declared)["steps"]
+    assert step["fields"] == [{"name": "native_symbol", "before": "GOR", "after": "ETH"}]
+
     signer = {"id": "cold", "type": "plain", "config": {"key": "0x" + "33" * 32}}
     shown: dict[str, object] = {"id": "cold", "type": "local", "config": {}, "check": None}
     assert team.ask("POST", "signers", body=signer, status=201) == shown

@@ -64,6 +64,7 @@ WRONG = {
     "limits_timeout_seconds": ["0", "x"],
     "max_per_page": ["0", "x"],
     "max_body_bytes": ["0", "1MB"],
+    "apply_max_body_bytes": ["0", "1MB"],
     "body_timeout_seconds": ["0", "-1", "nan", "inf", "x", "86401"],
     "header_timeout_seconds": ["0", "soon"],
     "stop_timeout_seconds": ["0", ""],

@@ -4,7 +4,8 @@
     ├── RequestError                      answered with a status and a message
     │   ├── BadRequest            400     Bad Request
     │   │   ├── BadFraming        400     Bad Request
-    │   │   └── BodyTooLarge      413     Bad Request
+    │   │   ├── BodyTooLarge      413     Bad Request
+    │   │   └── MistakenDocument  400     Bad Request
     │   ├── Unauthorized          401     Unauthorized
     │   ├── Forbidden             403     Forbidden
     │   ├── UnknownPath           404     Not Found
@@ -17,6 +18,7 @@
     │   ├── StillInUse            409     <Resource> is still used by <records>
     │   ├── NotPossible           409     <problem>
     │   ├── OutOfDate             412     Precondition Failed
+    │   │   └── PlanChanged       412     Precondition Failed
     │   ├── KeyUsedOtherwise      422     Idempotency-Key was used for another request
     │   ├── TooManyRequests       429     Too Many Requests
     │   └── ServerFailure         500     Internal Server Error
@@ -32,8 +34,9 @@ our words and field names and never with a value of the caller. It is sent in th
 """
 
 import re
-from collections.abc import Iterator
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
 
 Header = tuple[bytes, bytes]
 
@@ -47,6 +50,7 @@ Trait = Literal[
     "change",  # under /admin/v1, changes something
     "conditional",  # accepts If-Match
     "repeatable",  # accepts Idempotency-Key
+    "apply",  # takes an apply document
     "create_signer",
     "update_notification",
     "relayer_rpc",
@@ -67,6 +71,7 @@ class RequestError(RelaydeckError):
     traits: ClassVar[frozenset[Trait]] = frozenset()  # of the operations that answer with it
     described_headers: ClassVar[tuple[str, ...]] = ()
     headers: tuple[Header, ...] = ()
+    members: Mapping[str, Any] = MappingProxyType({})  # more members of its problem details
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -213,6 +218,29 @@ class OutOfDate(RequestError):
     message = "Precondition Failed"
     description = "The record has changed since it was read."
     traits = frozenset({"conditional"})
+
+
+class PlanChanged(OutOfDate):
+    """`changes` are the changes of records since the plan was made, each with `at`, `actor`, `action` and `record`."""
+
+    description = "The plan is no longer the one with this revision; `changes` lists what has changed since."
+    traits = frozenset({"apply"})
+
+    def __init__(self, changes: list[dict[str, str]]) -> None:
+        super().__init__("the plan is not the one that was reviewed: plan again, and review the new plan")
+        self.members = {"changes": changes}
+        self.changes = changes
+
+
+class MistakenDocument(BadRequest):
+    """`mistakes` are all of them, each with `place` and `problem`."""
+
+    description = "The document has mistakes; `mistakes` lists all of them. It has no effect."
+    traits = frozenset({"apply"})
+
+    def __init__(self, mistakes: list[dict[str, str]]) -> None:
+        super().__init__("the document has mistakes")
+        self.members = {"mistakes": mistakes}
 
 
 class KeyUsedOtherwise(RequestError):

@@ -60,7 +60,7 @@ def test_without_a_terminal_a_prune_needs_yes_and_a_plan_of_it_does_not(provisio
     assert done.stderr.endswith("without a terminal, pass --yes\nNothing was changed.\n")
     assert names(provisioned) == before
     planned = run_command(provisioned, "apply", str(tmp_path / "less.toml"), "--prune", "--plan")
-    assert planned.stdout.splitlines()[-1] == "to remove: 1 relayer, 1 notification, 1 signer, 1 network"
+    assert planned.stdout.splitlines()[-2] == "to remove: 1 relayer, 1 notification, 1 signer, 1 network"
 
 
 def test_a_delete_asks_on_a_terminal_and_no_is_the_default(provisioned: Path) -> None:

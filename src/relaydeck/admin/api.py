@@ -8,6 +8,7 @@ from relaydeck.admin.balances import BalanceOperations
 from relaydeck.admin.description import AdminDescription
 from relaydeck.admin.estimates import EstimateOperation
 from relaydeck.admin.events import EventOperations
+from relaydeck.admin.provisioning import ProvisioningOperations
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists, ResourceOperations
 from relaydeck.admin.responses import ChangeRunner
@@ -47,8 +48,10 @@ class AdminApi:
             **BalanceOperations(self._read_pool, settings).routes(),
             **WhyOperation(self._read_pool, settings, estimator.pool).routes(),
             **EstimateOperation(self._read_pool, estimator).routes(),
+            **ProvisioningOperations(self._read_pool, changes, access).routes(),
             **TokenOperations(changes, lists).routes(),
             **EventOperations(self._read_pool, changes, settings.max_per_page).routes(),
             **AuditOperations(self._read_pool, lists).routes(),
         }
-        self.find = AdminRouter(guarded, AdminDescription(render).routes()).find
+        max_bodies = {"apply": settings.apply_max_body_bytes}
+        self.find = AdminRouter(guarded, AdminDescription(render).routes(), max_bodies).find

@@ -13,6 +13,7 @@ from relaydeck.credentials.kinds import TokenKind, describe_kinds
 from relaydeck.fields import example_of
 from relaydeck.fields import own_field as field
 from relaydeck.identifiers import Identifier
+from relaydeck.secret import Secret
 from relaydeck.signers.check_report import SignerCheckReport
 from relaydeck.signers.signer_types import SHAPES, SecretStoreConfig, response_type
 
@@ -135,6 +136,78 @@ class EstimateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: Annotated[
         str | UnsetType, field("The fee token: symbol or address. Left out: the native coin.", example="ETH")
     ] = UNSET
+
+
+class ResolvedReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Either `value`, or `missing`."""
+
+    kind: Annotated[Literal["env", "file"], field("Kind of the reference.", example="env")]
+    name: Annotated[str, field("Name of the variable, or path of the file, as in the document.", example="OPS_KEY")]
+    value: Annotated[Secret | UnsetType, field("The secret.", example="0x" + "11" * 32)] = UNSET
+    missing: Annotated[
+        str | UnsetType,
+        field(
+            "Why there is none. A stored record keeps the secret it has.",
+            example="the environment variable OPS_KEY is not set",
+        ),
+    ] = UNSET
+
+
+class ApplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    document: Annotated[
+        dict[str, Any],
+        field(
+            "The content of an apply file: `networks`, `signers`, `notifications` and `relayers`.",
+            example={
+                "networks": {"local": {"network_type": "evm", "chain_id": 31337, "native_symbol": "ETH"}},
+                "signers": [{"id": "ops", "type": "plain", "config": {"key": {"env": "OPS_KEY"}}}],
+            },
+        ),
+    ]
+    references: Annotated[
+        tuple[ResolvedReference, ...],
+        field(
+            "What the references in the document stand for. The service reads no variable and no file for them.",
+            example=[{"kind": "env", "name": "OPS_KEY", "value": "0x" + "11" * 32}],
+        ),
+    ] = ()
+    prune: Annotated[
+        bool, field("Also remove records that an earlier apply created and the document omits.", example=False)
+    ] = False
+    plan_only: Annotated[bool, field("Plan, and change nothing.", example=False)] = False
+
+
+class PlannedField(msgspec.Struct, frozen=True):
+    name: Annotated[str, field("Name of the field.", example="policies.min_balance")]
+    before: Annotated[str, field("Its value before. Empty with `after`: a secret, which has changed.", example="0")]
+    after: Annotated[str, field("Its value after.", example="1000000")]
+
+
+class PlannedStep(msgspec.Struct, frozen=True):
+    action: Annotated[Literal["create", "change", "remove"], field("What is done.", example="change")]
+    kind: Annotated[str, field("What the record is.", example="relayer")]
+    name: Annotated[str, field("Its name or id.", example="sepolia-1")]
+    fields: Annotated[tuple[PlannedField, ...], field("The fields that change.")]
+
+
+class ApplyReport(msgspec.Struct, frozen=True):
+    applied: Annotated[bool, field("Whether the steps were taken.", example=True)]
+    revision: Annotated[
+        str,
+        field("Identifies the plan. As `If-Match`, only this plan is applied.", example="42-0123456789abcdef"),
+    ]
+    steps: Annotated[tuple[PlannedStep, ...], field("The steps, in their order.")]
+    notes: Annotated[tuple[str, ...], field("Notes about the document.", example=[])]
+
+
+class ExportedFile(msgspec.Struct, frozen=True):
+    toml: Annotated[
+        str,
+        field(
+            "The stored records as an apply file, with references in place of secrets.",
+            example="[networks.sepolia]\nchain_id = 11155111\n",
+        ),
+    ]
 
 
 class SignerDriver(msgspec.Struct, frozen=True):

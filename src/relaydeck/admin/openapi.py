@@ -30,6 +30,8 @@ _TAGS = {
     "signers": "Configurations that hold a key. A signer cannot be changed, and its secrets are never shown.",
     "notifications": "Webhooks that receive the events of relayers.",
     "relayers": "An address on a network, with its signer and its policies.",
+    "provisioning": "All records at once, from and to an apply file. The body of `apply` has a limit of its own,"
+    " `RELAYDECK_APPLY_MAX_BODY_BYTES` (32 MiB by default).",
     "tokens": "Access tokens.",
     "events": "Events and their deliveries.",
     "audit": "The audit log: every change and who made it.",
@@ -56,7 +58,13 @@ class Operation(NamedTuple):
     @property
     def tag(self) -> str:
         first = self.path.split("/")[0]
-        return {"deliveries": "events", "signer-drivers": "signers", "runways": "relayers"}.get(first, first)
+        return {
+            "deliveries": "events",
+            "signer-drivers": "signers",
+            "runways": "relayers",
+            "apply": "provisioning",
+            "export": "provisioning",
+        }.get(first, first)
 
 
 def _resource(plural: str, name: str, *, changeable: bool = True) -> list[Operation]:
@@ -102,6 +110,8 @@ OPERATIONS = [
     ),
     Operation("get", "relayers/{id}/runway", "getRelayerRunway", "Forecast how long a balance lasts", "Runway"),
     Operation("get", "runways", "listRunways", "List what runs out first", "FirstRunways", query=FIRST_PARAMETERS),
+    Operation("post", "apply", "apply", "Make the records match a document", "ApplyReport", "ApplyRequest"),
+    Operation("get", "export", "export", "Write the records as an apply file", "ExportedFile"),
     Operation("get", "tokens", "listTokens", "List tokens", "Token", listed=True, paged=True),
     Operation("post", "tokens", "createToken", "Issue a token", "NewToken", "TokenRequest", status=201),
     Operation("delete", "tokens/{id}", "revokeToken", "Revoke a token", ""),
@@ -188,6 +198,8 @@ def _parameters(operation: Operation) -> list[Json]:
         found.append(_parameter("header", "Idempotency-Key", "Makes it safe to repeat the request for 24 hours.", text))
     if operation.method in ("patch", "delete") and operation.tag != "tokens":
         found.append(_parameter("header", "If-Match", "The `ETag` that the record must still have.", text))
+    if operation.name == "apply":
+        found.append(_parameter("header", "If-Match", "The `revision` of the plan that was reviewed.", text))
     return found
 
 
@@ -246,6 +258,8 @@ def _traits(operation: Operation) -> Iterator[Trait]:
         yield "conditional"
     if operation.body:
         yield "body"
+    if operation.name == "apply":
+        yield "apply"
     if operation.method == "post" and operation.changes:
         yield "repeatable"
 

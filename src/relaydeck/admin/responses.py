@@ -91,9 +91,13 @@ def page_reply(found: RecordPage, page: Page) -> Reply:
 
 def document_of(call: Call) -> Json:
     document: Json = _decode_document(call.headers, call.body)
+    refuse_deep(document)
+    return document
+
+
+def refuse_deep(document: Json) -> None:
     if _is_deep(document):
         raise BadRequest("the body is nested too deep")
-    return document
 
 
 def _is_deep(value: Any) -> bool:

@@ -16,9 +16,15 @@ ROOT = "/admin/v1"
 
 
 class AdminRouter:
-    def __init__(self, guarded: dict[str, Methods], open_to_all: dict[str, Methods]) -> None:
-        """Paths below `/admin/v1`, with `{id}` for an identifier. `open_to_all` needs no credential."""
-        self._routes = {path: _routes(methods, "manage") for path, methods in guarded.items()}
+    def __init__(
+        self, guarded: dict[str, Methods], open_to_all: dict[str, Methods], max_bodies: dict[str, int] | None = None
+    ) -> None:
+        """Paths below `/admin/v1`, with `{id}` for an identifier. `open_to_all` needs no credential.
+
+        `max_bodies`: the paths that accept a body of another size than the rest.
+        """
+        sizes = max_bodies or {}
+        self._routes = {path: _routes(methods, "manage", sizes.get(path, 0)) for path, methods in guarded.items()}
         self._routes |= {path: _routes(methods, None) for path, methods in open_to_all.items()}
 
     def find(self, method: str, _path: str, raw_path: bytes) -> tuple[Route, str]:
@@ -41,6 +47,9 @@ class AdminRouter:
         return "", ""
 
 
-def _routes(methods: Methods, permission: Permission | None) -> dict[str, Route]:
-    found = {method: Route("admin", permission, answer=answer, denied=Forbidden) for method, answer in methods.items()}
+def _routes(methods: Methods, permission: Permission | None, max_body: int = 0) -> dict[str, Route]:
+    found = {
+        method: Route("admin", permission, answer=answer, denied=Forbidden, max_body=max_body)
+        for method, answer in methods.items()
+    }
     return with_head(found)

@@ -5,8 +5,11 @@ return JSON values in the form of the admin API, so that a command prints the sa
 that print import neither: a remote command loads nothing of the server.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
+
+from relaydeck.errors import OperatorError
 
 Json = dict[str, Any]
 Advance = Callable[[int], None]
@@ -106,6 +109,36 @@ class Audit(Protocol):
         """An `AuditVerification` of the admin API. `saved` is an earlier head, or empty."""
 
 
+class ApplyFile(NamedTuple):
+    name: str  # in messages
+    content: bytes
+    folder: Path  # that relative paths in it start from
+
+
+class OutdatedPlan(OperatorError):
+    """The plan that was reviewed is not the plan that would be applied."""
+
+    def __init__(self, changes: Sequence[Mapping[str, str]]) -> None:
+        lines = [f"  {each['at']}  {each['actor']}  {each['action']}  {each['record']}" for each in changes]
+        since = "Changed since:" if lines else "No record has changed since: the file or its secrets have."
+        super().__init__(
+            "\n".join(["the plan is not the one that was reviewed", since, *lines]),
+            "Nothing was changed. Plan again, and review the new plan.",
+        )
+
+
+class Provisioning(Protocol):
+    """Each report is an `ApplyReport` of the admin API."""
+
+    def plan(self, file: ApplyFile, *, prune: bool) -> Json: ...
+
+    def apply(self, file: ApplyFile, *, prune: bool, revision: str) -> Json:
+        """Shows its progress. With the revision of a plan, raises OutdatedPlan for any other plan."""
+
+    def export(self) -> Iterator[str]:
+        """The apply file in pieces."""
+
+
 class Backend(Protocol):
     @property
     def records(self) -> Records: ...
@@ -124,3 +157,6 @@ class Backend(Protocol):
 
     @property
     def audit(self) -> Audit: ...
+
+    @property
+    def provisioning(self) -> Provisioning: ...

@@ -164,22 +164,3 @@ class ApplyFile(Shape, frozen=True):
     signers: Annotated[list[dict[str, Any]] | msgspec.UnsetType, _text("Signers.")] = msgspec.UNSET
     notifications: Annotated[list[dict[str, Any]] | msgspec.UnsetType, _text("Notifications.")] = msgspec.UNSET
     relayers: Annotated[list[dict[str, Any]] | msgspec.UnsetType, _text("Relayers.")] = msgspec.UNSET
-
-
-class AppliedField(Shape, frozen=True):
-    name: Annotated[str, _text("The field.")]
-    before: Annotated[str, _text("Its stored value, in words; empty if it may not be shown.")]
-    after: Annotated[str, _text("Its value in the file, in words; empty if it may not be shown.")]
-
-
-class AppliedStep(Shape, frozen=True):
-    action: Annotated[Literal["create", "change", "remove"], _text("What happens to the record.")]
-    kind: Annotated[str, _text("Such as `relayer`.")]
-    name: Annotated[str, _text("Its identifier or name.")]
-    fields: Annotated[list[AppliedField], _text("The changed fields of a record that exists.")]
-
-
-class AppliedFile(Shape, frozen=True):
-    applied: Annotated[bool, _text("Whether the changes were made; false with `--plan`.")]
-    steps: Annotated[list[AppliedStep], _text("Every change, in order. None: the stored records match the file.")]
-    notes: Annotated[list[str], _text("Hints for the operator.")]

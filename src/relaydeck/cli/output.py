@@ -137,6 +137,21 @@ def print_change(value: Any, as_json: bool, note: str) -> None:
         print_note(note)
 
 
+@contextmanager
+def waiting_bar(label: str, *, count: int, at_least: int) -> Iterator[None]:
+    """A moving bar on a terminal while something of at least so many parts runs elsewhere; otherwise nothing."""
+    if count < at_least or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(label, total=None)
+        yield
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     return f"1 {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
 

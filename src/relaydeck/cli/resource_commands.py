@@ -1,13 +1,15 @@
 """The commands about networks, signers, notifications, relayers, events and the audit log."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from relaydeck.admin.filters import FILTERS
 from relaydeck.cli.confirmation import asks_first, confirm
-from relaydeck.cli.options import anywhere, as_json, at_home
+from relaydeck.cli.options import anywhere, as_json
 
 _FIELDS = (
     "FIELD=TEXT sets a string, FIELD:=JSON any other value, FIELD=@FILE the content of a file (@-: standard input)."
@@ -311,32 +313,69 @@ def audit_verify(kept: str, as_json: bool) -> None:
     _audit().check(kept, as_json)
 
 
+class _Apply(click.Command):
+    """With --detailed-exitcode, an exit code of 2 means changes: a wrong usage exits with 1 too."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        self._detailed = "--detailed-exitcode" in args
+        with self._errors_exit_1():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with self._errors_exit_1():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _errors_exit_1(self) -> Iterator[None]:
+        try:
+            yield
+        except click.UsageError as error:
+            if not self._detailed:
+                raise
+            error.show()
+            sys.exit(1)
+
+
 @click.command(
+    cls=_Apply,
     short_help="Create and change networks, signers, notifications and relayers from a file.",
     epilog="\b\nExamples:\n  relaydeck apply examples/demo.toml --plan\n  relaydeck export | relaydeck apply - --plan",
 )
 @click.argument("file")
 @click.option("--plan", is_flag=True, help="Print what would change, and change nothing.")
 @click.option("--prune", is_flag=True, help="Also delete records that an earlier apply created and FILE omits.")
+@click.option("--revision", default="", help="Apply only the plan that --plan printed with this revision.")
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="With --plan: exit 0 without changes, 2 with changes, 1 on errors."
+)
 @asks_first
-@as_json("AppliedFile")
-@at_home
-def apply(file: str, plan: bool, prune: bool, yes: bool, as_json: bool) -> None:
+@as_json("ApplyReport")
+@anywhere
+def apply(file: str, plan: bool, prune: bool, revision: str, detailed_exitcode: bool, yes: bool, as_json: bool) -> None:
     """Create and change networks, signers, notifications and relayers as FILE describes them.
 
     FILE is TOML; - reads standard input. All changes are made, or none. Records that FILE does not mention stay as
-    they are. A secret is a string, { env = "NAME" } or { file = "path" }.
+    they are. A secret is a string, { env = "NAME" } or { file = "path" }, which the command resolves where it runs.
     """
-    from relaydeck.cli.provisioning import apply_file
+    from relaydeck.cli import provisioning
 
-    if prune and not plan:
+    if plan and revision:
+        raise click.UsageError("--revision applies a plan: leave --plan out")
+    if detailed_exitcode and not plan:
+        raise click.UsageError("--detailed-exitcode requires --plan")
+    if plan:
+        provisioning.plan_file(file, prune=prune, detailed_exitcode=detailed_exitcode, as_json=as_json)
+        return
+    if prune:
         confirm(f"delete records that an earlier apply created and {file} omits (see --plan)", yes=yes)
-    apply_file(file, plan_only=plan, prune=prune, as_json=as_json)
+    provisioning.apply_file(file, prune=prune, revision=revision, as_json=as_json)
 
 
 @click.command(epilog="Example:  relaydeck export > relaydeck.toml")
 @as_json("ApplyFile")
-@at_home
+@anywhere
 def export(as_json: bool) -> None:
     """Print the stored records as an apply file. In place of each secret it contains a reference to fill in."""
     from relaydeck.cli.provisioning import export_state

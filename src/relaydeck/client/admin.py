@@ -6,7 +6,7 @@ that the first attempt made.
 """
 
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeVar, Unpack
 
@@ -44,12 +44,14 @@ from relaydeck.client.documents import (
 )
 from relaydeck.client.errors import ApiError, NotFound
 from relaydeck.client.models import (
+    ApplyReport,
     AuditEntry,
     BalanceHistory,
     Body,
     Delivery,
     Event,
     Explanation,
+    ExportedFile,
     FirstRunways,
     Network,
     NewToken,
@@ -592,6 +594,41 @@ def audit(
             page=page, per_page=per_page, order=order, actor=actor, action=action, record=record, after=after
         )
     )
+
+
+def apply(
+    document: Mapping[str, Any],
+    *,
+    references: Sequence[Mapping[str, str]] = (),
+    prune: bool = False,
+    plan_only: bool = False,
+    if_match: str | None = None,
+    idempotency_key: str | None = None,
+) -> Call[ApplyReport]:
+    """Make the records match the content of an apply file, all of it or nothing.
+
+    A reference in the document needs its value in `references`. With the `revision` of an earlier plan as `if_match`,
+    another plan is not applied: `PreconditionFailed`, whose `problem["changes"]` lists what has changed.
+
+    >>> document = {"notifications": [{"id": "n9", "type": "webhook", "url": "https://hooks.example.com/"}]}
+    >>> plan = client.admin.apply(document, plan_only=True)
+    >>> client.admin.apply(document, if_match=plan.revision).steps[0].action
+    'create'
+    >>> client.admin.apply(document).steps
+    ()
+    """
+    content = {"document": document, "references": references, "prune": prune, "plan_only": plan_only}
+    call = _posted(path("admin", "v1", "apply"), ApplyReport, content, idempotency_key)
+    return call if if_match is None else call._replace(headers={**call.headers, **header("If-Match", if_match)})
+
+
+def export() -> Call[ExportedFile]:
+    """The stored records as an apply file, with references in place of secrets.
+
+    >>> client.admin.export().toml.splitlines()[0]
+    '[networks.sepolia]'
+    """
+    return Call("GET", path("admin", "v1", "export"), read_one(ExportedFile))
 
 
 def request(

@@ -89,6 +89,9 @@ class AsyncAdmin:
     list_audit = _run(admin.list_audit)
     audit = _iterate(admin.audit)
 
+    apply = _run(admin.apply)
+    export = _run(admin.export)
+
     request = _run(admin.request)
 
 

@@ -90,6 +90,9 @@ class Admin:
     list_audit = _run(admin.list_audit)
     audit = _iterate(admin.audit)
 
+    apply = _run(admin.apply)
+    export = _run(admin.export)
+
     request = _run(admin.request)
 
 

@@ -334,6 +334,34 @@ class Replayed(Record, frozen=True):
     replayed: int
 
 
+class PlannedField(msgspec.Struct, frozen=True):
+    """Both values are empty for a secret, which has changed."""
+
+    name: str
+    before: str
+    after: str
+
+
+class PlannedStep(msgspec.Struct, frozen=True):
+    action: str
+    kind: str
+    name: str
+    fields: tuple[PlannedField, ...]
+
+
+class ApplyReport(Record, frozen=True):
+    """`revision` identifies the plan; `applied` is false for a plan alone."""
+
+    applied: bool
+    revision: str
+    steps: tuple[PlannedStep, ...]
+    notes: tuple[str, ...] = ()
+
+
+class ExportedFile(Record, frozen=True):
+    toml: str
+
+
 class AuditEntry(Record, frozen=True, kw_only=True):
     sequence: int
     at: datetime

@@ -25,13 +25,16 @@ class BodyReader:
         self._loop = asyncio.get_running_loop()
         self._timer_is_set = False
 
-    async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        """The whole body. Raises BodyTooLarge, or BadRequest when the body is late or incomplete."""
-        announced = _announced_length(headers)
-        if announced > self._max_bytes:
+    async def read(self, headers: Mapping[bytes, bytes], receive: Receive, most: int = 0) -> bytes:
+        """The whole body, of at most so many bytes (0: the usual number).
+
+        Raises BodyTooLarge, or BadRequest when the body is late or incomplete.
+        """
+        announced, most = _announced_length(headers), most or self._max_bytes
+        if announced > most:
             if b"expect" not in headers:  # such a client waits for a response before it sends
                 await discard(receive)
-            raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
+            raise BodyTooLarge(f"the body is larger than {most} bytes")
         reading = asyncio.current_task(self._loop)
         assert reading is not None
         self._reading[reading] = self._loop.time()
@@ -42,7 +45,7 @@ class BodyReader:
             body = _part(message)
             # Asking the server for an end that is already known costs as much as asking for the body.
             if message.get("more_body") and len(body) != announced:
-                return await self._read_on(body, receive, reading)
+                return await self._read_on(body, receive, reading, most)
         except asyncio.CancelledError:
             if reading not in self._late:
                 raise
@@ -51,7 +54,7 @@ class BodyReader:
         finally:
             self._reading.pop(reading, None)
             self._late.discard(reading)
-        self._check(len(body))
+        _check(len(body), most)
         return body
 
     def _set_timer(self, seconds: float) -> None:
@@ -70,22 +73,23 @@ class BodyReader:
                 self._late.add(reading)
                 reading.cancel()
 
-    async def _read_on(self, body: bytes, receive: Receive, reading: asyncio.Task[Any]) -> bytes:
+    async def _read_on(self, body: bytes, receive: Receive, reading: asyncio.Task[Any], most: int) -> bytes:
         parts, size, more = [body], len(body), True
         while more:
             message = await receive()
             parts.append(_part(message))
             size += len(parts[-1])
-            if size > self._max_bytes:
+            if size > most:
                 del self._reading[reading]  # the refusal is certain: being slow does not change it
                 await discard(receive)
-                self._check(size)
+                _check(size, most)
             more = message.get("more_body", False)
         return b"".join(parts)
 
-    def _check(self, size: int) -> None:
-        if size > self._max_bytes:
-            raise BodyTooLarge(f"the body is larger than {self._max_bytes} bytes")
+
+def _check(size: int, most: int) -> None:
+    if size > most:
+        raise BodyTooLarge(f"the body is larger than {most} bytes")
 
 
 def _announced_length(headers: Mapping[bytes, bytes]) -> int:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from relaydeck.errors import Header, RequestError
 from relaydeck.fields import field
@@ -13,6 +14,18 @@ from relaydeck.http.envelope import Failure
 _JSON: Header = (b"content-type", b"application/json")
 _PROBLEM: Header = (b"content-type", b"application/problem+json")
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class ProblemMistake(msgspec.Struct, frozen=True):
+    place: Annotated[str, field("Where it is in the document.", example="relayers[0].signer_id", basis="own")]
+    problem: Annotated[str, field("What is wrong.", example="there is no such signer", basis="own")]
+
+
+class ProblemChange(msgspec.Struct, frozen=True):
+    at: Annotated[str, field("When, in UTC.", example="2026-01-31T12:00:00Z", basis="own")]
+    actor: Annotated[str, field("Who.", example="token:ci", basis="own")]
+    action: Annotated[str, field("What was done.", example="relayer.updated", basis="own")]
+    record: Annotated[str, field("The record it was done to.", example="sepolia-1", basis="own")]
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -27,6 +40,13 @@ class Problem(msgspec.Struct, frozen=True):
     instance: Annotated[
         str, field("The request id, as in `X-Request-Id` and in the log.", example="5f0c8a1e9b7d-2a", basis="own")
     ]
+    mistakes: Annotated[
+        tuple[ProblemMistake, ...] | UnsetType, field("Every mistake in an apply document.", example=UNSET, basis="own")
+    ] = UNSET
+    changes: Annotated[
+        tuple[ProblemChange, ...] | UnsetType,
+        field("What has changed since the plan was made, oldest first, at most 50.", example=UNSET, basis="own"),
+    ] = UNSET
 
 
 def problem_of(error: RequestError | type[RequestError], instance: str) -> Problem:
@@ -34,9 +54,10 @@ def problem_of(error: RequestError | type[RequestError], instance: str) -> Probl
     kind = error if isinstance(error, type) else type(error)
     words = _CAPITAL.sub(" ", kind.__name__).lower()
     title = words.capitalize() if kind.example else kind.message
-    return Problem(
+    problem = Problem(
         f"urn:relaydeck:problem:{words.replace(' ', '-')}", title, kind.status, _detail(error, kind), instance
     )
+    return msgspec.structs.replace(problem, **error.members) if error.members else problem
 
 
 def _detail(error: RequestError | type[RequestError], kind: type[RequestError]) -> str:

@@ -60,6 +60,7 @@ class Route(msgspec.Struct, frozen=True):
     page: Callable[[bytes], bytes] | None = None  # query -> body, from the read model after it has caught up
     answer: Callable[[Call], Awaitable[Reply]] | None = None
     denied: type[RequestError] = Unauthorized  # raised when the credential lacks the permission
+    max_body: int = 0  # the largest body in bytes, where it is not that of every operation
 
 
 Written = tuple[tuple[bytes, bytes], ...]
@@ -170,7 +171,7 @@ class Pipeline:
                 status, body, content_type = 200, route.page(scope["query_string"]), JSON
             else:
                 unread = False
-                content = await self._bodies.read(headers, receive)
+                content = await self._bodies.read(headers, receive, route.max_body)
                 if credential is not None and b"relaydeck-min-revision" in headers:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 assert route.answer is not None

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from relaydeck.errors import PlanChanged
 from relaydeck.provisioning.file import ReadFile
 from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan, Step
+from relaydeck.provisioning.plan_revision import changes_since, differs, plan_revision
 from relaydeck.provisioning.planner import key_questions, make_plan
 from relaydeck.provisioning.steps import take_step
 from relaydeck.provisioning.stored import ORIGIN, ReadRows, Stored
@@ -14,9 +16,11 @@ from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.open_store import Store
+from relaydeck.store.vault import Vault
 
 Progress = Callable[[list[Step]], Iterable[Step]]
 _UNCHANGED = "Nothing was changed."
+_MOST_LISTED = 50
 
 
 class KeySource(NamedTuple):
@@ -29,6 +33,38 @@ class KeySource(NamedTuple):
 _NO_KEYS = KeySource()
 
 
+class FilePlanner(NamedTuple):
+    """Plans a file, inside one snapshot or one transaction."""
+
+    file: ReadFile
+    prune: bool
+
+    def questions(self, read: ReadRows, vault: Vault, bound_types: frozenset[str]) -> Questions:
+        """What drivers have to be asked before `plan`."""
+        return key_questions(self.file.declared, Stored(read, vault), bound_types)
+
+    def plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses) -> Plan:
+        """With every mistake of the file."""
+        plan = make_plan(self.file.declared, Stored(read, vault), addresses, prune=self.prune)
+        plan.mistakes = self.file.mistakes + plan.mistakes
+        plan.revision = plan_revision(plan, read)
+        return plan
+
+
+def require_same(plan: Plan, expected: str, read: ReadRows) -> None:
+    """Raises PlanChanged when this is not the plan with the expected revision. Empty: any plan will do."""
+    if not expected:
+        return
+    changes = changes_since(expected, read)
+    if differs(plan, expected, changes):
+        raise PlanChanged([each._asdict() for each in changes[:_MOST_LISTED]])
+
+
+def take_steps(plan: Plan, context: ChangeContext, progress: Progress = iter) -> None:
+    for step in progress(plan.steps):
+        take_step(step, context)
+
+
 class Provisioner:
     """Plans a file against a store, and applies it."""
 
@@ -36,9 +72,8 @@ class Provisioner:
         self, store: Store, file: ReadFile, *, file_name: str, prune: bool, keys: KeySource = _NO_KEYS
     ) -> None:
         self._store = store
-        self._file = file
+        self._planner = FilePlanner(file, prune)
         self._file_name = file_name
-        self._prune = prune
         self._keys = keys
         self._addresses = KnownAddresses(keys.bound_types)
 
@@ -46,26 +81,28 @@ class Provisioner:
         """The plan for the store as it is now. Locks and writes nothing. Raises MistakenFile."""
         return self._plan_and_revision("")[0]
 
-    def apply(self, *, now: int, actor: str = "apply", progress: Progress = iter) -> Plan:
-        """Plan and apply. Writes nothing if nothing differs. Raises MistakenFile, with nothing changed."""
+    def apply(self, *, now: int, actor: str = "apply", progress: Progress = iter, expected: str = "") -> Plan:
+        """Plan and apply. Writes nothing if nothing differs. Raises MistakenFile or PlanChanged, with nothing changed.
+
+        `expected` is the revision of a plan that was reviewed: another plan is not applied.
+        """
         plan, seen = self._plan_and_revision(_UNCHANGED)
         if not plan.steps:
+            require_same(plan, expected, self._store.database.read)
             return plan
         with self._store.database.transaction() as transaction:
             if transaction.revision != seen + 1:
                 # Another process has written since: plan again.
                 plan = self._checked_plan(transaction.all, _UNCHANGED)
-            context = ChangeContext(transaction, AuditLog(self._store.vault), actor, now, ORIGIN)
-            for step in progress(plan.steps):
-                take_step(step, context)
+            require_same(plan, expected, transaction.all)
+            take_steps(plan, ChangeContext(transaction, AuditLog(self._store.vault), actor, now, ORIGIN), progress)
         return plan
 
     def _ask_keys(self) -> None:
         """Before any transaction, because a key system may take its time."""
         database = self._store.database
         with database.snapshot():
-            stored = Stored(database.read, self._store.vault)
-            questions = key_questions(self._file.declared, stored, self._keys.bound_types)
+            questions = self._planner.questions(database.read, self._store.vault, self._keys.bound_types)
         self._addresses = KnownAddresses(self._keys.bound_types, self._keys.ask(questions))
 
     def _plan_and_revision(self, remedy: str) -> tuple[Plan, int]:
@@ -76,8 +113,7 @@ class Provisioner:
             return self._checked_plan(database.read, remedy), revision
 
     def _checked_plan(self, read: ReadRows, remedy: str) -> Plan:
-        stored = Stored(read, self._store.vault)
-        plan = make_plan(self._file.declared, stored, self._addresses, prune=self._prune)
-        if mistakes := self._file.mistakes + plan.mistakes:
-            raise MistakenFile(self._file_name, mistakes, remedy)
+        plan = self._planner.plan(read, self._store.vault, self._addresses)
+        if plan.mistakes:
+            raise MistakenFile(self._file_name, plan.mistakes, remedy)
         return plan

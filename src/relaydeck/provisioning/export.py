@@ -30,12 +30,17 @@ def exported(store: Store) -> Generator[str, None, None]:
     """The file in pieces, all of one moment. Raises OperatorError for a record that does not open."""
     try:
         with store.database.snapshot():
-            separator = ""
-            for piece in _records(store):
-                yield separator + piece
-                separator = "\n"
+            yield from export_pieces(store)
     except Damaged as damage:
         raise OperatorError(f"{damage}", "See 'relaydeck doctor'. The export is not complete.") from None
+
+
+def export_pieces(store: Store) -> Iterator[str]:
+    """The file in pieces, inside a snapshot. Raises Damaged."""
+    separator = ""
+    for piece in _records(store):
+        yield separator + piece
+        separator = "\n"
 
 
 def _records(store: Store) -> Iterator[str]:

@@ -1,9 +1,8 @@
 """Reads what a file declares, and notes every mistake that the file alone can show."""
 
-import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
@@ -23,6 +22,7 @@ from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.reader import Values, read_field, read_values
 from relaydeck.provisioning.references import Resolver
 from relaydeck.provisioning.table import Table
+from relaydeck.provisioning.toml_document import parse_toml
 from relaydeck.signers.signer_types import SHAPES
 
 
@@ -32,13 +32,15 @@ class ReadFile(NamedTuple):
 
 
 def read_file(content: bytes, resolver: Resolver) -> ReadFile:
+    document = parse_toml(content)
+    if isinstance(document, Mistake):
+        return ReadFile(Declared(), [document])
+    return read_parsed(document, resolver)
+
+
+def read_parsed(document: dict[str, Any], resolver: Resolver) -> ReadFile:
+    """The content of a file, however it was written."""
     mistakes: list[Mistake] = []
-    try:
-        document = tomllib.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        return ReadFile(Declared(), [Mistake("", "it is not UTF-8 text")])
-    except (ValueError, RecursionError) as error:
-        return ReadFile(Declared(), [Mistake("", f"it is not TOML: {error}")])
     return ReadFile(read_document(Table(document, "", mistakes, resolver)), mistakes)
 
 

@@ -40,6 +40,10 @@ Step = Create | Change | Remove
 
 @dataclass
 class Plan:
+    """`revision` identifies the plan: see `plan_revision`."""
+
     steps: list[Step] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
+    generated_ids: set[str] = field(default_factory=set)  # of new relayers that the file gives no id
+    revision: str = ""

@@ -103,6 +103,8 @@ class _Planner:
             self._complete(declared.values, self._stored.find("relayers", known) if known else None)
             return
         relayer_id = known or self._new_id()
+        if not known:
+            self.plan.generated_ids.add(relayer_id)
         self.relayer_ids.add(relayer_id)
         self._plan_record(declared, relayer_id, declared.values | {"id": relayer_id, "address": address})
 

@@ -70,6 +70,18 @@ class Resolver:
         return Secret(text) if text else Missing(place, f"the file {name} is empty")
 
 
+class GivenReferences(Resolver):
+    """References that somebody else has resolved: by kind and name, each with its value or why it has none."""
+
+    def __init__(self, found: Mapping[Reference, Secret | str]) -> None:
+        super().__init__({}, Path())
+        self._found = found
+
+    def resolve(self, reference: Reference, place: str) -> Secret | Missing:
+        found = self._found.get(reference, "has no value in the references of the request")
+        return found if isinstance(found, Secret) else Missing(place, found)
+
+
 class NoReferences(Resolver):
     """For requests: a caller must not make the service read its environment or its files."""
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from relaydeck.cli.backend import Audit, Events, Records, Relayers, SignerChecks, Tokens
+    from relaydeck.cli.backend import Audit, Events, Provisioning, Records, Relayers, SignerChecks, Tokens
 
 
 class LocalBackend:
@@ -44,3 +44,9 @@ class LocalBackend:
         from relaydeck.cli.local.audit import LocalAudit
 
         return LocalAudit()
+
+    @property
+    def provisioning(self) -> "Provisioning":
+        from relaydeck.cli.local.provisioning import LocalProvisioning
+
+        return LocalProvisioning()

@@ -6,7 +6,7 @@ from relaydeck.cli.remote.connection import Connection
 from relaydeck.secret import Secret
 
 if TYPE_CHECKING:
-    from relaydeck.cli.backend import Audit, Events, Records, Relayers, SignerChecks, Tokens
+    from relaydeck.cli.backend import Audit, Events, Provisioning, Records, Relayers, SignerChecks, Tokens
 
 
 class RemoteBackend:
@@ -50,3 +50,9 @@ class RemoteBackend:
         from relaydeck.cli.remote.audit import RemoteAudit
 
         return RemoteAudit(self._connection)
+
+    @property
+    def provisioning(self) -> "Provisioning":
+        from relaydeck.cli.remote.provisioning import RemoteProvisioning
+
+        return RemoteProvisioning(self._connection.patient())

@@ -19,6 +19,7 @@ from relaydeck.secret import Secret
 
 UNCHANGED = "Nothing was changed."
 _TIMEOUT_SECONDS = 60.0  # of one attempt; a check of a key or of slow nodes takes its time
+_PATIENT_SECONDS = 900.0
 _UNCERTAIN = "The change may have been made: look before you repeat it."
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
@@ -34,10 +35,15 @@ class Refused(OperatorError):
 class Connection:
     def __init__(self, url: str, token: Secret, timeout: float = _TIMEOUT_SECONDS) -> None:
         self.url = url
+        self._token = token
         try:
             self._client = Client(url, token.reveal(), timeout=timeout)
         except ValueError as error:
             raise OperatorError(str(error), "Check --server or RELAYDECK_URL, and the token.") from None
+
+    def patient(self) -> "Connection":
+        """The same server, for a request that takes minutes."""
+        return Connection(self.url, self._token, _PATIENT_SECONDS)
 
     def get(self, *segments: str, **query: object) -> Body:
         return self._run("GET", *segments, remedy="", query=query)

@@ -1,0 +1,60 @@
+"""Apply files, on the home."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+
+from relaydeck.admin.plan_report import apply_report
+from relaydeck.admin.views import json_values
+from relaydeck.cli.backend import ApplyFile, Json, OutdatedPlan
+from relaydeck.cli.local.signer_keys import ask_now
+from relaydeck.cli.local.store import actor, existing_store, store_for_apply
+from relaydeck.cli.output import progress_bar
+from relaydeck.errors import PlanChanged
+from relaydeck.provisioning.apply import KeySource, Provisioner
+from relaydeck.provisioning.export import exported
+from relaydeck.provisioning.file import read_file
+from relaydeck.provisioning.plan import Step
+from relaydeck.provisioning.references import Resolver
+from relaydeck.settings import read_settings
+from relaydeck.signers.key_access import KeyAccess
+
+_MANY_STEPS = 1000  # from which on a progress bar is useful
+
+
+class LocalProvisioning:
+    def plan(self, file: ApplyFile, *, prune: bool) -> Json:
+        with _provisioner(file, prune=prune, may_create=False) as provisioner:
+            return json_values(apply_report(provisioner.plan(), applied=False))
+
+    def apply(self, file: ApplyFile, *, prune: bool, revision: str) -> Json:
+        with _provisioner(file, prune=prune, may_create=True) as provisioner:
+            try:
+                plan = provisioner.apply(
+                    now=int(time.time()), actor=actor(), progress=_with_progress, expected=revision
+                )
+            except PlanChanged as refusal:
+                raise OutdatedPlan(refusal.changes) from None
+        return json_values(apply_report(plan, applied=True))
+
+    def export(self) -> Iterator[str]:
+        with existing_store() as store, closing(exported(store)) as pieces:
+            yield from pieces
+
+
+@contextmanager
+def _provisioner(file: ApplyFile, *, prune: bool, may_create: bool) -> Iterator[Provisioner]:
+    declared = read_file(file.content, Resolver(os.environ, file.folder))
+    with store_for_apply(may_create=may_create) as store:
+        settings = read_settings()
+        keys = KeySource(KeyAccess(settings).bound_types, partial(ask_now, settings))
+        yield Provisioner(store, declared, file_name=file.name, prune=prune, keys=keys)
+
+
+def _with_progress(steps: list[Step]) -> Iterable[Step]:
+    with progress_bar("applying", len(steps), at_least=_MANY_STEPS) as advance:
+        for step in steps:
+            yield step
+            advance(1)

@@ -1,0 +1,74 @@
+"""Identifies a plan, so that what was reviewed is what is applied.
+
+A revision is the position of the audit log when the plan was made, and a digest of what the plan shows. Applying with a
+revision plans again, in the transaction of the changes. The plan is not applied if its digest is another one, or if one
+of its records has changed since, perhaps in a part that a plan does not show. Changes of other records do not matter.
+Nothing of a secret is in the digest, which appears in the logs of pipelines.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from relaydeck.fields import fields_of
+from relaydeck.provisioning.declared_records import RESOURCES
+from relaydeck.provisioning.differences import shown
+from relaydeck.provisioning.plan import Change, Create, Plan, Step
+from relaydeck.provisioning.stored import ReadRows
+from relaydeck.secret import Secret
+from relaydeck.timestamps import utc
+
+_REVISION = re.compile(r"([0-9]{1,18})-([0-9a-f]{16})")
+_CHANGES = ("created", "updated", "deleted")  # not those of a state, which a file does not declare
+_ACTIONS = ", ".join(f"'{resource[:-1]}.{change}'" for resource in RESOURCES for change in _CHANGES)
+
+
+class RecordChange(NamedTuple):
+    """A change of a record, from the audit log."""
+
+    at: str
+    actor: str
+    action: str
+    record: str
+
+
+def plan_revision(plan: Plan, read: ReadRows) -> str:
+    newest = read("SELECT seq FROM audit ORDER BY seq DESC LIMIT 1", {})
+    content = msgspec.json.encode([_described(step, plan.generated_ids) for step in plan.steps])
+    return f"{newest[0].seq if newest else 0}-{hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def differs(plan: Plan, expected: str, changes: list[RecordChange]) -> bool:
+    """Whether this is not the plan with the expected revision; `changes` are those since."""
+    if plan.revision.partition("-")[2] != expected.partition("-")[2]:
+        return True
+    planned = {(step.resource[:-1], step.name) for step in plan.steps}
+    return any((each.action.partition(".")[0], each.record) in planned for each in changes)
+
+
+def is_revision(text: str) -> bool:
+    return _REVISION.fullmatch(text) is not None
+
+
+def changes_since(revision: str, read: ReadRows) -> list[RecordChange]:
+    """The changes of records after a plan was made, oldest first."""
+    sql = f"SELECT moment, actor, action, record FROM audit WHERE seq > :seq AND action IN ({_ACTIONS}) ORDER BY seq"
+    rows = read(sql, {"seq": int(revision.partition("-")[0])})
+    return [RecordChange(str(utc(row.moment)), row.actor, row.action, row.record) for row in rows]
+
+
+def _described(step: Step, generated: set[str]) -> list[Any]:
+    fields = list(step.fields) if isinstance(step, Change) else list(_fields(step)) if isinstance(step, Create) else []
+    name = "" if step.name in generated else step.name
+    return [type(step).__name__, step.resource, name, [each for each in fields if each[1] not in generated]]
+
+
+def _fields(step: Create) -> Iterator[tuple[str, str]]:
+    if step.resource == "signers":
+        return  # key material
+    for field in fields_of(type(step.record)):
+        if field.type is not Secret:
+            yield field.name, shown(field, getattr(step.record, field.name))
