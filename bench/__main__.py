@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from bench import (
     clients,
+    commands,
     creates,
     deliveries,
     fees,
@@ -55,6 +56,7 @@ STEPS = (
     Step("estimates", fees.measure, lambda pace: pace.estimates / 20),
     Step("deliveries", deliveries.measure, deliveries.expected_seconds),
     Step("starts", starts.measure, lambda pace: 2 * pace.starts),
+    Step("commands", commands.measure, lambda pace: pace.starts),
     Step("clients", clients.measure, clients.expected_seconds),
     Step("memory", memory.measure, lambda pace: 4),
     Step("pages", pages.measure, pages.expected_seconds),
