@@ -62,6 +62,10 @@ def test_every_unknown_name_is_refused_with_the_nearest(file: Path) -> None:
     )
 
 
+def test_an_apply_file_is_recognised(file: Path) -> None:
+    assert refusal(file, "[[signers]]\nid = 'ops'") == "FILE is an apply file, not a settings file"
+
+
 @pytest.mark.parametrize("value", ["true", "1979-05-27", "[1]", "{ file = 'x' }", "{}"])
 def test_a_value_of_another_type_is_refused(file: Path, value: str) -> None:
     assert refusal(file, f"log_level = {value}") == (

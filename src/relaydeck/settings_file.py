@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from relaydeck.errors import OperatorError
 
 _REMEDY = "Correct the settings file and start again."
+_APPLY_TABLES = {"networks", "signers", "notifications", "relayers"}
 
 
 def read_settings_file(path: Path, known: Collection[str], urls: Collection[str]) -> dict[str, str]:
@@ -21,7 +22,12 @@ def read_settings_file(path: Path, known: Collection[str], urls: Collection[str]
     """
     texts: dict[str, str] = {}
     problems: list[str] = []
-    for name, value in _parsed(path).items():
+    content = _parsed(path)
+    if _APPLY_TABLES & content.keys():
+        raise OperatorError(
+            f"{path} is an apply file, not a settings file", f"Apply it with: relaydeck apply {path} --plan"
+        )
+    for name, value in content.items():
         try:
             texts[name] = _text(name, value, known, urls)
         except ValueError as problem:
