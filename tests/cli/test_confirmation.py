@@ -3,6 +3,7 @@
 import os
 import pty
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,17 @@ def names(home: Path) -> str:
     return run_command(home, "export").stdout
 
 
-def type_on_a_terminal(home: Path, answer: str, *arguments: str) -> tuple[int, str]:
-    """A command whose standard input is a terminal; its exit code and its standard error."""
+def nothing() -> None:
+    pass
+
+
+def type_on_a_terminal(
+    home: Path, answer: str, *arguments: str, meanwhile: Callable[[], object] = nothing
+) -> tuple[int, str]:
+    """A command whose standard input is a terminal; its exit code and its standard error.
+
+    `meanwhile` is called between the question and the answer.
+    """
     master, slave = pty.openpty()
     try:
         with subprocess.Popen(
@@ -33,9 +43,12 @@ def type_on_a_terminal(home: Path, answer: str, *arguments: str) -> tuple[int, s
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
+            assert process.stderr is not None
+            asked = os.read(process.stderr.fileno(), 1000).decode() if meanwhile is not nothing else ""
+            meanwhile()
             os.write(master, f"{answer}\n".encode())
             _, errors = process.communicate(timeout=60)
-            return process.returncode, errors
+            return process.returncode, asked + errors
     finally:
         os.close(master)
         os.close(slave)
@@ -76,3 +89,46 @@ def test_a_confirmed_delete_is_made(provisioned: Path) -> None:
     code, errors = type_on_a_terminal(provisioned, "y", "relayer", "delete", "sepolia-1")
     assert (code, errors) == (0, "Delete relayer sepolia-1? [y/N]: deleted relayer sepolia-1\n")
     assert "sepolia-1" not in names(provisioned)
+
+
+@pytest.fixture
+def less(tmp_path: Path) -> str:
+    """A file that omits everything."""
+    (tmp_path / "less.toml").write_text("", "utf-8")
+    return str(tmp_path / "less.toml")
+
+
+QUESTION = "Delete relayer sepolia-1, notification pager, signer ops, network sepolia? [y/N]: "
+
+
+def test_a_prune_names_what_it_deletes_and_no_is_the_default(provisioned: Path, less: str) -> None:
+    before = names(provisioned)
+    code, errors = type_on_a_terminal(provisioned, "", "apply", less, "--prune")
+    assert (code, errors) == (1, f"{QUESTION}relaydeck: not confirmed\nNothing was changed.\n")
+    assert names(provisioned) == before
+
+
+def test_a_confirmed_prune_is_made(provisioned: Path, less: str) -> None:
+    assert type_on_a_terminal(provisioned, "y", "apply", less, "--prune") == (0, QUESTION)
+    assert "sepolia" not in names(provisioned)
+
+
+def test_a_prune_without_anything_to_delete_does_not_ask(provisioned: Path, tmp_path: Path) -> None:
+    (tmp_path / "same.toml").write_text(DEMO, "utf-8")
+    assert type_on_a_terminal(provisioned, "", "apply", str(tmp_path / "same.toml"), "--prune") == (0, "")
+
+
+def test_a_prune_deletes_only_what_it_named(provisioned: Path, less: str, tmp_path: Path) -> None:
+    """Another file is applied between the question and the answer."""
+    more = DEMO.replace("sepolia-1", "sepolia-2").replace("Sepolia one", "Sepolia two")
+    code, errors = type_on_a_terminal(
+        provisioned,
+        "y",
+        "apply",
+        less,
+        "--prune",
+        meanwhile=lambda: run_command(provisioned, "apply", "-", stdin=more),
+    )
+    assert code == 1
+    assert errors.startswith(f"{QUESTION}relaydeck: the plan is not the one that was reviewed\n")
+    assert {"sepolia-1", "sepolia-2"} <= set(names(provisioned).split('"'))

@@ -20,7 +20,12 @@ def confirm(action: str, *, yes: bool) -> None:
     """`action` such as `delete relayer r1`. Raises OperatorError unless the operator agrees."""
     if yes:
         return
-    if not sys.stdin.isatty():
-        raise OperatorError(f"to {action} without a terminal, pass --yes", _UNCHANGED)
+    require_terminal(action)
     if not click.confirm(f"{action[0].upper()}{action[1:]}?", err=True):
         raise OperatorError("not confirmed", _UNCHANGED)
+
+
+def require_terminal(action: str) -> None:
+    """Raises OperatorError when there is no terminal to ask on."""
+    if not sys.stdin.isatty():
+        raise OperatorError(f"to {action} without a terminal, pass --yes", _UNCHANGED)

@@ -7,19 +7,40 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relaydeck.cli.backend import ApplyFile, Json
+from relaydeck.cli.confirmation import confirm, require_terminal
 from relaydeck.cli.output import counted, print_json, print_notes, print_outcome, print_styled
 from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
 
+_MOST_NAMED = 20  # in a question
 CHANGES = 2  # the exit code of a plan that contains changes, with --detailed-exitcode
 _STYLES = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red")}
 _DONE = {"create": "created", "change": "changed", "remove": "removed"}
 
 
-def apply_file(file: str, *, prune: bool, revision: str, as_json: bool) -> None:
-    report = backend().provisioning.apply(_read(file), prune=prune, revision=revision)
+def apply_file(file: str, *, prune: bool, revision: str, yes: bool, as_json: bool) -> None:
+    content = _read(file)
+    if prune and not yes:
+        revision = _confirmed_revision(content, revision)
+    report = backend().provisioning.apply(content, prune=prune, revision=revision)
     print_notes(report["notes"])
     print_outcome(report, as_json, *_summary(report))
+
+
+def _confirmed_revision(file: ApplyFile, revision: str) -> str:
+    """Ask about the records that --prune deletes. The revision of the plan that was shown: nothing else is deleted."""
+    require_terminal(f"delete records that {file.name} omits")
+    plan = backend().provisioning.plan(file, prune=True)
+    removed = [f"{step['kind']} {step['name']}" for step in plan["steps"] if step["action"] == "remove"]
+    if not removed:
+        return revision
+    confirm(f"delete {_few(removed)}", yes=False)
+    return revision or str(plan["revision"])
+
+
+def _few(names: list[str]) -> str:
+    rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + rest
 
 
 def plan_file(file: str, *, prune: bool, detailed_exitcode: bool, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from relaydeck.admin.filters import FILTERS
-from relaydeck.cli.confirmation import asks_first, confirm
+from relaydeck.cli.confirmation import asks_first
 from relaydeck.cli.options import anywhere, as_json
 
 _FIELDS = (
@@ -368,9 +368,7 @@ def apply(file: str, plan: bool, prune: bool, revision: str, detailed_exitcode: 
     if plan:
         provisioning.plan_file(file, prune=prune, detailed_exitcode=detailed_exitcode, as_json=as_json)
         return
-    if prune:
-        confirm(f"delete records that an earlier apply created and {file} omits (see --plan)", yes=yes)
-    provisioning.apply_file(file, prune=prune, revision=revision, as_json=as_json)
+    provisioning.apply_file(file, prune=prune, revision=revision, yes=yes, as_json=as_json)
 
 
 @click.command(epilog="Example:  relaydeck export > relaydeck.toml")
