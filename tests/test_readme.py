@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.running import Running, clean_environment, make_token
 
 ROOT = Path(__file__).parent.parent
@@ -40,13 +42,19 @@ def shows(expected: str, printed: str) -> bool:
     return all(line in printed.splitlines() for line in expected.splitlines() if line != "…")
 
 
-def test_the_tour_prints_what_the_page_shows(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["home", "elsewhere"])
+def test_the_tour_prints_what_the_page_shows(home: Path, tmp_path: Path, place: str) -> None:
+    """On the machine of the home, and on one that has only the URL and a token."""
     (tmp_path / "examples").mkdir()
     demo = (ROOT / "examples" / "demo.toml").read_text("utf-8")
     (tmp_path / "examples" / "demo.toml").write_text(with_closed_ports(demo), "utf-8")
     token = make_token(home, "me")
     with Running(home) as running:
         environment = clean_environment(home) | {"TOKEN": token, "PATH": os.environ["PATH"]}
+        if place == "elsewhere":
+            environment["RELAYDECK_HOME"] = str(tmp_path / "elsewhere")
+            environment["RELAYDECK_URL"] = f"http://127.0.0.1:{running.port}"
+            environment["RELAYDECK_TOKEN"] = make_token(home, "admin", "--kind", "admin")
         for command, expected in steps():
             line = command.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{running.port}")
             line = line.replace(".venv/bin/relaydeck", f"{sys.executable} -m relaydeck")
@@ -55,6 +63,7 @@ def test_the_tour_prints_what_the_page_shows(home: Path, tmp_path: Path) -> None
             )
             printed = (ran.stdout + ran.stderr).decode().replace("\r\n", "\n").strip()
             assert shows(with_closed_ports(expected), printed), f"{command}\n{printed}"
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_the_tour_has_every_operation() -> None:

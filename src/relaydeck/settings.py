@@ -240,7 +240,7 @@ class Settings:
     max_per_page: int = _setting(_count, 1000, "Largest page of a list. A larger `per_page` is reduced to it.")
     max_body_bytes: int = _setting(_count, 1_048_576, "Largest request body that is accepted.")
     apply_max_body_bytes: int = _setting(
-        _count, 33_554_432, "Largest body of `POST /admin/v1/apply`: about 70,000 relayers."
+        _count, 33_554_432, "Largest body of `POST /admin/v1/apply`; ten thousand relayers take 2 MB."
     )
     body_timeout_seconds: float = _setting(
         _seconds, 10.0, "How long a client may take to send the body of a request before the service refuses it."

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.cli.doctor import findings
-from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.backend import Finding
+from relaydeck.cli.doctor.home import findings
 from relaydeck.cli.doctor.machine import Machine
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings

@@ -141,6 +141,26 @@ def test_signers_are_checked_by_the_server(remote: Remote) -> None:
     assert remote.json("signer", "list")[0]["check"]["outcome"] == "ok"
 
 
+def test_doctor_checks_what_a_server_can_tell(remote: Remote) -> None:
+    assert remote.json("doctor")[0] == {
+        "result": "ok",
+        "subject": "server",
+        "remark": f"{remote.url} answers and accepts the token",
+    }
+    lines = remote.run("doctor").splitlines()
+    assert {line.split()[0] for line in lines} == {"ok"}, lines
+    assert [line[6:].partition(":")[0] for line in lines] == [
+        "server",
+        "audit log",
+        "signers",
+        "relayers",
+        "deliveries",
+    ]
+    wrong = remote.there("doctor", token="rdk_wrong")
+    refusal = "does not accept the token. It is unknown, expired or revoked there: 'relaydeck token list'."
+    assert (wrong.returncode, wrong.stdout) == (1, f"FAIL  server: {remote.url} {refusal}\n")
+
+
 def test_nothing_is_made_on_the_machine_that_runs_the_command(remote: Remote) -> None:
     remote.run("relayer", "list")
     assert not remote.elsewhere.exists()

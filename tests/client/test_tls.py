@@ -14,7 +14,8 @@ from cryptography.x509.oid import NameOID
 
 from relaydeck.client import ClientError, ConnectFailed, ConnectionLost
 from tests.client.styles import STYLES, Style
-from tests.running import Running
+from tests.fork_server import Done
+from tests.running import Running, run_command
 from tests.seeding import issue
 from tests.test_serve import RunningTls
 
@@ -135,3 +136,33 @@ def test_no_error_shows_the_token(connect: Connect, served: RunningTls) -> None:
     for url in ("https://localhost", "https://127.0.0.1", "http://localhost"):
         style = connect(url, None)
         assert served.token not in f"{refusal(style)!r} {refusal(style)} {style.client!r}"
+
+
+# -- commands ------------------------------------------------------------------------------------
+
+
+def listed(served: RunningTls, tmp_path: Path, url: str) -> Done:
+    return run_command(tmp_path, "network", "list", "--json", url=f"{url}:{served.port}", token=served.token)
+
+
+def test_a_command_trusts_the_authority_that_the_environment_names(
+    served: RunningTls, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    assert listed(served, tmp_path, "https://localhost") == (0, "[]\n", "")
+
+
+def test_a_command_names_what_is_wrong_with_a_certificate(served: RunningTls, tmp_path: Path) -> None:
+    done = listed(served, tmp_path, "https://localhost")
+    problem, remedy = done.stderr.splitlines()
+    assert problem.startswith(
+        f"relaydeck: cannot connect to https://localhost:{served.port}: its TLS certificate is not trusted: "
+    )
+    assert "_ssl.c" not in problem
+    assert remedy == "For a private certificate authority, set SSL_CERT_FILE to its certificate (PEM)."
+
+
+def test_a_command_without_tls_hints_at_it(served: RunningTls, tmp_path: Path) -> None:
+    done = listed(served, tmp_path, "http://localhost")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "If the server uses TLS, its URL starts with https://."

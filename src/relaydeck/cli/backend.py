@@ -19,6 +19,14 @@ Collection = Literal["networks", "signers", "notifications", "relayers", "tokens
 IDENTITY: dict[Resource, str] = {"networks": "name", "signers": "id", "notifications": "id", "relayers": "id"}
 
 
+class Finding(NamedTuple):
+    """The result of one check of `relaydeck doctor`."""
+
+    result: Literal["ok", "warn", "FAIL"]
+    subject: str
+    remark: str
+
+
 class View(NamedTuple):
     """A record, and notes for the operator."""
 
@@ -160,3 +168,6 @@ class Backend(Protocol):
 
     @property
     def provisioning(self) -> Provisioning: ...
+
+    def findings(self) -> Iterator[Finding]:
+        """What `relaydeck doctor` finds."""

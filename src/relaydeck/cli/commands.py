@@ -59,9 +59,11 @@ def estimate(relayer: str, transaction: str, token: str, as_json: bool) -> None:
 
 @cli.command(short_help="Check the installation; report problems and what to do about them.")
 @as_json("Finding", many=True)
-@at_home
+@anywhere
 def doctor(as_json: bool) -> None:
     """Check home, permissions, disk, clock, database, keys, audit log and every RPC URL.
+
+    On a server: whether it answers and accepts the token, its audit log, its signers, relayers and deliveries.
 
     Reports each problem with what to do about it. Changes nothing. Exits 1 if a check fails.
     """

@@ -8,22 +8,18 @@ import click
 
 from relaydeck.cli import json_shapes
 from relaydeck.cli.output import print_change, print_fields, print_json, print_notes
-from relaydeck.cli.remote.connection import Connection
+from relaydeck.cli.remote.connection import Connection, is_unencrypted
 from relaydeck.cli.remote.profiles import Profile, profiles_path, read_profiles, remove_profile, save_profile
 from relaydeck.cli.target import read_token
-from relaydeck.client.address import read_address
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def log_in(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
     token = _token(token_file)
     Connection(url, token).get("tokens", per_page=1)  # raises unless the server accepts it as an admin token
     save_profile(Profile(name, url, token.reveal()))
-    address = read_address(url)
-    if not address.secure and address.host not in _LOOPBACK:
+    if is_unencrypted(url):
         print_notes(["http:// sends the token unencrypted; use https:// outside this machine"])
     print_change(
         json_shapes.Profile(name, url),

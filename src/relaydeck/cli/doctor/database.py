@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.backend import Finding
 from relaydeck.cli.doctor.sealed import sealed_findings
 from relaydeck.cli.doctor.signers import signer_findings
 from relaydeck.errors import StoreError, StoreUnreachable, operator_words

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.backend import Finding
 from relaydeck.cli.doctor.nodes import node_findings
 from relaydeck.cli.output import counted, progress_bar
 from relaydeck.errors import OperatorError

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from relaydeck.cli.doctor.finding import Finding
+from relaydeck.cli.backend import Finding
 from relaydeck.cli.output import counted
 from relaydeck.settings import Settings
 from relaydeck.signers.drivers.registry import driver_names

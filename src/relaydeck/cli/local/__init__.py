@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from relaydeck.cli.backend import Audit, Events, Provisioning, Records, Relayers, SignerChecks, Tokens
+    from collections.abc import Iterator
+
+    from relaydeck.cli.backend import Audit, Events, Finding, Provisioning, Records, Relayers, SignerChecks, Tokens
 
 
 class LocalBackend:
@@ -50,3 +52,10 @@ class LocalBackend:
         from relaydeck.cli.local.provisioning import LocalProvisioning
 
         return LocalProvisioning()
+
+    def findings(self) -> "Iterator[Finding]":
+        from relaydeck.cli.doctor.home import findings
+        from relaydeck.cli.doctor.machine import Machine
+        from relaydeck.settings import read_settings
+
+        return findings(read_settings(), Machine())

@@ -6,7 +6,9 @@ from relaydeck.cli.remote.connection import Connection
 from relaydeck.secret import Secret
 
 if TYPE_CHECKING:
-    from relaydeck.cli.backend import Audit, Events, Provisioning, Records, Relayers, SignerChecks, Tokens
+    from collections.abc import Iterator
+
+    from relaydeck.cli.backend import Audit, Events, Finding, Provisioning, Records, Relayers, SignerChecks, Tokens
 
 
 class RemoteBackend:
@@ -56,3 +58,8 @@ class RemoteBackend:
         from relaydeck.cli.remote.provisioning import RemoteProvisioning
 
         return RemoteProvisioning(self._connection.patient())
+
+    def findings(self) -> "Iterator[Finding]":
+        from relaydeck.cli.remote.doctor import server_findings
+
+        return server_findings(self._connection)

@@ -3,10 +3,12 @@
 from typing import Any, Literal
 
 from relaydeck.client import Client
+from relaydeck.client.address import read_address
 from relaydeck.client.errors import (
     ApiError,
     ClientError,
     ConnectFailed,
+    ConnectionLost,
     Forbidden,
     NotFound,
     ServerError,
@@ -22,6 +24,9 @@ _TIMEOUT_SECONDS = 60.0  # of one attempt; a check of a key or of slow nodes tak
 _PATIENT_SECONDS = 900.0
 _UNCERTAIN = "The change may have been made: look before you repeat it."
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
+
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Refused(OperatorError):
@@ -68,8 +73,26 @@ class Connection:
         if isinstance(error, ApiError):
             return Refused(*_refusal(error, self.url, remedy), error)
         if isinstance(error, ConnectFailed):
-            return OperatorError(str(error), "Check --server or RELAYDECK_URL, and that the service is running.")
+            return _unreachable(str(error))
+        if isinstance(error, ConnectionLost) and self.url.startswith("http:"):
+            remedy = f"{remedy} If the server uses TLS, its URL starts with https://.".strip()
         return OperatorError(f"{self.url}: {error}", remedy)
+
+
+def is_unencrypted(url: str) -> bool:
+    """Whether the token travels in clear text between machines."""
+    address = read_address(url)
+    return not address.secure and address.host not in _LOOPBACK
+
+
+def _unreachable(problem: str) -> OperatorError:
+    if "certificate verify failed" not in problem:
+        return OperatorError(problem, "Check --server or RELAYDECK_URL, and that the service is running.")
+    server, _, reason = problem.partition(": [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: ")
+    return OperatorError(
+        f"{server}: its TLS certificate is not trusted: {reason.partition(' (_ssl')[0]}",
+        "For a private certificate authority, set SSL_CERT_FILE to its certificate (PEM).",
+    )
 
 
 def _refusal(error: ApiError, url: str, remedy: str) -> tuple[str, str]:
