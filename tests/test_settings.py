@@ -96,6 +96,7 @@ WRONG = {
     "event_retention_days": ["0", "x"],
     "trusted_proxies": ["x", "10.0.0.1/8", "10.0.0.0/33"],
     "console": ["", "yes"],
+    "console_streams": ["0", "", "x"],
     "console_idle_seconds": ["0", "", "x", "86401"],
     "console_session_seconds": ["0", "", "x", "86401"],
     "operations_address": ["", "9000", "host", "host:0", "host:65536", ":9000", "host:x"],

@@ -267,9 +267,17 @@ class Worker:
         """The first request loads the console, in a thread: templates take longer than the lists may wait."""
         module = await asyncio.to_thread(import_module, _CONSOLE)
         if self._console is None:
-            api, pool = self._admin_api(), self._estimator.pool
-            self._console = module.Console(self._settings, self._writer, api.find, api.read, pool)
+            api = self._admin_api()
+            is_stopping = self._settings.stop_mark(os.getppid()).exists
+            sources = module.Sources(
+                self._revision, self._estimator.pool, self._directory, self._estimator, is_stopping
+            )
+            self._console = module.Console(self._settings, self._writer, api.find, api.read, sources)
+            self._closers.callback(self._console.close)
         return await self._console.answer(call)
+
+    def _revision(self) -> int:
+        return self._follower.revision
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -378,6 +378,9 @@ class Settings:
         _seconds, 3600.0, "After how long without a request of its operator a session of the console ends."
     )
     console_session_seconds: float = _setting(_seconds, 43_200.0, "How long a session of the console lasts at most.")
+    console_streams: int = _setting(
+        _count, 256, "How many pages of the console one worker updates live. Further pages look every 15 seconds."
+    )
     operations_address: tuple[str, int] | None = _setting(
         _listen_address,
         None,
@@ -427,6 +430,10 @@ class Settings:
     def run_folder(self) -> Path:
         """Shared by the processes of one machine; nothing in it must survive them."""
         return self.home / "run"
+
+    def stop_mark(self, process: int) -> Path:
+        """Exists while the service with this process id stops, so that its workers end responses without an end."""
+        return self.run_folder / f"stopping-{process}"
 
 
 def variable(setting: "Field[Any]") -> str:

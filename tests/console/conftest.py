@@ -87,12 +87,9 @@ def new_link(running: Running) -> str:
 def every_page() -> Pages:
     """Every page by its path, as the console registers them."""
 
-    async def no_pool(*_: object) -> None:
-        raise AssertionError
-
     found: Pages = {}
     for pages in PAGES:
-        found |= pages(PageServices(Settings(), no_pool))  # type: ignore[arg-type]
+        found |= pages(PageServices(Settings(), None))  # type: ignore[arg-type]
     return found
 
 

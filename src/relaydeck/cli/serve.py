@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
@@ -73,9 +73,10 @@ def _serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, 
     log.event("info", "serving", address=f"{_in_url(host)}:{port}", workers=workers, version=__version__)
     try:
         with _operations_server(settings, metrics_path, log, port):
-            _run(server, partial(Application, settings, metrics_path, log))
+            _run(server, partial(Application, settings, metrics_path, log), settings.stop_mark(os.getpid()))
     finally:
         metrics_path.unlink(missing_ok=True)
+        settings.stop_mark(os.getpid()).unlink(missing_ok=True)
     log.event("info", "stopped")
 
 
@@ -104,10 +105,10 @@ def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
     host, port = settings.operations_address
     server = _server(settings, log, host, port)
     load = partial(Application, settings, metrics_path, log, partial(OperationsWorker, os.getppid()))
-    _run(server, load)
+    _run(server, load, None)
 
 
-def _run(server: AbstractServer[Any], load: Callable[[], Application]) -> None:
+def _run(server: AbstractServer[Any], load: Callable[[], Application], stop_mark: Path | None) -> None:
     """Serve until SIGTERM, Ctrl-C or the end of the terminal.
 
     The server's own signal handler deadlocks when a second signal interrupts it, and does not run when another
@@ -115,12 +116,15 @@ def _run(server: AbstractServer[Any], load: Callable[[], Application]) -> None:
     once. Workers inherit the mask: a signal sent while a worker starts stays pending until it has started.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    threading.Thread(target=_stop_on_signal, args=(server,), daemon=True).start()
+    threading.Thread(target=_stop_on_signal, args=(server, stop_mark), daemon=True).start()
     server.serve(target_loader=load, wrap_loader=False)
 
 
-def _stop_on_signal(server: AbstractServer[Any]) -> None:
+def _stop_on_signal(server: AbstractServer[Any], stop_mark: Path | None) -> None:
     signal.sigwait(_STOP_SIGNALS)
+    if stop_mark is not None:
+        with suppress(OSError):  # a full disk must not prevent the stop
+            stop_mark.touch()
     server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
 
 

@@ -3,29 +3,30 @@
 from relaydeck.console.admin_calls import AdminCalls
 from relaydeck.console.forms import reason_of
 from relaydeck.console.guard import require_form_token, require_same_origin
+from relaydeck.console.live import LiveUpdates
 from relaydeck.console.pages import PAGES
-from relaydeck.console.responses import ROOT, asset, redirect
-from relaydeck.console.services import Page, Pages, PageServices
+from relaydeck.console.responses import ROOT, asset, event_stream, redirect
+from relaydeck.console.services import Page, Pages, PageServices, Sources
 from relaydeck.console.sign_in import SignIn
 from relaydeck.console.visit import Read, Visit, Visitor, form_fields
 from relaydeck.errors import Forbidden, RequestError, UnknownPath, WrongMethod
 from relaydeck.http.pipeline import Call, Find, Reply
-from relaydeck.relayers.snapshots import GetPool
 from relaydeck.settings import Settings
 from relaydeck.store.writer import Writer
-
-_SAFE = ("GET", "HEAD")
 
 
 class Console:
     """`find_admin` finds operations of the admin API, `read` reads the database in the thread of the admin API."""
 
-    def __init__(self, settings: Settings, writer: Writer, find_admin: Find, read: Read, pool: GetPool) -> None:
+    def __init__(self, settings: Settings, writer: Writer, find_admin: Find, read: Read, sources: Sources) -> None:
         self._find_admin = find_admin
+        self._revision = sources.revision
+        self._live = LiveUpdates(sources.revision, sources.is_stopping, settings.console_streams)
+        self.close = self._live.close
         self._read = read
         self._sign_in = SignIn(settings, writer, read)
         self._pages: Pages = {}
-        services = PageServices(settings, pool)
+        services = PageServices(settings, sources)
         for pages in PAGES:
             self._pages |= pages(services)
 
@@ -68,17 +69,19 @@ class Console:
         return redirect("/sign-in")
 
     async def _show(self, call: Call, method: str, path: str, visitor: Visitor) -> Reply:
-        if method not in _SAFE:
+        if method != "GET":
             require_same_origin(call.headers)
             require_form_token(visitor.secret, dict(form_fields(call)).get("form_token", ""))
             if path == "/sign-out":
                 return await self._sign_in.sign_out(call, visitor)
             if not visitor.may_change:
                 raise Forbidden("this session may look, but not change anything")
+        if path == "/live":
+            return event_stream(self._live.open())
         found, identifier = self._find(method, path)
         admin = AdminCalls(self._find_admin, visitor.credential)
         named = Call(identifier, call.headers, call.body, call.query, visitor.credential, call.scheme, call.peer)
-        return await found(Visit(visitor, named, admin, self._read, path))
+        return await found(Visit(visitor, named, admin, self._read, path, self._revision()))
 
     def _find(self, method: str, path: str) -> tuple[Page, str]:
         template, identifier = self._template(path)
@@ -103,6 +106,7 @@ class Console:
         else:
             # Without the query, which may be what is refused.
             plain = Call("", call.headers, b"", b"", visitor.credential)
-            visit = Visit(visitor, plain, AdminCalls(self._find_admin, visitor.credential), self._read, path)
+            admin = AdminCalls(self._find_admin, visitor.credential)
+            visit = Visit(visitor, plain, admin, self._read, path, self._revision())
             reply = visit.page("refusal.html", status=error.status, error=error, reason=reason_of(error))
         return Reply(reply.status, reply.body, reply.content_type, (*reply.headers, *error.headers))

@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from relaydeck.console.visit import Visit
+from relaydeck.fees.estimator import Estimator
 from relaydeck.http.pipeline import Reply
+from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.relayers.snapshots import GetPool
 from relaydeck.settings import Settings
 
@@ -13,6 +15,16 @@ Methods = dict[str, Page]
 Pages = dict[str, Methods]  # by path below the console, with `{id}` for an identifier
 
 
+class Sources(NamedTuple):
+    """What the worker lends to the console."""
+
+    revision: Callable[[], int]  # of the database, as far as this worker knows
+    pool: GetPool  # the nodes that estimates use
+    directory: RelayerDirectory
+    estimator: Estimator
+    is_stopping: Callable[[], bool]
+
+
 class PageServices(NamedTuple):
     settings: Settings
-    pool: GetPool  # the nodes that estimates use
+    sources: Sources

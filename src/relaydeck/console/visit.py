@@ -51,6 +51,7 @@ class Visit(NamedTuple):
     admin: AdminCalls
     read: Read
     path: str  # below the console, as sent
+    revision: int  # of the database, before the page reads it
 
     @property
     def identifier(self) -> str:
@@ -72,7 +73,8 @@ class Visit(NamedTuple):
             raise Forbidden("this session may look, but not change anything")
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Reply:
-        shared = {"visitor": self.visitor, "path": self.path, "theme": theme_of(self.call), "query": self.query}
+        shared: dict[str, Any] = {"visitor": self.visitor, "path": self.path, "query": self.query}
+        shared |= {"theme": theme_of(self.call), "revision": self.revision}
         return page(render(template, **shared, **values), status)
 
 

@@ -7,7 +7,7 @@ where the route declares it), rate (429), size of the body (413), content (400),
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -49,6 +49,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     content_type: tuple[bytes, bytes] = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    stream: AsyncIterator[bytes] | None = None  # sent part by part, before the body
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -141,6 +142,7 @@ class Pipeline:
             request_id = b"%b%x" % (self._id_prefix, next(self._id_numbers))
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread, credential = UNMATCHED, _ANONYMOUS, "", True, None
+        stream = None
         try:
             methods = self._exact_routes.get(scope["raw_path"])
             found = methods.get(scope["method"]) if methods else None
@@ -178,7 +180,7 @@ class Pipeline:
                 query, peer = scope["query_string"], scope["client"]
                 call = Call(argument, headers, content, query, credential, scope["scheme"], peer)
                 reply = await route.answer(call)
-                status, body, content_type = reply.status, reply.body, reply.content_type
+                status, body, content_type, stream = reply.status, reply.body, reply.content_type, reply.stream
                 extra += reply.headers
         except Exception as error:
             failure = self._failure_of(error, request_id)
@@ -192,6 +194,9 @@ class Pipeline:
             await discard(receive)
         extra.append(content_type)
         await send({"type": "http.response.start", "status": status, "headers": extra})
+        if stream is not None:
+            async for part in stream:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": body})
         taken, peer, forwarded = self._nanoseconds() - started, scope["client"], given(b"x-forwarded-for")
         self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason))

@@ -57,7 +57,7 @@ async def show_list(visit: Visit) -> Reply:
 class RelayerPages:
     def __init__(self, services: PageServices) -> None:
         self._settings = services.settings
-        self._pool = services.pool
+        self._services = services
 
     async def show(self, visit: Visit) -> Reply:
         found = await visit.admin.read("relayers", visit.identifier)
@@ -89,7 +89,7 @@ class RelayerPages:
         )
         explanation = await why.explain(
             stored,
-            self._pool,
+            self._services.sources.pool,
             interval=self._settings.monitor_interval_seconds,
             rounds=self._settings.monitor_rounds,
             now=time.time(),

@@ -1,6 +1,7 @@
 // @ts-check
 // Everything here is an addition: pages are read and relayers are paused without it.
 
+import { startLive } from "./live.js";
 import { startShortcuts } from "./shortcuts.js";
 import { startTimes } from "./times.js";
 
@@ -51,3 +52,4 @@ revealControls(document);
 startShortcuts();
 startTimes();
 loadParts(document);
+startLive(() => revealControls(document));
