@@ -259,6 +259,7 @@ def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
     assert team.ask("GET", "relayers/{id}/balances", "local-1")["top_ups"] == []
     assert team.ask("GET", "relayers/{id}/runway", "local-1")["warn_hours"] == 24
     assert team.ask("GET", "runways") == {"runways": []}
+    assert team.read("relayer", "fuel", "local-1")["runway"]["warn_hours"] == 24
     asked, typed = team.ask("GET", "relayers/{id}/why", "local-1"), team.read("relayer", "why", "local-1")
     assert [each["state"] for each in asked["states"]] == [each["state"] for each in typed["states"]] == ["paused"]
     assert team.type("relayer", "resume", "local-1") == "resumed relayer local-1\n"
