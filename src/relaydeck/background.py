@@ -1,11 +1,12 @@
 """Work that runs beside the requests of a worker: how it is started, repeated and ended."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from relaydeck.log import Log
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _RETRY_SECONDS = 1.0  # after a turn that failed
@@ -36,6 +37,27 @@ class TaskSet:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def gather_some(
+    most: int, work: Callable[[Item], Coroutine[Any, Any, Result]], items: Iterable[Item]
+) -> list[Result]:
+    """The results of `work` for each item, with at most so many under way at the same time."""
+    slots = asyncio.Semaphore(most)
+
+    async def run(item: Item) -> Result:
+        async with slots:
+            return await work(item)
+
+    return list(await asyncio.gather(*map(run, items)))
+
+
+async def gather_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all to their end, whatever happens to the others; then raise the first failure."""
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome
 
 
 class BackgroundService(Protocol):

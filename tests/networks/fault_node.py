@@ -27,6 +27,8 @@ class FaultNode:
         self.delay = 0.0
         self.slow_method: str | None = None  # which one the delay is for, None for every one
         self.answers: dict[str, Any] = {}  # by method, method and selector, or method, selector and address
+        self.largest_batch: int | None = None  # a larger one is refused
+        self.refused_address = ""  # questions about it get an error
         self.url = ""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -107,7 +109,8 @@ class FaultNode:
             return "200 OK", b"<html>welcome</html>", ""
         if mood == "gzip":
             return "200 OK", b"\x1f\x8b\x08\x00broken", "content-encoding: gzip\r\n"
-        if isinstance(body, list) and mood.startswith("no_batch"):
+        too_large = isinstance(body, list) and self.largest_batch is not None and len(body) > self.largest_batch
+        if too_large or (isinstance(body, list) and mood.startswith("no_batch")):
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no batches here"}}
             status = {"no_batch_403": "403 Forbidden", "no_batch_500": "500 Oops"}.get(mood, "200 OK")
             return status, json.dumps([error] if mood == "no_batch_list" else error).encode(), ""
@@ -130,6 +133,8 @@ class FaultNode:
         return {"jsonrpc": "2.0", "id": number, "result": answer}
 
     def _result(self, mood: str, method: str, params: Any) -> Any:
+        if self.refused_address and self.refused_address in params:
+            return {"code": -32000, "message": "not this one"}
         call = params[0] if method == "eth_call" else {"data": "", "to": ""}
         selector = call["data"][:10]
         for key in (f"{method} {selector} {call['to']}", f"{method} {selector}", method):

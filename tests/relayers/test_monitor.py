@@ -395,7 +395,7 @@ async def test_so_many_looks_at_once_and_no_more(scene: Watching) -> None:
     node = await scene.node("hangs")
     for number in range(20):
         scene.add(f"r{number}", node)
-    monitor = scene.process(max_checks=4, lease_seconds=1000)
+    monitor = scene.process(max_checks=4, together=1, lease_seconds=1000)
     await monitor.turn()
     scene.clock.pass_(60)
     await monitor.turn()
@@ -413,3 +413,50 @@ async def test_many_relayers_of_a_dead_node_do_not_ask_it_more_than_a_few_times(
     await scene.rounds(scene.process(), 1)
     assert len(scene.store.database.read("SELECT 1 FROM troubles WHERE failed_rounds = 1")) == 100
     assert node.requests < 40
+
+
+async def test_relayers_of_one_node_share_requests(scene: Watching) -> None:
+    node, other = await scene.node(), await scene.node()
+    for number in range(30):
+        scene.add(f"r{number}", node if number < 25 else other)
+    monitor = scene.process(lease_seconds=1000, together=10)
+    await monitor.turn()
+    scene.clock.pass_(60)
+    await monitor.turn()
+    await monitor.checks.join()
+    probes = 1
+    assert (node.requests, other.requests) == (3 + probes, 1 + probes)
+    assert (node.calls["eth_getBalance"], other.calls["eth_getBalance"]) == (25, 5)
+
+
+async def test_a_node_that_takes_small_batches_only_gets_small_ones(scene: Watching) -> None:
+    node = await scene.node()
+    node.largest_batch = 40
+    for number in range(100):
+        scene.add(f"r{number}", node)
+    monitor = scene.process()
+    await scene.rounds(monitor, 1)
+    assert len(scene.store.database.read("SELECT since FROM balances")) == 100
+    before = node.requests
+    await scene.rounds(monitor, 1)
+    assert (scene.reported(), scene.incident("r1")) == ([], Incident())
+    assert node.requests - before < 20
+
+
+async def test_a_node_that_takes_no_batch_is_asked_one_by_one(scene: Watching) -> None:
+    node = await scene.node("no_batch")
+    for number in range(20):
+        scene.add(f"r{number}", node)
+    await scene.rounds(scene.process(), 1)
+    assert node.calls["eth_getBalance"] == 20
+    assert len(scene.store.database.read("SELECT since FROM balances")) == 20
+
+
+async def test_one_refused_nonce_of_many_costs_one_relayer_its_own_question(scene: Watching) -> None:
+    node = await scene.node()
+    for number in range(20):
+        scene.add(f"r{number}", node, address=f"0x{number:040x}")
+    node.refused_address = f"0x{7:040x}"
+    await scene.rounds(scene.process(), 1)
+    assert node.calls["eth_getTransactionCount"] == 21
+    assert (scene.reported(), scene.incident("r7"), scene.incident("r8")) == ([], Incident(), Incident())

@@ -7,9 +7,10 @@ Balances go to the balance recorder, which writes those that changed.
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
+from relaydeck.background import gather_all
 from relaydeck.log import Log
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import health, runway_watch, snapshots
@@ -17,7 +18,7 @@ from relaydeck.relayers.balance_recorder import BalanceRecorder
 from relaydeck.relayers.balance_rows import Retention
 from relaydeck.relayers.incidents import CheckResult
 from relaydeck.relayers.runway_watch import Decision, RunwayWatch
-from relaydeck.relayers.snapshots import GetPool, RelayerSnapshot
+from relaydeck.relayers.snapshots import GetPool, RelayerGroup, RelayerSnapshot
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
@@ -30,14 +31,15 @@ class MonitorOptions(NamedTuple):
     interval: float = 60.0
     rounds: int = 3  # without any answer, until a relayer is disabled
     lease_seconds: float = 30.0
-    max_checks: int = 64  # at the same time
+    max_checks: int = 64  # requests at the same time
+    together: int = 100  # relayers in one request
     jitter: float = 0.05  # of the interval
     retention: Retention = Retention()
     record_seconds: float = 10.0  # between writes of balances
     warn_hours: int = 24  # of runway
 
 
-class Monitor(Rounds[RelayerSnapshot]):
+class Monitor(Rounds[RelayerGroup]):
     table: ClassVar[str] = "relayers"
     lease_name: ClassVar[str] = "monitor"
     failure: ClassVar[str] = "relayers are not checked"
@@ -55,7 +57,9 @@ class Monitor(Rounds[RelayerSnapshot]):
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random.random,
     ) -> None:
-        rounds = RoundOptions(options.interval, options.lease_seconds, options.max_checks, options.jitter)
+        rounds = RoundOptions(
+            options.interval, options.lease_seconds, options.max_checks, options.jitter, options.together
+        )
         super().__init__(store, writer, log, rounds, now=now, monotonic=monotonic, random=random)
         self._audit, self._pool, self._options = audit, pool, options
         self.recorder = BalanceRecorder(
@@ -72,21 +76,34 @@ class Monitor(Rounds[RelayerSnapshot]):
         await self.recorder.close()
         await super().close()
 
-    def read_due(self, sequences: Sequence[int]) -> list[tuple[int, RelayerSnapshot]]:
-        return [(each.sequence, each) for each in snapshots.read_relayers(self._read, self._vault, sequences)]
+    def read_due(self, sequences: Sequence[int]) -> list[tuple[Sequence[int], RelayerGroup]]:
+        found = snapshots.read_relayers(self._read, self._vault, sequences)
+        groups = snapshots.group_by_nodes(found, self._options.together)
+        return [([each.sequence for each in group], group) for group in groups]
 
-    async def check_and_save(self, checked: RelayerSnapshot) -> None:
-        pool = await self._pool(checked.urls, checked.chain_id)  # the first call loads an HTTP client, in a thread
-        from relaydeck.relayers.relayer_check import check_relayer
+    async def check_and_save(self, checked: RelayerGroup) -> None:
+        first = checked[0]
+        pool = await self._pool(first.urls, first.chain_id)  # the first call loads an HTTP client, in a thread
+        from relaydeck.relayers.relayer_check import check_relayers
 
-        result = await check_relayer(pool, checked.relayer.address, self._options.interval / 4)
-        if self._lease.held and result.balance is not None:
-            await self._record_balance(checked, result.balance)
-        if self._lease.held and health.needs_saving(checked, result, int(self._now())):
-            await self._save(checked, result)
+        addresses = [each.relayer.address for each in checked]
+        results = await check_relayers(pool, addresses, self._options.interval / 4)
+        await gather_all(
+            work for each, result in zip(checked, results, strict=True) for work in self._to_save(each, result)
+        )
 
-    async def _record_balance(self, checked: RelayerSnapshot, balance: int) -> None:
-        self.recorder.note(checked.sequence, checked.last_balance, balance)
+    def _to_save(self, checked: RelayerSnapshot, result: CheckResult) -> Iterator[Coroutine[Any, Any, None]]:
+        """What a result leaves to do: for most, nothing."""
+        if not self._lease.held:
+            return
+        if result.balance is not None:
+            self.recorder.note(checked.sequence, checked.last_balance, result.balance)
+            if self._runways.is_due(checked, result.balance):
+                yield self._forecast(checked, result.balance)
+        if health.needs_saving(checked, result, int(self._now())):
+            yield self._save(checked, result)
+
+    async def _forecast(self, checked: RelayerSnapshot, balance: int) -> None:
         if (decision := await self._runways.decide(checked, balance)) is not None:
             await self._save_runway(checked, decision)
 

@@ -30,10 +30,8 @@ class RunwayWatch:
         self._interval, self._warn_hours, self._now = interval, warn_hours, now
 
     async def decide(self, checked: RelayerSnapshot, balance: int) -> Decision | None:
-        """The new forecast of a relayer with the event it causes, if it is to be saved."""
+        """The new forecast of a relayer that is due, with the event it causes, if it is to be saved."""
         now = int(self._now())
-        if not self._is_due(checked, balance, now):
-            return None
         read = partial(runway_rows.read_recent, self._database.read, checked.sequence, now)
         periods = await self._database.run_in_reader(read)
         last = periods[-1] if periods else None
@@ -41,7 +39,9 @@ class RunwayWatch:
             periods.append(next_period(last, balance, now))
         return self._decision(checked, periods, now)
 
-    def _is_due(self, checked: RelayerSnapshot, balance: int, now: int) -> bool:
+    def is_due(self, checked: RelayerSnapshot, balance: int) -> bool:
+        """Whether to forecast with this check."""
+        now = int(self._now())
         if (int(now // self._interval) + checked.sequence) % EVERY_ROUNDS:
             return False
         stored, last = checked.runway, checked.last_balance

@@ -1,5 +1,6 @@
 """Relayers as a check sees them: the record, its incident, and the nodes to ask."""
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from relaydeck.networks.evm.pool import NodePool
 
 GetPool = Callable[[tuple[RpcUrl, ...], int], Awaitable["NodePool"]]  # for URLs and a chain id
+NetworkUrls = dict[tuple[str, bytes], tuple[RpcUrl, ...]]  # by network and sealed form
 NONCE_SYNC_FAILED: Final = "NonceSyncFailed"
 
 _relayer_columns = ", ".join(f"r.{name}" for name in relayer_rows.COLUMNS.split(", "))
@@ -66,22 +68,35 @@ class RelayerSnapshot(NamedTuple):
         return self.relayer.system_disabled and reason is not UNSET and reason.type == NONCE_SYNC_FAILED
 
 
+RelayerGroup = list[RelayerSnapshot]  # relayers with the same nodes
+
+
 def read_relayers(read: ReadRows, vault: Vault, sequences: Sequence[int]) -> list[RelayerSnapshot]:
     """Those of the relayers that are not paused and have a readable RPC URL."""
     listed, values = in_list(sequences)
     rows = read(f"{_SELECT} WHERE r.seq IN ({listed}) AND NOT r.paused", values)
-    return [each for each in (_snapshot(row, vault) for row in rows) if each.urls]
+    opened: NetworkUrls = {}
+    return [each for each in (_snapshot(row, vault, opened) for row in rows) if each.urls]
+
+
+def group_by_nodes(relayers: Sequence[RelayerSnapshot], most: int) -> list[RelayerGroup]:
+    """Relayers with the same nodes, at most so many in a group: one request can be about all of them."""
+    by_nodes: dict[tuple[tuple[RpcUrl, ...], int], RelayerGroup] = defaultdict(list)
+    for each in relayers:
+        by_nodes[each.urls, each.chain_id].append(each)
+    return [group[start : start + most] for group in by_nodes.values() for start in range(0, len(group), most)]
 
 
 def find(read: ReadRows, vault: Vault, relayer_id: str) -> RelayerSnapshot | None:
     rows = read(f"{_SELECT} WHERE r.id = :id", {"id": relayer_id})
-    return _snapshot(rows[0], vault) if rows else None
+    return _snapshot(rows[0], vault, {}) if rows else None
 
 
-def _snapshot(row: Row, vault: Vault) -> RelayerSnapshot:
+def _snapshot(row: Row, vault: Vault, opened: NetworkUrls) -> RelayerSnapshot:
+    """`opened` holds the URLs of networks that were opened before."""
     try:
         relayer = relayer_rows.from_row(row, vault)
-        urls = relayer.custom_rpc_urls or _network_urls(row.sealed_network_urls, relayer.network, vault)
+        urls = relayer.custom_rpc_urls or _network_urls(row.sealed_network_urls, relayer.network, vault, opened)
     except Damaged:
         relayer, urls = relayer_rows.without_urls(row), ()
     revisions = (row.revision, row.network_revision)
@@ -104,5 +119,9 @@ def _last_balance(row: Row) -> BalancePeriod | None:
     return BalancePeriod(row.balance_since, row.balance_until, int(row.last_balance), int(row.last_spent))
 
 
-def _network_urls(sealed: bytes | None, network: str, vault: Vault) -> tuple[RpcUrl, ...]:
-    return () if sealed is None else _urls_from_json(vault.open(sealed, network_rows.place(network)))
+def _network_urls(sealed: bytes | None, network: str, vault: Vault, opened: NetworkUrls) -> tuple[RpcUrl, ...]:
+    if sealed is None:
+        return ()
+    if (network, sealed) not in opened:
+        opened[network, sealed] = _urls_from_json(vault.open(sealed, network_rows.place(network)))
+    return opened[network, sealed]

@@ -44,14 +44,14 @@ class SignerCheckRounds(Rounds[CheckedSigner]):
         super().__init__(store, writer, log, rounds, now=now, monotonic=monotonic, random=random)
         self._audit, self._access, self._count = audit, access, count
 
-    def read_due(self, sequences: Sequence[int]) -> list[tuple[int, CheckedSigner]]:
+    def read_due(self, sequences: Sequence[int]) -> list[tuple[Sequence[int], CheckedSigner]]:
         found: list[CheckedSigner] = []
         for sequence in sequences:
             try:
                 found += check_rows.read_signers(self._read, self._vault, [sequence], self._access.bound_types)
             except Damaged:
                 continue  # reported where it is shown, and by `relaydeck doctor`
-        return [(each.sequence, each) for each in found]
+        return [((each.sequence,), each) for each in found]
 
     async def check_and_save(self, checked: CheckedSigner) -> None:
         keys = await self._access.keys()

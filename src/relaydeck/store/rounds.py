@@ -3,8 +3,8 @@
     a moment of the schedule has come
       -> hold the lease              another process holds it: sleep until that expires
       -> load the schedule           once for each lease; from then on the table is followed
-      -> read the rows due           a few at a time, each after a short random delay
-      -> check, each in a task       bounded in number
+      -> read the rows due           many at a time, each after a short random delay
+      -> check                       rows that can be checked together in one task; bounded in number
 
 What a check saves goes through `Lease.require`, so a process that lost the lease saves nothing.
 """
@@ -31,7 +31,8 @@ Checked = TypeVar("Checked")
 _LONGEST_PAUSE = 60.0
 _SHORTEST_PAUSE = 0.02  # rows that are due together are read together
 _LOAD_ROWS = 2_000
-_MAX_WAITING = 4_096
+_MAX_WAITING = 65_536  # due, and delayed by chance
+_MAX_READ = 512  # rows in one query
 
 
 class RoundOptions(NamedTuple):
@@ -39,6 +40,12 @@ class RoundOptions(NamedTuple):
     lease_seconds: float = 30.0
     max_checks: int = 64  # at the same time
     jitter: float = 0.05  # of the interval
+    together: int = 1  # rows that one check may cover
+
+    @property
+    def collect_seconds(self) -> float:
+        """How long rows that become due are collected before they are read."""
+        return _SHORTEST_PAUSE if self.together == 1 else max(_SHORTEST_PAUSE, min(1.0, self.interval / 60))
 
 
 class Rounds(ABC, Generic[Checked]):
@@ -67,12 +74,13 @@ class Rounds(ABC, Generic[Checked]):
         self._loaded_fence = 0  # the lease under which the schedule was loaded
         self._waiting: list[tuple[float, int]] = []  # a heap: when to check, sequence number
         self._under_check: set[int] = set()
+        self._slots = asyncio.Semaphore(rounds.max_checks)
         self._loop = TurnLoop(self.turn, self._reset, log, self.failure)
         self.checks = TaskSet()
 
     @abstractmethod
-    def read_due(self, sequences: Sequence[int]) -> list[tuple[int, Checked]]:
-        """Those of the rows that are to be checked, with their sequence numbers. In any thread."""
+    def read_due(self, sequences: Sequence[int]) -> list[tuple[Sequence[int], Checked]]:
+        """The checks to make of these rows, each with the sequence numbers of its rows. In any thread."""
 
     @abstractmethod
     async def check_and_save(self, checked: Checked) -> None:
@@ -113,8 +121,9 @@ class Rounds(ABC, Generic[Checked]):
         self._forget_schedule()  # it may have been loaded in part
 
     async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(min(seconds, _SHORTEST_PAUSE))
-        await self._loop.wait(seconds - _SHORTEST_PAUSE)
+        collect = self._rounds.collect_seconds if seconds > 0 else 0.0
+        await asyncio.sleep(collect)
+        await self._loop.wait(seconds - collect)
 
     async def close(self) -> None:
         """A check that has not finished has changed nothing. Another process may take over at once."""
@@ -154,32 +163,37 @@ class Rounds(ABC, Generic[Checked]):
             if sequence not in self._under_check:  # else its last check takes longer than the interval
                 sequences.append(sequence)
         if sequences:
-            for sequence, checked in await self._run_in_reader(partial(self.read_due, sequences)):
-                self._under_check.add(sequence)
-                self.checks.start(self._check(sequence, checked))
+            for rows, checked in await self._run_in_reader(partial(self.read_due, sequences)):
+                self._under_check.update(rows)
+                self.checks.start(self._check(rows, checked))
 
     @property
     def _free_slots(self) -> int:
-        return self._rounds.max_checks - len(self._under_check)
+        """How many more rows may be checked now."""
+        return min(_MAX_READ, self._rounds.max_checks * self._rounds.together - len(self._under_check))
 
     def _until_next(self) -> float:
         assert self._cursor is not None
-        pause = min(self._rounds.lease_seconds / 3, _LONGEST_PAUSE, self._cursor.until_next(self._now()))
-        if self._waiting and self._free_slots:
-            pause = min(pause, self._waiting[0][0] - self._now())
-        return max(pause, 0.0)
+        longest = min(self._rounds.lease_seconds / 3, _LONGEST_PAUSE)
+        if self._free_slots <= 0:
+            return longest  # a check that ends wakes the loop
+        until = [self._waiting[0][0] - self._now()] if self._waiting else []
+        if len(self._waiting) < _MAX_WAITING:
+            until.append(self._cursor.until_next(self._now()))
+        return max(min(longest, *until), 0.0)
 
-    async def _check(self, sequence: int, checked: Checked) -> None:
+    async def _check(self, rows: Sequence[int], checked: Checked) -> None:
         try:
-            await self.check_and_save(checked)
+            async with self._slots:
+                await self.check_and_save(checked)
         except LeaseLost:
             self._lease.drop()
             self._log.event("warning", f"another process checks {self.table} now: a result is not saved")
         except ServerFailure as failure:
             self._log.event("error", f"the result of a check of {self.table} cannot be saved", problem=failure.reason)
         except Exception as error:
-            # A defect of ours costs this row one check and affects no other. The error's text may quote a secret.
+            # A defect of ours costs these rows one check and affects no other. The error's text may quote a secret.
             self._log.event("error", f"a check of {self.table} failed unexpectedly", problem=type(error).__name__)
         finally:
-            self._under_check.discard(sequence)
+            self._under_check.difference_update(rows)
             self._loop.wake()

@@ -31,6 +31,8 @@ class Node:
         self._secrets = _secrets(url.url)
         self.state = State.NEW
         self.batches = True
+        self.batch_size = options.largest_batch  # of the next batch
+        self._least_batch, self._largest_batch = options.max_batch, options.largest_batch
         self.credit = 0  # of the smooth weighted choice
         self.failures = 0  # since the last real answer
         self.resume_at = 0.0  # when an OUT URL may be probed again
@@ -63,6 +65,14 @@ class Node:
         for secret in self._secrets:
             message = message.replace(secret, "…")
         return NodeError(error.code, _URL.sub("(a URL)", message), error.data)
+
+    def shrink_batches(self, failed: int) -> None:
+        """A batch of so many questions failed. Several that were under way together shrink the size once."""
+        self.batch_size = min(self.batch_size, max(self._least_batch, failed // 2))
+
+    def grow_batches(self, answered: int) -> None:
+        if answered >= self.batch_size:
+            self.batch_size = min(self._largest_batch, self.batch_size + self._least_batch)
 
     def release_calls(self) -> None:
         """End every call under way on this URL, as if it had timed out: each continues with another URL."""

@@ -11,4 +11,5 @@ class PoolOptions:
     pause_max: float = 30.0  # between probes of a URL that stays unreachable
     connections_per_url: int = 64
     max_response_bytes: int = 1 << 20
-    max_batch: int = 16
+    max_batch: int = 16  # questions that every node is expected to take together
+    largest_batch: int = 200  # that is tried; a node that refuses it gets smaller ones

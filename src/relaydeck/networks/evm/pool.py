@@ -13,9 +13,10 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from relaydeck.background import TaskSet
+from relaydeck.background import TaskSet, gather_some
 from relaydeck.networks.evm.client import BatchRefused, Client
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, UrlFailed, error_kind
 from relaydeck.networks.evm.node import Node, State
@@ -25,6 +26,8 @@ from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.model import RpcUrl
 
 T = TypeVar("T")
+_MAX_TOGETHER = 16  # requests of one batch that a node does not take whole
+_MAX_LARGE_BATCHES = 4  # under way: more would time out in the queue of a node that answers one after the other
 _MAX_TRIES = 2  # of one question on one URL; the second one only after a successful probe
 
 
@@ -68,6 +71,7 @@ class NodePool:
         self._monotonic = monotonic
         self._jitter = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
         self._nodes = [Node(url, options) for url in urls]
+        self.large_batches = asyncio.Semaphore(_MAX_LARGE_BATCHES)  # held by callers that send one
         self._tasks = TaskSet()
 
     # -- asking -----------------------------------------------------------------------------------
@@ -81,13 +85,27 @@ class NodePool:
         return await self._run(lambda node: self._ask_batch(node, questions), deadline)
 
     async def _ask_batch(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
+        size = node.batch_size
+        parts = [questions[start : start + size] for start in range(0, len(questions), size)]
+        answers = await gather_some(_MAX_TOGETHER, partial(self._ask_part, node), parts)
+        return [each for part in answers for each in part]
+
+    async def _ask_part(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
+        """In one request, unless the node refuses batches: then in several smaller ones, or one by one."""
         if node.batches and len(questions) > 1:
             try:
                 answers = await self._client.ask_batch(node.url, questions)
+                node.grow_batches(len(questions))
                 return [node.scrubbed(each) if isinstance(each, NodeError) else each for each in answers]
             except BatchRefused:
+                if len(questions) > self._options.max_batch:  # smaller batches may be accepted
+                    node.shrink_batches(len(questions))
+                    return await self._ask_batch(node, questions)
                 node.batches = False
-        return list(await asyncio.gather(*(self._ask_without_raising(node, question) for question in questions)))
+            except (UrlFailed, asyncio.CancelledError):  # cancelled: it timed out
+                node.shrink_batches(len(questions))
+                raise
+        return await gather_some(_MAX_TOGETHER, partial(self._ask_without_raising, node), questions)
 
     async def _ask_without_raising(self, node: Node, question: Question[T]) -> T | NodeError:
         try:
