@@ -1,6 +1,8 @@
 """Stored text is printed as data: no markup, no control sequence and no direction mark reaches the terminal."""
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +127,22 @@ def test_a_record_is_one_line_when_it_is_not_printed_on_a_terminal(home: Path) -
     assert name in line and url in line
     (line,) = [line for line in run_command(home, "notification", "show", name).stdout.splitlines() if "xxx" in line]
     assert url in line
+
+
+@pytest.mark.parametrize(("count", "shown"), [(5, True), (4, False)])
+def test_a_wait_for_much_work_elsewhere_shows_a_moving_bar(
+    monkeypatch: pytest.MonkeyPatch, count: int, shown: bool
+) -> None:
+    terminal, other_end = os.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    with open(other_end, "w", encoding="utf-8") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with output.waiting_bar("the server applies the file", count=count, at_least=5):
+            pass
+        stderr.write("end")
+        stderr.flush()
+        written = os.read(terminal, 65_536)
+        while not written.endswith(b"end"):
+            written += os.read(terminal, 65_536)
+    os.close(terminal)
+    assert (b"the server applies the file" in written) is shown

@@ -3,12 +3,14 @@
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_remote import Remote
 from tests.conftest import DEMO
+from tests.fork_server import Done
 from tests.running import Running, make_token, run_command
 
 NOTIFICATION = """
@@ -152,6 +154,22 @@ def test_of_two_pipelines_one_wins_and_the_other_learns_what_changed(remote: Rem
     assert remedy == "Nothing was changed. Plan again, and review the new plan."
     assert lost == remote.here("apply", "-", "--revision", revision_of(our_plan), stdin=ours)
     assert remote.json("notification", "show", "contested")["url"] == "https://hooks.example.com/theirs"
+
+
+def test_pipelines_that_apply_at_the_same_moment(remote: Remote) -> None:
+    remote.run("apply", "-", stdin=declared("race"))
+    files = [declared("race", f"v{number}") for number in range(4)]
+    revisions = [revision_of(remote.run("apply", "-", "--plan", stdin=file)) for file in files]
+
+    def apply(number: int) -> Done:
+        return remote.there("apply", "-", "--revision", revisions[number], stdin=files[number])
+
+    with ThreadPoolExecutor(len(files)) as pool:
+        outcomes = list(pool.map(apply, range(len(files))))
+    assert sorted(each.returncode for each in outcomes) == [0, 1, 1, 1]
+    assert all("notification.updated  race" in each.stderr for each in outcomes if each.returncode)
+    winner = [each.returncode for each in outcomes].index(0)
+    assert remote.json("notification", "show", "race")["url"] == f"https://hooks.example.com/v{winner}"
 
 
 def test_a_change_that_does_not_concern_the_plan_does_not_matter(remote: Remote) -> None:

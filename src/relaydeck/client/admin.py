@@ -46,9 +46,12 @@ from relaydeck.client.errors import ApiError, NotFound
 from relaydeck.client.models import (
     ApplyReport,
     AuditEntry,
+    AuditHead,
+    AuditVerification,
     BalanceHistory,
     Body,
     Delivery,
+    EstimateReport,
     Event,
     Explanation,
     ExportedFile,
@@ -61,6 +64,8 @@ from relaydeck.client.models import (
     Replayed,
     Runway,
     Signer,
+    SignerCheck,
+    SignerDriver,
     Token,
 )
 
@@ -180,6 +185,24 @@ def delete_signer(signer_id: str, *, if_match: str | None = None) -> Call[None]:
     >>> client.admin.delete_signer("cloud")
     """
     return _deleted("signers", signer_id, if_match)
+
+
+def check_signer(signer_id: str, *, idempotency_key: str | None = None) -> Call[SignerCheck]:
+    """Have a signer prove that it reaches its key; raises `NotFound`.
+
+    >>> client.admin.check_signer("ops").outcome
+    'ok'
+    """
+    return _posted(path("admin", "v1", "signers", signer_id, "check"), SignerCheck, None, idempotency_key)
+
+
+def list_signer_drivers() -> Call[Page[SignerDriver]]:
+    """The drivers that are bound to signer types.
+
+    >>> [each.driver for each in client.admin.list_signer_drivers() if each.type == "plain"]
+    ['local']
+    """
+    return Call("GET", path("admin", "v1", "signer-drivers"), read_page(SignerDriver))
 
 
 def list_notifications(
@@ -404,6 +427,17 @@ def first_runways(*, first: int | None = None) -> Call[FirstRunways]:
     return Call("GET", with_query(path("admin", "v1", "runways"), first=first), read_one(FirstRunways))
 
 
+def explain_estimate(relayer_id: str, transaction: str, *, token: str | None = None) -> Call[EstimateReport]:
+    """A fee estimate with every step; raises `RelayerNotFound`.
+
+    >>> client.admin.explain_estimate("sepolia-1", TRANSACTION).steps[0]["step"]
+    'inputs'
+    """
+    document = {"transaction": transaction} | ({} if token is None else {"token": token})
+    target = path("admin", "v1", "relayers", relayer_id, "estimate")
+    return Call("POST", target, read_one(EstimateReport), encode(document), JSON)
+
+
 def list_tokens(
     *,
     page: int | None = None,
@@ -594,6 +628,24 @@ def audit(
             page=page, per_page=per_page, order=order, actor=actor, action=action, record=record, after=after
         )
     )
+
+
+def get_audit_head() -> Call[AuditHead]:
+    """The end of the audit log. Stored elsewhere, it shows later that entries were removed.
+
+    >>> client.admin.get_audit_head().head.partition(":")[0].isdecimal()
+    True
+    """
+    return Call("GET", path("admin", "v1", "audit", "head"), read_one(AuditHead))
+
+
+def verify_audit(*, head: str | None = None) -> Call[AuditVerification]:
+    """Verify every link of the audit log, and that it contains an earlier `head`.
+
+    >>> client.admin.verify_audit(head=client.admin.get_audit_head().head).problem is None
+    True
+    """
+    return Call("GET", with_query(path("admin", "v1", "audit", "verify"), head=head), read_one(AuditVerification))
 
 
 def apply(

@@ -51,6 +51,8 @@ class Admin:
     get_signer = _run(admin.get_signer)
     create_signer = _run(admin.create_signer)
     delete_signer = _run(admin.delete_signer)
+    check_signer = _run(admin.check_signer)
+    list_signer_drivers = _run(admin.list_signer_drivers)
 
     list_notifications = _run(admin.list_notifications)
     notifications = _iterate(admin.notifications)
@@ -69,6 +71,7 @@ class Admin:
     pause_relayer = _run(admin.pause_relayer)
     resume_relayer = _run(admin.resume_relayer)
     explain_relayer = _run(admin.explain_relayer)
+    explain_estimate = _run(admin.explain_estimate)
     relayer_balances = _run(admin.relayer_balances)
     relayer_runway = _run(admin.relayer_runway)
     first_runways = _run(admin.first_runways)
@@ -89,6 +92,9 @@ class Admin:
 
     list_audit = _run(admin.list_audit)
     audit = _iterate(admin.audit)
+
+    get_audit_head = _run(admin.get_audit_head)
+    verify_audit = _run(admin.verify_audit)
 
     apply = _run(admin.apply)
     export = _run(admin.export)

@@ -26,7 +26,7 @@ def create_signer(type: SignerType, config: SignerConfig | Mapping[str, Any], *,
     raised. Secret fields are never shown, so they take no part in that comparison.
 
     >>> client.create_signer("plain", {"key": "0x" + "11" * 32}, id="first")
-    Signer(id='first', type='local', config={}, created_at=None)
+    Signer(id='first', type='local', config={}, check=None, created_at=None)
     >>> client.create_signer("plain", {"key": "0x1234"}).meta.logs
     ('config.key is not a 32-byte hexadecimal private key, so it cannot sign',)
     """

@@ -96,12 +96,29 @@ class Body(NamedTuple):
     meta: Meta
 
 
+class SignerCheck(Record, frozen=True, kw_only=True):
+    """Whether a signer reaches its key; `outcome` is `ok` if it does."""
+
+    outcome: str
+    explanation: str
+    address: str | None
+    mismatched_relayers: tuple[str, ...]
+    checked_at: datetime
+    milliseconds: int
+
+
+class SignerDriver(msgspec.Struct, frozen=True):
+    type: str
+    driver: str
+
+
 class Signer(Record, frozen=True):
-    """`config` holds no secret. A signer of type `plain` is returned as `local`."""
+    """`config` holds no secret. A signer of type `plain` is returned as `local`. `check` is its latest one."""
 
     id: str
     type: str
     config: dict[str, Any]
+    check: SignerCheck | None = None
     created_at: datetime | None = None
 
 
@@ -360,6 +377,26 @@ class ApplyReport(Record, frozen=True):
 
 class ExportedFile(Record, frozen=True):
     toml: str
+
+
+class EstimateReport(Record, frozen=True):
+    """Each step of an estimate with its facts; amounts are text. `error` says why there is no estimate."""
+
+    steps: tuple[dict[str, Any], ...]
+    error: dict[str, Any] | None = None
+
+
+class AuditHead(Record, frozen=True):
+    head: str
+
+
+class AuditVerification(Record, frozen=True):
+    """`entries` and `head` if every link holds, else `broken_at` and `problem`."""
+
+    entries: int | None
+    head: str | None
+    broken_at: int | None
+    problem: str | None
 
 
 class AuditEntry(Record, frozen=True, kw_only=True):
