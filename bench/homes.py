@@ -40,7 +40,7 @@ def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = l
         # The service syncs each commit. Nothing of a half-filled home is kept, so open_for_filling need not.
         run_statement(store.database, "PRAGMA synchronous = OFF")
         with store.database.transaction() as transaction:
-            token_rows.add(transaction, "bench", TokenKind.API, token, now=_now())
+            token_rows.add(transaction, store.vault.proofs, "bench", TokenKind.API, token, now=_now())
             network_rows.create(transaction, store.vault, _NETWORK, origin="apply", now=_now())
         share = 1 / (signers + relayers)
         _fill(store, signers, _add_signer, lambda added: advance(added * share))

@@ -39,14 +39,14 @@ def issue(home: Path, name: str = "tests", kind: str = "api", *, lasts: int | No
     now, token = int(time.time()), new_token()
     expires_at = None if lasts is None else now + lasts
     with opened(home) as store, store.database.transaction() as transaction:
-        add(transaction, name, TokenKind(kind), token, now=now, expires_at=expires_at)
+        add(transaction, store.vault.proofs, name, TokenKind(kind), token, now=now, expires_at=expires_at)
     return token.reveal()
 
 
 def withdraw(home: Path, name: str) -> None:
     """As `relaydeck token revoke` does it."""
     with opened(home) as store, store.database.transaction() as transaction:
-        assert revoke(transaction, name, now=int(time.time()))
+        assert revoke(transaction, store.vault.proofs, name, now=int(time.time()))
 
 
 def fill(

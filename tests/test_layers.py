@@ -209,4 +209,4 @@ def test_a_circle_is_found() -> None:
 
 
 def test_imports_of_the_package_are_found() -> None:
-    assert ("relaydeck.contract.operations", "relaydeck.store.writer") in IMPORTS
+    assert ("relaydeck.contract.operations", "relaydeck.store.audit") in IMPORTS

@@ -17,7 +17,9 @@ from relaydeck.contract.operations import contract_routes
 from relaydeck.contract.routes import ContractRoutes, Router
 from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.views import relayer_encoder, signer_encoder
+from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.credentials.token_book import TokenBook
+from relaydeck.credentials.token_rows import Token
 from relaydeck.errors import StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
@@ -27,6 +29,7 @@ from relaydeck.http.limit_server import LimitServer
 from relaydeck.http.metrics import (
     DAMAGED_VALUES,
     EVENT_TRIES,
+    FORGED_TOKENS,
     LOG_LINES_DROPPED,
     SIGNER_CHECKS,
     STORE_AWAY,
@@ -135,7 +138,8 @@ class Worker:
     def _build_read_model(self) -> None:
         """What this process keeps in memory of the database, and the follower that keeps it up to date."""
         database, vault = self._store
-        self._tokens = TokenBook()
+        self._tokens = TokenBook(vault.proofs, self._report_forged_token)
+        self._caller_writer = CallerWriter(self._writer, self._tokens)
         encode_signer = signer_encoder(widened=self._shows_more_of_signers)
         encode_relayer = relayer_encoder(vault, self._report_damage)
         remote = database.remote
@@ -220,7 +224,7 @@ class Worker:
             signers=self._signer_pages,
             relayers=self._relayer_pages,
             rpc=RelayerRpc(self._directory, catch_up, estimator, self._report_unforeseen),
-            writer=self._writer,
+            writer=self._caller_writer,
             audit=self._audit,
             widened_signer_config=self._shows_more_of_signers,
         )
@@ -253,7 +257,7 @@ class Worker:
         if self._admin is None:
             api: type[AdminApi] = import_module(_ADMIN_API).AdminApi
             estimator, access = self._estimator, self._key_access
-            self._admin = api(self._settings, self._writer, self._audit, admin_page, estimator, access)
+            self._admin = api(self._settings, self._caller_writer, self._audit, admin_page, estimator, access)
             self._closers.callback(self._admin.close)
             if self._suspended:
                 self._admin.suspend()
@@ -319,6 +323,10 @@ class Worker:
         self._log.event(
             "error", "a sealed value cannot be opened", record=damage.place.record, table=damage.place.table
         )
+
+    def _report_forged_token(self, token: Token) -> None:
+        self._metrics.count(FORGED_TOKENS)
+        self._log.event("error", "a token that Relaydeck did not write is refused: see SECURITY.md", token=token.name)
 
     def _report_unforeseen(self, error: BaseException) -> None:
         self._metrics.count(UNEXPECTED_FAILURES)

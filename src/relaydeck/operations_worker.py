@@ -8,11 +8,11 @@ from functools import partial
 
 from relaydeck.contract.description import DescriptionRoutes
 from relaydeck.contract.routes import Router
-from relaydeck.credentials.token_book import TokenBook
-from relaydeck.errors import StoreError
+from relaydeck.errors import StoreError, Unauthorized
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader
 from relaydeck.http.clients import ClientAddress
+from relaydeck.http.credential import Credential
 from relaydeck.http.metrics import (
     DELIVERIES_DEAD,
     DELIVERIES_PENDING,
@@ -52,7 +52,7 @@ class OperationsWorker:
             catch_up=lambda: None,
             catch_up_with_tokens=lambda: None,
             reach=_at_once,
-            find_credential=TokenBook().find,
+            find_credential=_accept_none,
             limiter=None,
             limit_policy=(b"", b""),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
@@ -84,6 +84,10 @@ class OperationsWorker:
         self._watchdog.cancel()
         self._access_log.flush()
         self._store.close()
+
+
+def _accept_none(_authorization: bytes | None, _now: float) -> Credential:
+    raise Unauthorized("no path of this port takes a credential")
 
 
 async def _at_once(_revision: int) -> None:

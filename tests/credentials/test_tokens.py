@@ -1,8 +1,10 @@
 """Access tokens: their form, what each kind may do, and that an end holds at once in every worker."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,13 @@ from relaydeck.credentials.token_rows import Token, all_tokens
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.log import Log
-from relaydeck.store.database import Reader
+from relaydeck.store.migrate import migrate
+from relaydeck.store.open_store import Store
+from relaydeck.store.row_proofs import PROOFS_SINCE
+from relaydeck.store.sealing import create_master_key, read_master_key
+from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.vault import Vault
+from relaydeck.store.write_signal import WriteSignal
 from tests.contract import shapes
 from tests.running import Running, make_token, run_command
 from tests.seeding import fill, issue, opened, relayer, withdraw
@@ -57,9 +65,10 @@ def test_a_token_does_not_show_itself() -> None:
 class Book(TokenBook):
     """A book of one home, brought up to date by hand."""
 
-    def __init__(self, reader: Reader) -> None:
-        super().__init__()
-        self._reader = reader
+    def __init__(self, store: Store) -> None:
+        self.forged: list[str] = []
+        super().__init__(store.vault.proofs, lambda token: self.forged.append(token.name))
+        self._reader = store.database
         self.read()
 
     def read(self) -> None:
@@ -72,7 +81,7 @@ class Book(TokenBook):
 @pytest.fixture
 def book(home: Path) -> Iterator[Book]:
     with opened(home) as store:
-        yield Book(store.database)
+        yield Book(store)
 
 
 def test_only_the_digest_of_a_token_is_stored(home: Path) -> None:
@@ -109,6 +118,84 @@ def test_a_revoked_token_is_unknown_at_the_next_look(home: Path, book: Book) -> 
     book.look(0)
     with pytest.raises(Unauthorized):
         book.find(header, 0)
+
+
+def change_tokens(home: Path, sql: str, **values: object) -> None:
+    """Write the table as someone does who has the database but not the master key."""
+    with opened(home) as store, store.database.transaction() as transaction:
+        transaction.execute(sql, values)
+
+
+@pytest.mark.parametrize("proof", [None, bytes(32)])
+def test_a_token_row_inserted_without_the_master_key_is_never_accepted(
+    home: Path, book: Book, proof: bytes | None
+) -> None:
+    change_tokens(
+        home,
+        "INSERT INTO tokens (name, kind, digest, created_at, proof, revision)"
+        " VALUES ('forged', 'admin', :digest, 0, :proof, 99)",
+        digest=digest_of(b"forged"),
+        proof=proof,
+    )
+    book.read()
+    with pytest.raises(Unauthorized):
+        book.find(b"Bearer forged", 0)
+    assert book.forged == ["forged"]
+
+
+@pytest.mark.parametrize("change", ["revoked_at = NULL", "revoked_at = NULL, kind = 'admin'"])
+def test_a_revoked_token_is_not_revived_without_the_master_key(home: Path, book: Book, change: str) -> None:
+    header = f"Bearer {issue(home)}".encode()
+    withdraw(home, "tests")
+    change_tokens(home, f"UPDATE tokens SET {change}, revision = revision + 1")
+    book.read()
+    with pytest.raises(Unauthorized):
+        book.find(header, 0)
+    assert book.forged == ["tests"]
+
+
+@pytest.mark.parametrize("change", ["kind = 'admin'", "expires_at = NULL", "name = 'another'"])
+def test_a_token_changed_without_the_master_key_is_refused(home: Path, book: Book, change: str) -> None:
+    header = f"Bearer {issue(home, lasts=60)}".encode()
+    change_tokens(home, f"UPDATE tokens SET {change}")
+    book.read()
+    with pytest.raises(Unauthorized):
+        book.find(header, 0)
+
+
+def test_tokens_that_an_earlier_version_stored_are_proven_by_the_upgrade(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    create_master_key(home / "master.key")
+    with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "signal"))) as database:
+        migrate(database, to=PROOFS_SINCE - 1)
+        with database.transaction() as transaction:
+            Vault(database, read_master_key(home / "master.key")).add_data_key(transaction, 0)
+            for name, revoked_at in (("kept", None), ("ended", 2)):
+                transaction.execute(
+                    "INSERT INTO tokens (name, kind, digest, created_at, revoked_at, revision)"
+                    " VALUES (:name, 'api', :digest, 1, :revoked_at, 1)",
+                    {"name": name, "digest": digest_of(name.encode()), "revoked_at": revoked_at},
+                )
+    with opened(home) as store:
+        book = Book(store)
+        assert store.database.read("SELECT count(*) FROM tokens WHERE proof IS NULL")[0][0] == 0
+    assert (book.find(b"Bearer kept", 0).name, book.forged) == ("kept", [])
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("audit", "verify")])
+def test_commands_report_a_token_row_that_does_not_verify(home: Path, command: tuple[str, ...]) -> None:
+    issue(home, "mine")
+    change_tokens(home, "UPDATE tokens SET kind = 'admin'")
+    done = run_command(home, *command)
+    assert done.returncode == 1
+    assert "'mine' was added or changed by something other than Relaydeck" in done.stdout + done.stderr
+
+
+def test_token_list_shows_that_a_changed_token_is_refused(home: Path) -> None:
+    issue(home, "mine")
+    change_tokens(home, "UPDATE tokens SET kind = 'admin'")
+    (shown,) = json.loads(run_command(home, "token", "list", "--json").stdout)
+    assert (shown["name"], shown["state"]) == ("mine", "refused")
 
 
 def test_a_name_may_hold_anything_and_is_logged_as_json() -> None:
@@ -255,7 +342,7 @@ def accept(home: Path, written: str, kind: str = "api") -> None:
 def kind_of(home: Path, token: str) -> str | None:
     """What a token may do now; None when it is refused."""
     with opened(home) as store:
-        book = Book(store.database)
+        book = Book(store)
         try:
             return book.find(f"Bearer {token}".encode(), time.time()).kind
         except Unauthorized:

@@ -15,6 +15,7 @@ from relaydeck.store.database import Row, Transaction
 from relaydeck.store.facts import Hidden, difference, secret_fact, to_json
 from relaydeck.store.open_store import Store
 from relaydeck.store.rotation import Rotation
+from relaydeck.store.row_proofs import RowProofs
 from tests.seeding import opened
 
 ROWS = 8
@@ -134,10 +135,31 @@ def test_two_rows_that_changed_places_are_found_at_the_first(store: Store, pair:
 
 @given(end=st.integers(0, ROWS - 1))
 @hypothesis_settings
-def test_a_cut_off_end_is_found_with_a_head_from_before(store: Store, end: int) -> None:
+def test_a_missing_tail_is_found_by_the_stored_head(store: Store, end: int) -> None:
     cut = ("DELETE FROM audit WHERE seq > :end", {"end": end})
-    assert isinstance(after(store, cut), Head)
-    found = after(store, cut, kept=head(store.database.read))
+    assert after(store, cut) == BrokenLink(end + 1, f"is missing: the stored head was taken at row {ROWS}")
+
+
+@given(end=st.integers(0, ROWS - 1))
+@hypothesis_settings
+def test_a_missing_tail_and_a_forged_head_are_found(store: Store, end: int) -> None:
+    cut = ("DELETE FROM audit WHERE seq > :end", {"end": end})
+    links = store.database.read("SELECT hash FROM audit WHERE seq = :end", {"end": end})
+    forged = RowProofs(bytes(32)).signed_head(end, links[0].hash if links else bytes(32))
+    for stored in (None, b"", forged):
+        found = after(store, cut, ("UPDATE clock SET audit_head = :stored", {"stored": stored}))
+        assert found == BrokenLink(end + 1, "may be missing: the stored head was removed or changed")
+
+
+@given(end=st.integers(0, ROWS - 1))
+@hypothesis_settings
+def test_a_tail_that_is_missing_with_its_old_head_is_found_by_a_head_kept_elsewhere(store: Store, end: int) -> None:
+    cut = ("DELETE FROM audit WHERE seq > :end", {"end": end})
+    links = store.database.read("SELECT hash FROM audit WHERE seq = :end", {"end": end})
+    old = store.vault.proofs.signed_head(end, links[0].hash if links else bytes(32))
+    put_back = ("UPDATE clock SET audit_head = :old", {"old": old})
+    assert isinstance(after(store, cut, put_back), Head)
+    found = after(store, cut, put_back, kept=head(store.database.read))
     assert found == BrokenLink(end + 1, f"is missing: the given head was taken at row {ROWS}")
 
 
@@ -149,6 +171,7 @@ def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: S
         transaction.chain_end = EMPTY
         for number in range(ROWS + 2):
             append(AuditLog(store.vault), transaction, number + 100)
+        transaction.execute("UPDATE clock SET audit_head = :head", {"head": transaction.audit_head})
         assert isinstance(verify(reading(transaction), store.vault), Head)
         found = verify(reading(transaction), store.vault, kept)
         assert found == BrokenLink(ROWS, "differs from the row that the given head was taken from")

@@ -243,7 +243,7 @@ def test_a_drill_finds_a_row_that_did_not_come_back_as_it_was(make: Make, engine
         with database.migration() as execute:
             for statement in SABOTAGE[engine]:
                 execute(statement)
-        compared = restore_into_scratch(BackupFile(tmp_path / "backup", file, ignored), database, unwatched)
+        compared = restore_into_scratch(BackupFile(tmp_path / "backup", file, ignored), database, unwatched, None)
     assert [each.table for each in compared if each.found != each.expected] == ["signers"]
     assert len(compared) == COPIED
 

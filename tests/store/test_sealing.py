@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relaydeck.errors import OperatorError
+from relaydeck.store.row_proofs import RowProofs
 from relaydeck.store.sealing import (
     Damaged,
     Keyring,
@@ -21,7 +22,8 @@ from relaydeck.store.sealing import (
     sealing_key_of,
 )
 
-KEYRING = Keyring({1: AESGCM(b"1" * 32), 2: AESGCM(b"2" * 32)})
+PROOFS = RowProofs(bytes(32))
+KEYRING = Keyring({1: AESGCM(b"1" * 32), 2: AESGCM(b"2" * 32)}, PROOFS)
 HERE = Place("signers", "ops", "config")
 
 parts = st.text(max_size=12)
@@ -88,14 +90,14 @@ def test_the_newest_key_seals() -> None:
 
 
 def test_an_older_key_still_opens() -> None:
-    old = Keyring({1: AESGCM(b"1" * 32)})
+    old = Keyring({1: AESGCM(b"1" * 32)}, PROOFS)
     assert KEYRING.open(old.seal(b"secret", HERE), HERE) == b"secret"
 
 
 def test_a_value_of_a_key_that_is_gone_is_damage() -> None:
     sealed = KEYRING.seal(b"secret", HERE)
     with pytest.raises(Damaged):
-        Keyring({1: AESGCM(b"1" * 32)}).open(sealed, HERE)
+        Keyring({1: AESGCM(b"1" * 32)}, PROOFS).open(sealed, HERE)
 
 
 def test_the_same_value_is_sealed_differently_each_time() -> None:
@@ -119,7 +121,7 @@ def test_a_keyring_does_not_open_under_another_master_key() -> None:
 
 
 def test_an_empty_keyring_has_no_active_key() -> None:
-    assert (Keyring({}).active, Keyring({}).knows(1)) == (0, False)
+    assert (Keyring({}, PROOFS).active, Keyring({}, PROOFS).knows(1)) == (0, False)
 
 
 def test_a_missing_master_key_is_asked_for(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.signer_checks import SignerCheckOperation
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation
+from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.fees.estimator import Estimator
 from relaydeck.settings import Settings
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.writer import Writer
 
 
 class AdminApi:
@@ -32,7 +32,7 @@ class AdminApi:
     def __init__(
         self,
         settings: Settings,
-        writer: Writer,
+        writer: CallerWriter,
         audit: AuditLog,
         render: Callable[[dict[str, Any]], str],
         estimator: Estimator,

@@ -6,6 +6,7 @@ from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import Content, reply
 from relaydeck.admin.routes import Methods
+from relaydeck.credentials.token_rows import FORGED, forged_tokens
 from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.store import audit
@@ -45,4 +46,7 @@ def verification(store: Store, saved: str) -> AuditVerification:
     found = audit.verify(store.database.stream, store.vault, earlier)
     if isinstance(found, BrokenLink):
         return AuditVerification(None, None, found.seq, found.why)
+    if forged := forged_tokens(store.database, store.vault.proofs):
+        problem = "; ".join(f"the token {token.name!r} {FORGED}" for token in forged)
+        return AuditVerification(None, None, None, problem)
     return AuditVerification(found.seq, str(found), None, None)

@@ -18,6 +18,7 @@ from relaydeck.signers.check_report import SignerCheckReport
 from relaydeck.signers.signer_types import SHAPES, SecretStoreConfig, response_type
 
 Whole = Annotated[int, Meta(ge=0)]
+_STATE = "Whether it is accepted. `refused`: Relaydeck did not write the stored token as it is."
 _KIND = f"What the token grants access to: {describe_kinds('`')}."
 _MOMENT = "2026-01-31T12:00:00Z"
 _PRECISE_MOMENT = "2026-01-31T12:00:00.250Z"
@@ -78,7 +79,7 @@ class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Token(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[Identifier, field("Name.", example="ci")]
     kind: Annotated[TokenKind, field(_KIND, example="readonly")]
-    state: Annotated[Literal["live", "expired", "revoked"], field("Whether it is accepted.", example="live")]
+    state: Annotated[Literal["live", "expired", "revoked", "refused"], field(_STATE, example="live")]
     created_at: CreatedAt
     expires_at: Annotated[str | None, field("When it expires, in UTC; null: never.", example=None)]
     revoked_at: Annotated[str | None, field("When it was revoked, in UTC.", example=None)]
@@ -220,12 +221,12 @@ class AuditHead(msgspec.Struct, frozen=True):
 
 
 class AuditVerification(msgspec.Struct, frozen=True):
-    """Either `entries` and `head`, or `broken_at` and `problem`."""
+    """Either `entries` and `head`, or `problem`, with `broken_at` if it is about an entry."""
 
-    entries: Annotated[Whole | None, field("How many entries were verified; null: a link is broken.", example=7)]
+    entries: Annotated[Whole | None, field("How many entries were verified; null: there is a problem.", example=7)]
     head: Annotated[str | None, field("The head of the log.", example="7:" + "c0ffee00" * 8)]
     broken_at: Annotated[Whole | None, field("The first broken entry; null: every link holds.", example=None)]
-    problem: Annotated[str | None, field("What is wrong with it.", example=None)]
+    problem: Annotated[str | None, field("What is wrong with it, or with tokens that Relaydeck did not write.", example=None)]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from relaydeck.notifications import notification_rows
 from relaydeck.relayers import relayer_rows
 from relaydeck.store import audit
 from relaydeck.store.database import Row
+from relaydeck.store.row_proofs import TOKEN_COLUMNS
 from relaydeck.store.vault import Vault
 
 Read = Callable[[str, dict[str, Any]], list[Row]]
@@ -71,7 +72,7 @@ RELAYERS = Collection(
 TOKENS = Collection(
     "tokens",
     "name",
-    "name, kind, created_at, expires_at, revoked_at,"
+    f"{', '.join(TOKEN_COLUMNS)}, proof,"
     " CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= :now THEN 'expired' ELSE 'live' END AS state",
     views.token_view,
     lambda _: RecordNotFound("token"),

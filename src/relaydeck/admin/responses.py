@@ -9,17 +9,17 @@ import msgspec
 from relaydeck.admin.idempotency import key_of, once
 from relaydeck.admin.queries import RecordPage
 from relaydeck.admin.views import Json, RecordView
+from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.errors import BadRequest
 from relaydeck.http.credential import CONSOLE
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import Pagination, success
 from relaydeck.http.paging import Page
 from relaydeck.http.parameters import path_identifier
-from relaydeck.http.pipeline import Call, Reply, actor_of, origin_of, written_at
+from relaydeck.http.pipeline import Call, Reply, origin_of, sender_of, written_at
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
-from relaydeck.store.writer import Writer
 
 _DEEPEST = 16
 _decode_document = body_decoder(dict[str, Any])
@@ -44,14 +44,14 @@ Work = Callable[[ChangeContext], Content]
 class ChangeRunner:
     """Runs changes, each in one transaction, on behalf of the token of the request."""
 
-    def __init__(self, writer: Writer, audit: AuditLog, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, writer: CallerWriter, audit: AuditLog, now: Callable[[], float] = time.time) -> None:
         self._writer = writer
         self._audits = {"api": audit, CONSOLE: AuditLog(audit.vault, CONSOLE)}
         self._now = now
 
     async def run(self, call: Call, work: Work) -> Reply:
         return await self._writer.write(
-            lambda transaction: reply(work(self._change_context(transaction, call)), transaction)
+            sender_of(call), lambda transaction: reply(work(self._change_context(transaction, call)), transaction)
         )
 
     async def run_once(self, call: Call, operation: str, work: Work) -> Reply:
@@ -64,11 +64,11 @@ class ChangeRunner:
             context = self._change_context(transaction, call)
             return once(context, call, operation, key, lambda change: reply(work(change), transaction))
 
-        return await self._writer.write(store)
+        return await self._writer.write(sender_of(call), store)
 
     def _change_context(self, transaction: Transaction, call: Call) -> ChangeContext:
         origin = origin_of(call)
-        return ChangeContext(transaction, self._audits[origin], actor_of(call), int(self._now()), origin)
+        return ChangeContext(transaction, self._audits[origin], sender_of(call).actor, int(self._now()), origin)
 
 
 def reply(content: Content, transaction: Transaction | None = None) -> Reply:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,11 +17,13 @@ from relaydeck.signers.check_report import check_report
 from relaydeck.signers.signer_types import response_type
 from relaydeck.store.database import Row
 from relaydeck.store.record_table import RecordTable
+from relaydeck.store.row_proofs import TOKEN_COLUMNS
 from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
 Json = dict[str, Any]
+_proven = attrgetter(*TOKEN_COLUMNS)
 
 
 class RecordView(NamedTuple):
@@ -91,11 +94,11 @@ def notification_view(row: Row, _vault: Vault) -> RecordView:
     return RecordView(body, _etag(row))
 
 
-def token_view(row: Row, _vault: Vault) -> RecordView:
+def token_view(row: Row, vault: Vault) -> RecordView:
     token = Token(
         name=row.name,
         kind=row.kind,
-        state=row.state,
+        state=row.state if vault.proofs.holds(row.proof, "tokens", _proven(row)) else "refused",
         created_at=utc(row.created_at),
         expires_at=utc(row.expires_at),
         revoked_at=utc(row.revoked_at),

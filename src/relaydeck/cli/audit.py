@@ -24,6 +24,8 @@ def check(kept: str, as_json: bool) -> None:
     found = backend().audit.verify(kept)
     if as_json:
         print_json(found)
+    if found["problem"] is not None and found["broken_at"] is None:
+        raise OperatorError(found["problem"], "Find out who changed the database, and revoke what you did not issue.")
     if found["problem"] is not None:
         raise OperatorError(
             f"the audit log is broken: entry {found['broken_at']} {found['problem']}",

@@ -26,8 +26,9 @@ def drill(path: Path | None, passphrase_file: Path | None, as_json: bool) -> Non
         scratch_database(settings.database) as database,
     ):
         key = master_key_for(backup, settings.master_key_path, passphrase_file)
-        compared = restore_into_scratch(backup, database, progress_bar)
         keyring = None if key is None else open_keyring(MasterKey(key), backup.data_keys())
+        proofs = None if keyring is None else keyring.proofs
+        compared = restore_into_scratch(backup, database, progress_bar, proofs)
         secrets = None if keyring is None else check_secrets(database, keyring)
     problems = [*_differences(compared), *_secret_problems(secrets, settings.master_key_path)]
     _print(Drill([_table(each) for each in compared], secrets and secrets.opened, problems), as_json)

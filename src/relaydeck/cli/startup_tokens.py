@@ -23,7 +23,8 @@ def accept_bootstrap_token(path: Path | None, kind: TokenKind, store: Store, log
         return
     token = read_bootstrap_token(path)
     digest = digest_of(token.reveal().encode())
-    if _is_current(_last_bootstrap_token(store), digest, kind, log):
+    last = _last_bootstrap_token(store)
+    if last is not None and last.is_authentic(store.vault.proofs) and _is_current(last, digest, kind, log):
         return
     with change_in(store) as change:
         token_changes.revoke(change, "bootstrap")
@@ -36,8 +37,8 @@ def _last_bootstrap_token(store: Store) -> token_rows.Token | None:
     return next((token for token in reversed(token_rows.all_tokens(store.database)) if token.name == "bootstrap"), None)
 
 
-def _is_current(last: token_rows.Token | None, digest: bytes, kind: TokenKind, log: Log) -> bool:
-    if last is None or last.digest != digest:
+def _is_current(last: token_rows.Token, digest: bytes, kind: TokenKind, log: Log) -> bool:
+    if last.digest != digest:
         return False
     if last.revoked_at is not None:
         log.event("warning", "the bootstrap token is revoked and stays revoked: put another one in its file")
@@ -60,7 +61,8 @@ def read_bootstrap_token(path: Path) -> Secret:
 
 def print_first_token(store: Store, address: str, log: Log) -> None:
     """On a terminal, issue a token if there is none; elsewhere only log, because logs must not contain tokens."""
-    if any(token.is_live(time.time()) for token in token_rows.all_tokens(store.database)):
+    tokens = token_rows.all_tokens(store.database)
+    if any(token.is_live(time.time()) and token.is_authentic(store.vault.proofs) for token in tokens):
         return
     if not sys.stdout.isatty():
         log.event("warning", "there is no access token yet: create one with 'relaydeck token create NAME'")

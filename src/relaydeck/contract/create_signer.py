@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 
 from relaydeck.contract.views import signer_view
 from relaydeck.contract.wire import SignerRequest
+from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import encode_success
-from relaydeck.http.pipeline import Call, Reply, Written, actor_of, written_at
+from relaydeck.http.pipeline import Call, Reply, Written, sender_of, written_at
 from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_changes import SignerCreation
 from relaydeck.signers.signer_types import new_signer
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
-from relaydeck.store.writer import Writer
 
 _decode = body_decoder(SignerRequest)
 
@@ -21,8 +21,10 @@ _decode = body_decoder(SignerRequest)
 class CreateSigner:
     """`widened`: whether responses show every field of the config that is not secret."""
 
-    def __init__(self, writer: Writer, audit: AuditLog, *, widened: bool, now: Callable[[], float] = time.time) -> None:
-        self._writer = writer
+    def __init__(
+        self, writer: CallerWriter, audit: AuditLog, *, widened: bool, now: Callable[[], float] = time.time
+    ) -> None:
+        self._write = writer.jointly(self._store)
         self._audit = audit
         self._widened = widened
         self._now = now
@@ -30,8 +32,9 @@ class CreateSigner:
     async def __call__(self, call: Call) -> Reply:
         request = _decode(call.headers, call.body)
         new = new_signer(request.__struct_config__.tag, request.config, request.id)
-        creation = signer_changes.prepare(self._audit.vault, actor_of(call), new)
-        written = await self._writer.write_jointly(self._store, creation)
+        caller = sender_of(call)
+        creation = signer_changes.prepare(self._audit.vault, caller.actor, new)
+        written = await self._write(caller, creation)
         view = signer_view(new.id, new.type, creation.signer.shown, widened=self._widened)
         return Reply(201, encode_success(view, creation.hints), headers=written)
 

@@ -5,9 +5,9 @@ from relaydeck.contract.lists import Pages
 from relaydeck.contract.routes import ContractRoutes
 from relaydeck.contract.rpc import RelayerRpc
 from relaydeck.contract.update_notification import UpdateNotification
+from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.http.pipeline import Route
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.writer import Writer
 
 
 def contract_routes(
@@ -15,7 +15,7 @@ def contract_routes(
     signers: Pages,
     relayers: Pages,
     rpc: RelayerRpc,
-    writer: Writer,
+    writer: CallerWriter,
     audit: AuditLog,
     widened_signer_config: bool,
 ) -> ContractRoutes:

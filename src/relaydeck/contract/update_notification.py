@@ -6,32 +6,32 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET
 
 from relaydeck.contract.wire import NotificationUpdate
+from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import encode_success
 from relaydeck.http.parameters import path_identifier
-from relaydeck.http.pipeline import Call, Reply, Written, actor_of, written_at
+from relaydeck.http.pipeline import Call, Reply, Written, sender_of, written_at
 from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.notification_changes import RequestedUpdate
 from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
-from relaydeck.store.writer import Writer
 
 _decode = body_decoder(NotificationUpdate)
 
 
 class UpdateNotification:
-    def __init__(self, writer: Writer, audit: AuditLog, *, now: Callable[[], float] = time.time) -> None:
-        self._writer = writer
+    def __init__(self, writer: CallerWriter, audit: AuditLog, *, now: Callable[[], float] = time.time) -> None:
+        self._write = writer.jointly(self._store)
         self._audit = audit
         self._now = now
 
     async def __call__(self, call: Call) -> Reply:
         notification_id = path_identifier(call.argument)
         change = _change(_decode(call.headers, call.body))
-        requested = RequestedUpdate(notification_id, change, actor_of(call))
-        changed, written = await self._writer.write_jointly(self._store, requested)
+        caller = sender_of(call)
+        changed, written = await self._write(caller, RequestedUpdate(notification_id, change, caller.actor))
         return Reply(200, encode_success(changed, []), headers=written)
 
     def _store(

@@ -1,13 +1,23 @@
 """The tokens that requests are checked against, held in memory."""
 
 import json
+from collections.abc import Callable
+from typing import Protocol
 
+from relaydeck.credentials import token_rows
 from relaydeck.credentials.kinds import permissions_of
 from relaydeck.credentials.token_rows import Token, tokens_after
 from relaydeck.credentials.tokens import digest_of
 from relaydeck.errors import Unauthorized
-from relaydeck.store.database import Reader
+from relaydeck.store.database import Reader, Transaction
 from relaydeck.store.follower import ReadRows
+from relaydeck.store.row_proofs import RowProofs
+
+
+class Caller(Protocol):
+    """The sender of a request that was accepted earlier."""
+
+    digest: bytes
 
 
 class TokenCredential:
@@ -28,7 +38,10 @@ class TokenCredential:
 
 
 class TokenBook:
-    """Every token that is not revoked, by its digest, as fresh as the read model.
+    """Every authentic token that is not revoked, by its digest, as fresh as the read model.
+
+    A row that Relaydeck did not write as it is gets reported and is never accepted. Rows are verified when they are
+    read, not with each request.
 
     An accepted header is remembered whole until any token changes, so that the service hashes a busy client's
     token once instead of once per request.
@@ -36,9 +49,12 @@ class TokenBook:
 
     table = "tokens"
 
-    def __init__(self) -> None:
+    def __init__(self, proofs: RowProofs, report_forged: Callable[[Token], None]) -> None:
+        self._proofs = proofs
+        self._report_forged = report_forged
         self._by_digest: dict[bytes, TokenCredential] = {}
         self._accepted: dict[bytes, TokenCredential] = {}
+        self._revision = 0  # of the latest change of a token that is included
 
     def find(self, authorization: bytes | None, now: float) -> TokenCredential:
         """The credential in an Authorization header. Raises Unauthorized."""
@@ -56,6 +72,24 @@ class TokenBook:
         self._accepted[authorization] = credential
         return credential
 
+    def refusal(self, transaction: Transaction, caller: Caller, now: float) -> Unauthorized | None:
+        """Why a write must not be made for the sender of a request that was accepted earlier; None when it may.
+
+        In any thread. The database is only asked after a change of a token that is not in memory yet.
+        """
+        if transaction.tokens_revision <= self._revision:
+            current = self._by_digest.get(caller.digest)
+        else:
+            current = self._accepted_row(token_rows.find(transaction, caller.digest))
+        if current is None or current.expires_at <= now:
+            return Unauthorized("the credential was revoked or expired while the request was received")
+        return None
+
+    def _accepted_row(self, token: Token | None) -> TokenCredential | None:
+        if token is None or token.revoked_at is not None or not token.is_authentic(self._proofs):
+            return None
+        return TokenCredential(token)
+
     def load(self, reader: Reader) -> None:
         self._by_digest.clear()
         self.apply_changes(tokens_after(reader.read, -1))
@@ -65,8 +99,11 @@ class TokenBook:
 
     def apply_changes(self, tokens: list[Token]) -> None:
         for token in tokens:
-            if token.revoked_at is not None:
-                self._by_digest.pop(token.digest, None)
-            else:
+            self._by_digest.pop(token.digest, None)
+            if not token.is_authentic(self._proofs):
+                self._report_forged(token)
+            elif token.revoked_at is None:
                 self._by_digest[token.digest] = TokenCredential(token)
         self._accepted.clear()
+        # Last, because another thread may compare it: the changes up to it are in memory.
+        self._revision = max((token.revision for token in tokens), default=self._revision)

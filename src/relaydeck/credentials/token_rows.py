@@ -1,13 +1,15 @@
 """Tokens in the database: their rows and the SQL that reads and writes them."""
 
+from operator import attrgetter
 from typing import NamedTuple
 
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import digest_of
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
-from relaydeck.store.database import Database, Transaction
+from relaydeck.store.database import Database, Reader, Transaction
 from relaydeck.store.follower import ReadRows
+from relaydeck.store.row_proofs import TOKEN_COLUMNS, RowProofs
 
 
 class Token(NamedTuple):
@@ -20,6 +22,12 @@ class Token(NamedTuple):
     created_at: int
     expires_at: int | None
     revoked_at: int | None
+    proof: bytes | None = None
+    revision: int = 0
+
+    def is_authentic(self, proofs: RowProofs) -> bool:
+        """Whether Relaydeck wrote the row as it is."""
+        return proofs.holds(self.proof, "tokens", _proven(self))
 
     def state(self, now: float) -> str:
         if self.revoked_at is not None:
@@ -30,39 +38,54 @@ class Token(NamedTuple):
         return self.state(now) == "live"
 
 
+FORGED = "was added or changed by something other than Relaydeck, which refuses it"
 _COLUMNS = ", ".join(Token._fields)
 
 
+_proven = attrgetter(*TOKEN_COLUMNS)
+
+
 def add(
-    transaction: Transaction, name: str, kind: TokenKind, token: Secret, *, now: int, expires_at: int | None = None
+    transaction: Transaction,
+    proofs: RowProofs,
+    name: str,
+    kind: TokenKind,
+    token: Secret,
+    *,
+    now: int,
+    expires_at: int | None = None,
 ) -> None:
     """Raises OperatorError when a token of that name exists and is not revoked."""
     transaction.changes_tokens = True
+    digest = digest_of(token.reveal().encode())
+    values = dict(zip(TOKEN_COLUMNS, (name, kind.value, digest, now, expires_at, None), strict=True))
     added = transaction.one(
-        "INSERT INTO tokens (name, kind, digest, created_at, expires_at, revision)"
-        " VALUES (:name, :kind, :digest, :now, :expires_at, :revision) ON CONFLICT DO NOTHING RETURNING seq",
-        {
-            "name": name,
-            "kind": kind.value,
-            "digest": digest_of(token.reveal().encode()),
-            "now": now,
-            "expires_at": expires_at,
-            "revision": transaction.revision,
-        },
+        f"INSERT INTO tokens ({', '.join(TOKEN_COLUMNS)}, proof, revision)"
+        f" VALUES ({', '.join(f':{column}' for column in TOKEN_COLUMNS)}, :proof, :revision)"
+        " ON CONFLICT DO NOTHING RETURNING seq",
+        values | {"proof": proofs.of("tokens", tuple(values.values())), "revision": transaction.revision},
     )
     if added is None:
         raise OperatorError(f"a token named {name!r} exists already", "Choose another name, or revoke that one first.")
 
 
-def revoke(transaction: Transaction, name: str, *, now: int) -> bool:
+def revoke(transaction: Transaction, proofs: RowProofs, name: str, *, now: int) -> bool:
     """Whether a token of that name existed and was not revoked before."""
+    found = transaction.one(f"SELECT {_COLUMNS} FROM tokens WHERE name = :name AND revoked_at IS NULL", {"name": name})
+    if found is None:
+        return False
     transaction.changes_tokens = True
-    revoked = transaction.one(
-        "UPDATE tokens SET revoked_at = :now, revision = :revision"
-        " WHERE name = :name AND revoked_at IS NULL RETURNING seq",
-        {"name": name, "now": now, "revision": transaction.revision},
+    revoked = Token(*found)._replace(revoked_at=now)
+    transaction.execute(
+        "UPDATE tokens SET revoked_at = :now, proof = :proof, revision = :revision WHERE seq = :seq",
+        {
+            "now": now,
+            "proof": proofs.of("tokens", _proven(revoked)),
+            "revision": transaction.revision,
+            "seq": revoked.seq,
+        },
     )
-    return revoked is not None
+    return True
 
 
 def forget(transaction: Transaction, digest: bytes) -> None:
@@ -78,6 +101,16 @@ def is_taken(transaction: Transaction, name: str) -> bool:
 
 def all_tokens(database: Database) -> list[Token]:
     return tokens_after(database.read, -1, "seq")
+
+
+def forged_tokens(reader: Reader, proofs: RowProofs) -> list[Token]:
+    """The tokens that Relaydeck did not write as they are. The service refuses them."""
+    return [token for token in tokens_after(reader.read, -1, "seq") if not token.is_authentic(proofs)]
+
+
+def find(transaction: Transaction, digest: bytes) -> Token | None:
+    row = transaction.one(f"SELECT {_COLUMNS} FROM tokens WHERE digest = :digest", {"digest": digest})
+    return None if row is None else Token(*row)
 
 
 def tokens_after(read: ReadRows, revision: int, order: str = "revision") -> list[Token]:

@@ -67,6 +67,9 @@ LOG_LINES_DROPPED = Metric(
 UNEXPECTED_FAILURES = Metric(
     "unexpected_failures_total", "counter", "Requests that failed with an error the service does not expect."
 )
+FORGED_TOKENS = Metric(
+    "forged_tokens_total", "counter", "Times a worker refused a token row that Relaydeck did not write."
+)
 DAMAGED_VALUES = Metric("damaged_values_total", "counter", "Times a sealed value could not be opened.")
 LIMITS_FALLBACKS = Metric(
     "limits_fallbacks_total",
@@ -114,6 +117,7 @@ METRICS = (
     LOG_LINES_DROPPED,
     UNEXPECTED_FAILURES,
     DAMAGED_VALUES,
+    FORGED_TOKENS,
     LIMITS_FALLBACKS,
     EVENT_TRIES,
     SIGNER_CHECKS,

@@ -77,10 +77,10 @@ def with_head(methods: dict[str, Route]) -> dict[str, Route]:
     return dict(sorted((methods | head).items()))
 
 
-def actor_of(call: Call) -> str:
-    """The actor of a request in the audit log."""
+def sender_of(call: Call) -> Credential:
+    """The credential of a request to a route that needs one."""
     assert call.credential is not None
-    return call.credential.actor
+    return call.credential
 
 
 def origin_of(call: Call) -> str:

@@ -2,7 +2,9 @@
 
 Each row holds a keyed hash (BLAKE2b, RFC 7693) of its content and of the hash before it. An attacker who can write to
 the database but does not have the master key cannot change, remove or reorder rows without breaking a link of this
-chain. Removing the newest rows breaks no link; a head that was saved elsewhere reveals that too.
+chain. Removing the newest rows breaks no link, but then the chain lacks the signed head that each transaction stores
+in the row of the clock. An attacker who puts back an old copy of both leaves no trace in the database: a head that was
+saved elsewhere reveals that too.
 """
 
 import hashlib
@@ -13,12 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from relaydeck.errors import ServerFailure
 from relaydeck.store.database import EMPTY_CHAIN, Row, Transaction
-from relaydeck.store.sealing import Damaged, Place
+from relaydeck.store.row_proofs import RowProofs
+from relaydeck.store.sealing import Damaged, Place, derived_key
 from relaydeck.store.vault import Vault
 
 _KEY_PLACE = Place("audit_keys", "chain", "key")
@@ -54,7 +55,9 @@ def read_head(text: str) -> Head | None:
 
 
 class Opener(Protocol):
-    """Opens the chain's key: a vault, or a keyring."""
+    """Opens the chain's key and checks the stored head: a vault, or a keyring."""
+
+    proofs: RowProofs
 
     def open(self, sealed: bytes, place: Place) -> bytes: ...
 
@@ -96,6 +99,7 @@ class AuditLog:
             rows.append((*content, link, self._origin))
         transaction.insert("audit", _NAMES, rows)
         transaction.chain_end = (end + len(entries), link)
+        transaction.audit_head = self.vault.proofs.signed_head(*transaction.chain_end)
 
     def _chain_key(self, transaction: Transaction) -> bytes:
         if self._key is None:
@@ -126,7 +130,7 @@ class AuditLog:
 
 
 def _derived(key: bytes) -> bytes:
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"relaydeck audit chain 1").derive(key)
+    return derived_key(key, b"relaydeck audit chain 1")
 
 
 def _hashed(content: tuple[Any, ...], origin: str | None) -> tuple[Any, ...]:
@@ -144,22 +148,36 @@ def head(read: Callable[[str], list[Row]]) -> Head:
     return Head(*rows[0]) if rows else EMPTY
 
 
-def verify(rows: Callable[[str], Iterable[Row]], vault: Opener, saved: Head | None = None) -> Head | BrokenLink:
+def verify(
+    rows: Callable[[str], Iterable[Row]], vault: Opener, saved: Head | None = None, *, has_stored_head: bool = True
+) -> Head | BrokenLink:
     """Check the whole chain. Returns its head, or the first broken link.
 
     `rows` runs a query inside one snapshot. `saved` is an earlier head that the chain must contain.
+    `has_stored_head`: false for a database of a version that did not store one.
     """
+    stored = _stored_head(rows, vault) if has_stored_head else None
+    known = [(head, origin) for head, origin in ((stored, "stored"), (saved, "given")) if head is not None]
     key = _stored_key(rows, vault)
     reached = EMPTY
     for row in rows(f"SELECT {COLUMNS} FROM audit ORDER BY seq"):
         if broken := _broken(row, reached, key):
             return broken
         reached = Head(row.seq, row.hash)
-        if saved is not None and reached.seq == saved.seq and reached.hash != saved.hash:
-            return BrokenLink(saved.seq, "differs from the row that the given head was taken from")
-    if saved is not None and reached.seq < saved.seq:
-        return BrokenLink(reached.seq + 1, f"is missing: the given head was taken at row {saved.seq}")
+        for head, origin in known:
+            if reached.seq == head.seq and reached.hash != head.hash:
+                return BrokenLink(head.seq, f"differs from the row that the {origin} head was taken from")
+    for head, origin in known:
+        if reached.seq < head.seq:
+            return BrokenLink(reached.seq + 1, f"is missing: the {origin} head was taken at row {head.seq}")
+    if has_stored_head and stored is None:
+        return BrokenLink(reached.seq + 1, "may be missing: the stored head was removed or changed")
     return reached
+
+
+def _stored_head(rows: Callable[[str], Iterable[Row]], vault: Opener) -> Head | None:
+    found = [vault.proofs.stored_head(row.audit_head) for row in rows("SELECT audit_head FROM clock")]
+    return Head(*found[0]) if found and found[0] else None
 
 
 def _stored_key(rows: Callable[[str], Iterable[Row]], vault: Opener) -> bytes | None:

@@ -25,8 +25,10 @@ NEXT_REVISION = "UPDATE clock SET revision = revision + 1 WHERE only_row = 1"
 # interpreter and takes it again, which costs more than these subqueries.
 START_COLUMNS = (
     "revision, (SELECT max(id) FROM data_keys) AS newest_key,"
+    " (SELECT max(revision) FROM tokens) AS tokens_revision,"
     " (SELECT max(seq) FROM audit) AS audit_end, (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash"
 )
+SET_AUDIT_HEAD = "UPDATE clock SET audit_head = "
 EMPTY_CHAIN = (0, bytes(32))  # stands for the audit entry before the first
 _ROWS_PER_INSERT = 64
 
@@ -36,6 +38,8 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int: ...
+
+    def fetchall(self) -> list[Any]: ...
 
 
 class Execute(Protocol):
@@ -49,10 +53,12 @@ class Transaction:
         """From the row of START_COLUMNS, read after NEXT_REVISION."""
         self.changes_tokens = False  # set by a change of a token, so that every process learns of it at once
         self.revision: int = start.revision
+        self.tokens_revision: int = start.tokens_revision or 0  # of the latest change of any token
         self.newest_key: int = start.newest_key or 0  # the data key that seals
         self.chain_end: tuple[int, bytes] = (  # of the audit log
             EMPTY_CHAIN if start.audit_end is None else (start.audit_end, start.audit_hash)
         )
+        self.audit_head: bytes | None = None  # the signed end of the audit log, stored with the commit
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
         """Raises StoreTrouble, StoreRefusal."""
@@ -84,14 +90,14 @@ class Transaction:
     @contextmanager
     def step(self) -> Iterator[None]:
         """A part that is rolled back alone when it fails, so that one writer of a group does not fail the others."""
-        chain_end, newest_key = self.chain_end, self.newest_key
+        chain_end, newest_key, audit_head = self.chain_end, self.newest_key, self.audit_head
         self.execute("SAVEPOINT step")
         try:
             yield
         except BaseException:
             self.execute("ROLLBACK TO step")
             self.execute("RELEASE step")
-            self.chain_end, self.newest_key = chain_end, newest_key
+            self.chain_end, self.newest_key, self.audit_head = chain_end, newest_key, audit_head
             raise
         self.execute("RELEASE step")
 

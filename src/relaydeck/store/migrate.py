@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database, Execute, Reader
+from relaydeck.store.row_proofs import PROOFS_SINCE, RowProofs, prove_stored_rows
 from relaydeck.store.sql_script import statements
 
 _CHECKSUMS_SINCE = 6  # the step that adds the column
@@ -54,10 +55,17 @@ def schema_version(database: Reader) -> int:
     return version
 
 
-def migrate(database: Database, now: Callable[[], float] = time.time, *, to: int | None = None) -> int:
+def migrate(
+    database: Database,
+    now: Callable[[], float] = time.time,
+    *,
+    to: int | None = None,
+    proofs: RowProofs | None = None,
+) -> int:
     """Apply the missing steps in one transaction, and return the version the database was at before.
 
-    With `to`, no further than that version: for a copy of a database of that version. Raises OperatorError.
+    With `to`, no further than that version: for a copy of a database of that version. `proofs` proves the rows that
+    earlier versions wrote; a database without data keys has none. Raises OperatorError.
     """
     if (found := schema_version(database)) == newest_version() and not _check(database, found):
         return found
@@ -68,8 +76,11 @@ def migrate(database: Database, now: Callable[[], float] = time.time, *, to: int
         for step in steps():
             if found < step.version <= (to or step.version):
                 _apply(execute, step, database.schema_types, now())
-        if max(found, to or newest_version()) >= _CHECKSUMS_SINCE:
+        reached = max(found, to or newest_version())
+        if reached >= _CHECKSUMS_SINCE:
             _record_checksums(execute)
+        if found < PROOFS_SINCE <= reached and proofs is not None:
+            prove_stored_rows(execute, proofs)
     return found
 
 

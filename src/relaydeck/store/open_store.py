@@ -15,6 +15,7 @@ from relaydeck.store.copying.mark import refuse_unfinished
 from relaydeck.store.database import Database
 from relaydeck.store.engines import connect_database
 from relaydeck.store.migrate import migrate
+from relaydeck.store.row_proofs import RowProofs
 from relaydeck.store.sealing import MasterKey, create_master_key, read_master_key
 from relaydeck.store.vault import Vault
 
@@ -56,8 +57,7 @@ def open_for_filling(home: Path, where: Path | DatabaseUrl) -> Iterator[Database
 def _open(database: Database, master_key_path: Path) -> Store:
     with database.opening():
         refuse_unfinished(database)
-        _require_master_key(database, master_key_path)
-        migrate(database)
+        migrate(database, proofs=_existing_proofs(database, master_key_path))
         return Store(database, _open_vault(database, master_key_path))
 
 
@@ -87,10 +87,9 @@ def _create_folder(folder: Path) -> None:
         ) from None
 
 
-def _require_master_key(database: Database, path: Path) -> None:
-    """A database that has sealed values is not touched without the key that opens them."""
-    if _has_data_keys(database):
-        Vault(database, read_master_key(path))
+def _existing_proofs(database: Database, path: Path) -> RowProofs | None:
+    """A database that has sealed values is not touched without the key that opens them. None for a new database."""
+    return Vault(database, read_master_key(path)).proofs if _has_data_keys(database) else None
 
 
 def _has_data_keys(database: Database) -> bool:
@@ -110,3 +109,4 @@ def _add_first_data_key(database: Database, master: MasterKey) -> None:
         # Another process may have added one since the check.
         if transaction.one("SELECT 1 FROM data_keys") is None:
             vault.add_data_key(transaction, int(time.time()))
+            transaction.audit_head = vault.proofs.signed_head(*transaction.chain_end)

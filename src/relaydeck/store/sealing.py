@@ -12,8 +12,11 @@ from pathlib import Path
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from relaydeck.errors import OperatorError, RelaydeckError
+from relaydeck.store.row_proofs import RowProofs
 
 _VERSION = 1
 _NONCE_BYTES = 12
@@ -44,10 +47,11 @@ class Damaged(RelaydeckError):
 
 
 class MasterKey:
-    """Wraps data keys, and is used for nothing else."""
+    """Wraps data keys; the key that proves rows is derived from it."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
+        self.proofs = RowProofs(derived_key(key, b"relaydeck row proofs 1"))
 
     def wrap(self, data_key: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
@@ -79,8 +83,9 @@ class Nonces:
 class Keyring:
     """The unwrapped data keys of one database. The key with the greatest id seals; every key opens."""
 
-    def __init__(self, ciphers: dict[int, AESGCM]) -> None:
+    def __init__(self, ciphers: dict[int, AESGCM], proofs: RowProofs) -> None:
         self._ciphers = ciphers
+        self.proofs = proofs
         self._nonces = Nonces()
         self.active = max(ciphers, default=0)
         # The first bytes of every value that this keyring seals.
@@ -104,6 +109,10 @@ class Keyring:
             raise Damaged(place) from None
 
 
+def derived_key(key: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(key)
+
+
 def sealing_key_of(sealed: bytes) -> int:
     """The id of the data key that sealed a value."""
     return int.from_bytes(sealed[1:_HEADER_BYTES], "big")
@@ -111,7 +120,7 @@ def sealing_key_of(sealed: bytes) -> int:
 
 def open_keyring(master: MasterKey, rows: Sequence[tuple[int, bytes]]) -> Keyring:
     try:
-        return Keyring({key_id: AESGCM(master.unwrap(wrapped)) for key_id, wrapped in rows})
+        return Keyring({key_id: AESGCM(master.unwrap(wrapped)) for key_id, wrapped in rows}, master.proofs)
     except InvalidTag:
         raise OperatorError(
             "the master key does not open this database's keyring",

@@ -15,6 +15,7 @@ from relaydeck.store.catalogue import Table
 from relaydeck.store.database import (
     NEXT_REVISION,
     NO_VALUES,
+    SET_AUDIT_HEAD,
     START_COLUMNS,
     Execute,
     Result,
@@ -210,6 +211,8 @@ class SqliteDatabase(SqliteReader):
             connection.execute("BEGIN IMMEDIATE")
             transaction = SqliteTransaction(connection)
             yield transaction
+            if transaction.audit_head is not None:
+                connection.execute(SET_AUDIT_HEAD + "?", (transaction.audit_head,))
             connection.execute("COMMIT")
         self.write_signal.send(of_tokens=transaction.changes_tokens)
 

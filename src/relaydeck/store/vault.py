@@ -10,6 +10,7 @@ class Vault:
     def __init__(self, database: Database, master: MasterKey) -> None:
         self._database = database
         self._master = master
+        self.proofs = master.proofs
         self._keyring = self._opened(database.read(_KEYS))
 
     def _opened(self, rows: list[Row]) -> Keyring:

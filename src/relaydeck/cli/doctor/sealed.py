@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from relaydeck.cli.backend import Finding
 from relaydeck.cli.doctor.nodes import node_findings
 from relaydeck.cli.output import counted, progress_bar
+from relaydeck.credentials.token_rows import FORGED, forged_tokens
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings
 from relaydeck.store.audit import COUNT_SQL, BrokenLink, verify
 from relaydeck.store.database import Reader, Row
+from relaydeck.store.migrate import schema_version
 from relaydeck.store.rotation import SEALED_COLUMNS
+from relaydeck.store.row_proofs import PROOFS_SINCE
 from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
 
 _MANY_ENTRIES = 100_000  # a second or so
@@ -25,7 +28,10 @@ def sealed_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
         return
     yield Finding("ok", "master key", f"{settings.master_key_path} opens {counted(len(rows), 'data key')}")
     yield from _sealed_values(database, keyring)
-    yield _audit_log(database, keyring)
+    proven = schema_version(database) >= PROOFS_SINCE
+    if proven:
+        yield from forged_token_findings(database, keyring)
+    yield _audit_log(database, keyring, has_stored_head=proven)
     yield from node_findings(database, keyring, settings.rpc_allowed)
 
 
@@ -44,10 +50,15 @@ def _sealed_values(database: Reader, keyring: Keyring) -> Iterator[Finding]:
         yield Finding("ok", "sealed values", f"all {opened} open")
 
 
-def _audit_log(database: Reader, keyring: Keyring) -> Finding:
+def forged_token_findings(database: Reader, keyring: Keyring) -> Iterator[Finding]:
+    for token in forged_tokens(database, keyring.proofs):
+        yield Finding("FAIL", "tokens", f"{token.name!r} {FORGED}; revoke it and find out who changed the database")
+
+
+def _audit_log(database: Reader, keyring: Keyring, *, has_stored_head: bool) -> Finding:
     ((total,),) = database.stream(COUNT_SQL)
     with progress_bar(f"checking {total:,} audit entries", total, at_least=_MANY_ENTRIES) as advance:
-        found = verify(lambda sql: _counting(database.stream(sql), advance), keyring)
+        found = verify(lambda sql: _counting(database.stream(sql), advance), keyring, has_stored_head=has_stored_head)
     if isinstance(found, BrokenLink):
         remark = f"entry {found.seq} {found.why}; the entries before it are unchanged: compare the rest with a backup"
         return Finding("FAIL", "audit log", remark)

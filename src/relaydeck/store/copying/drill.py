@@ -10,6 +10,7 @@ from relaydeck.store.copying.mark import remove_mark
 from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import migrate
 from relaydeck.store.rotation import SEALED_COLUMNS
+from relaydeck.store.row_proofs import RowProofs
 from relaydeck.store.sealing import Damaged, Keyring
 
 
@@ -27,13 +28,15 @@ class Secrets(NamedTuple):
     audit: Head | BrokenLink
 
 
-def restore_into_scratch(backup: BackupFile, database: Database, show_progress: ShowProgress) -> list[Compared]:
+def restore_into_scratch(
+    backup: BackupFile, database: Database, show_progress: ShowProgress, proofs: RowProofs | None
+) -> list[Compared]:
     """Fill the temporary database, read it back, and migrate it to the newest schema, as a start would."""
     with show_progress("restoring", 2 * backup.count()) as advance:
         load(backup, database, "a drill", advance)
         found = contents_of(database, backup.tables, advance)
     remove_mark(database)
-    migrate(database)
+    migrate(database, proofs=proofs)
     return [Compared(name, backup.contents[name], content) for name, content in found.items()]
 
 
