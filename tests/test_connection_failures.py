@@ -17,6 +17,7 @@ from relaydeck.notifications.sender import Sender
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 SHORT = 0.2
+LONG = 20.0  # for what fails by itself
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -93,7 +94,8 @@ async def failing_url(cause: str) -> AsyncIterator[str]:
 async def test_a_node_that_fails(cause: str, words: str, guarded: bool) -> None:
     client = Client(100_000, LOOPBACK if guarded else None)
     async with failing_url(cause) as url:
-        pool = NodePool([RpcUrl(url)], 1, client, PoolOptions(try_timeout=SHORT, deadline=SHORT))
+        seconds = SHORT if cause == "silence" else LONG
+        pool = NodePool([RpcUrl(url)], 1, client, PoolOptions(try_timeout=seconds, deadline=seconds))
         (evidence,) = await pool.probe_each()
         await pool.close()
         await client.close()
@@ -112,7 +114,7 @@ async def test_a_node_that_fails(cause: str, words: str, guarded: bool) -> None:
     ],
 )
 async def test_a_receiver_that_fails(cause: str, word: str) -> None:
-    sender = Sender(LOOPBACK, SHORT)
+    sender = Sender(LOOPBACK, SHORT if cause == "silence" else LONG)
     async with failing_url(cause) as url:
         response = await sender.post(url, {}, b"{}")
         await sender.close()

@@ -1,26 +1,14 @@
-"""The addresses that a URL from outside may lead to: public ones, and those that the operator allows.
+"""The addresses that a URL from outside may lead to: public ones, and those that the operator allows."""
 
-The check happens where the connection is made. `guarded_connector` resolves a name once, refuses the name when any of
-its addresses is refused, and checks again each address that it opens a socket for. No spelling of a host, no second
-response of a name server and no literal address bypasses it. The Host header and the TLS name remain those of the URL.
-"""
-
-import asyncio
 import socket
-import ssl
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
-
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from relaydeck.errors import RelaydeckError
 from relaydeck.settings import AddressRange
 
 Address = IPv4Address | IPv6Address
-Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 # The special-purpose registry of IANA, plus the metadata service of a cloud at a public address.
 _REFUSED_V4 = tuple(
@@ -55,6 +43,19 @@ _REFUSED_V6 = tuple(
         "3fff::/20",
     )
 )
+# Link-local addresses and the metadata services of clouds: they hand out credentials to anyone who can reach them.
+_METADATA = tuple(
+    ip_network(each)
+    for each in (
+        "169.254.0.0/16",
+        "168.63.129.16/32",
+        "100.100.100.200/32",
+        "fe80::/10",
+        "fd00:ec2::/32",
+        "fd20:ce::254/128",
+    )
+)
+_NAT64 = ip_network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # an IPv4 address follows in the last 32 bits
 
 
@@ -63,12 +64,21 @@ class AddressRefused(RelaydeckError):
 
 
 class AddressGuard:
-    def __init__(self, allow: Sequence[AddressRange] = ()) -> None:
+    """Permits public addresses and those in `allow`; with `private`, loopback and private addresses too.
+
+    Link-local and metadata addresses are only permitted by an entry of `allow` that contains nothing else.
+    """
+
+    def __init__(self, allow: Sequence[AddressRange] = (), *, private: bool = False) -> None:
         self._allow = tuple(allow)
+        self._private = private
 
     def permits(self, address: Address) -> bool:
         """The allow list applies to an address as it is: `127.0.0.0/8` does not cover `::ffff:127.0.0.1`."""
-        if any(address in allowed for allowed in self._allow):
+        allowed = [each for each in self._allow if address in each]
+        if _is_metadata(address):
+            return any(_is_metadata_range(each) for each in allowed)
+        if allowed or self._private:
             return True
         return _is_public_v4(address) if isinstance(address, IPv4Address) else _is_public_v6(address)
 
@@ -88,6 +98,33 @@ class AddressGuard:
         return socket.socket(family, kind, protocol)
 
 
+def server_guard(allow: Sequence[AddressRange] | None) -> AddressGuard:
+    """For servers that operators choose, which are often private: public addresses and `allow`; None: private ones too.
+
+    Link-local and metadata addresses are refused in both cases.
+    """
+    return AddressGuard(private=True) if allow is None else AddressGuard(allow)
+
+
+def _is_metadata(address: Address) -> bool:
+    spellings = (address, *_embedded_v4(address)) if isinstance(address, IPv6Address) else (address,)
+    return any(each in metadata for each in spellings for metadata in _METADATA)
+
+
+def _embedded_v4(address: IPv6Address) -> list[IPv4Address]:
+    """The IPv4 addresses that an IPv6 address may lead to: mapped, compatible, NAT64, 6to4 and ISATAP."""
+    found = [address.ipv4_mapped, address.sixtofour]
+    high, low = int(address) >> 32, int(address) & 0xFFFF_FFFF
+    if high == 0 or address in _NAT64 or high & 0xFFFF_FFFF in _ISATAP:
+        found.append(IPv4Address(low))
+    return [each for each in found if each is not None]
+
+
+def _is_metadata_range(allowed: AddressRange) -> bool:
+    # Compared by version first: subnet_of raises for ranges of two versions.
+    return any(allowed.version == each.version and allowed.subnet_of(each) for each in _METADATA)  # type: ignore[arg-type]
+
+
 def _is_public_v4(address: IPv4Address) -> bool:
     return not any(address in refused for refused in _REFUSED_V4)
 
@@ -96,61 +133,3 @@ def _is_public_v6(address: IPv6Address) -> bool:
     if address not in _PUBLIC_V6 or any(address in refused for refused in _REFUSED_V6):
         return False
     return int(address) >> 32 & 0xFFFF_FFFF not in _ISATAP
-
-
-class SystemResolver:
-    """Resolves names with the system resolver in its own threads, so that a hanging name server delays nothing else."""
-
-    def __init__(self, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, "resolver")
-
-    async def __call__(self, host: str, port: int) -> list[str]:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _look_up, host, port)
-        return [str(where[0]) for _, _, _, _, where in found]
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _look_up(host: str, port: int) -> list[Any]:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-
-
-class _GuardedResolver(AbstractResolver):
-    def __init__(self, guard: AddressGuard, resolve: Resolve) -> None:
-        self._guard = guard
-        self._resolve = resolve
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        addresses = await self._resolve(host, port)
-        if not addresses:
-            raise OSError("the name has no address")
-        for address in addresses:
-            self._guard.require(address)  # one refused address refuses the name
-        return [_result(host, port, address) for address in addresses]
-
-    async def close(self) -> None:
-        return None
-
-
-def _result(host: str, port: int, address: str) -> ResolveResult:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
-
-
-def guarded_connector(
-    guard: AddressGuard, resolve: Resolve, *, tls: ssl.SSLContext | bool = True, keep_alive_seconds: float = 30
-) -> aiohttp.TCPConnector:
-    """A connector that checks every connection. A connection that is kept alive was checked when it was opened."""
-    return aiohttp.TCPConnector(
-        resolver=_GuardedResolver(guard, resolve),
-        use_dns_cache=False,
-        socket_factory=guard.socket_for,
-        limit=0,
-        ssl=tls,
-        keepalive_timeout=keep_alive_seconds,
-    )

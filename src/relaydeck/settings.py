@@ -331,9 +331,8 @@ class Settings:
     rpc_guard: str = _setting(
         _one_of("off", "on"),
         "off",
-        "`on`: nodes may only be at public addresses and at those in `RELAYDECK_RPC_ALLOW`. `off`: at any "
-        "address, since "
-        "nodes are often private.",
+        "`on`: nodes may only be at public addresses and at those in `RELAYDECK_RPC_ALLOW`. `off`: at private and "
+        "loopback addresses too. Link-local and metadata addresses are refused in both cases.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
         _address_ranges,

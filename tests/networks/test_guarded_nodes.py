@@ -54,7 +54,7 @@ def test_the_commands_are_guarded_too(home: Path) -> None:
     assert doctor.returncode == 1
     assert doctor.stdout.splitlines()[-1] == (
         "FAIL  node http://127.0.0.1:9 of the network 'dev':"
-        " its address is not public and not in RELAYDECK_RPC_ALLOW, so no connection was made"
+        " RELAYDECK_RPC_GUARD refuses its address, so no connection was made; see RELAYDECK_RPC_ALLOW"
     )
     estimate = run_command(home, "estimate", "r1", transaction(), "--json", rpc_guard="on", rpc_allow="10.0.0.0/8")
     assert json.loads(estimate.stdout)["error"]["description"] == f"http://127.0.0.1:9 {REFUSED}"

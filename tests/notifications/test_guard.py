@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from relaydeck.address_guard import AddressGuard, SystemResolver
+from relaydeck.address_guard import AddressGuard
 from relaydeck.notifications.retries import ReceiverResponse
 from relaydeck.notifications.sender import Sender
+from relaydeck.outgoing_connections import NameResolver
 from tests.notifications.certificates import make_certificate
 from tests.notifications.name_server import NameServer
 from tests.notifications.receiver import CountingListener, Receiver, answer
@@ -189,11 +190,7 @@ async def everywhere() -> AsyncIterator[list[CountingListener]]:
 async def resolve(host: str, port: int) -> list[str]:
     if host in NAMES:
         return NAMES[host]
-    system = SystemResolver(1)
-    try:
-        return await system(host, port)
-    finally:
-        system.close()
+    return await NameResolver()(host, port)
 
 
 def test_the_table_is_long_enough() -> None:

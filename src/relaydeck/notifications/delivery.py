@@ -67,7 +67,7 @@ class Delivery:
         self._run_in_reader = store.database.run_in_reader
         self._writer, self._log, self._options = writer, log, options
         self._now, self._monotonic, self._random = now, monotonic, random
-        self._sender: Sends = sender or Sender(options.allow, options.timeout_seconds, threads=options.max_attempts)
+        self._sender: Sends = sender or Sender(options.allow, options.timeout_seconds)
         self._receivers = ReceiverSlots(options.max_attempts, options.max_per_receiver)
         self._claims = self._make_claims()
         clocks = {"now": now, "monotonic": monotonic, "random": random}

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import aiohttp
 
-from relaydeck.address_guard import AddressGuard, AddressRefused, Resolve, SystemResolver, guarded_connector
+from relaydeck.address_guard import AddressGuard, AddressRefused
 from relaydeck.connection_failure import classify
 from relaydeck.notifications.retries import ReceiverResponse
+from relaydeck.outgoing_connections import NameResolver, Resolve, guarded_connector
 from relaydeck.settings import AddressRange
 from relaydeck.web_addresses import web_address_problem
 
@@ -28,13 +29,11 @@ class Sender:
         *,
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | bool = True,
-        threads: int = 256,
     ) -> None:
-        self._system = SystemResolver(threads)
         self._timeout_seconds = timeout_seconds
         self._session = aiohttp.ClientSession(
             connector=guarded_connector(
-                AddressGuard(allow), resolve or self._system, tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS
+                AddressGuard(allow), resolve or NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=_HEADERS,
@@ -44,7 +43,6 @@ class Sender:
         )
 
     async def close(self) -> None:
-        self._system.close()
         await self._session.close()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> ReceiverResponse:

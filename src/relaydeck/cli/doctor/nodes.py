@@ -25,7 +25,7 @@ _MOST_BYTES = 65_536
 _CONCURRENT = 64
 _UNREACHABLE = "it cannot be reached; check the address and that the node is running"
 _PROBLEMS = {
-    "address_refused": "its address is not public and not in RELAYDECK_RPC_ALLOW, so no connection was made",
+    "address_refused": "RELAYDECK_RPC_GUARD refuses its address, so no connection was made; see RELAYDECK_RPC_ALLOW",
     "name_not_resolved": "its host name does not resolve; check its spelling and the name server",
     "connection_refused": "it refused the connection; check the port and that the node is running",
     "tls_failed": "the TLS handshake failed; check its certificate, and whether its URL should begin with http://",
@@ -79,10 +79,11 @@ async def _examine_all(nodes: list[Node], allowed: tuple[AddressRange, ...] | No
         return await asyncio.gather(*(_examine(session, slots, node) for node in nodes))
 
 
-def _connector(allowed: tuple[AddressRange, ...] | None) -> "BaseConnector | None":
-    from relaydeck.address_guard import AddressGuard, SystemResolver, guarded_connector
+def _connector(allowed: tuple[AddressRange, ...] | None) -> "BaseConnector":
+    from relaydeck.address_guard import server_guard
+    from relaydeck.outgoing_connections import NameResolver, guarded_connector
 
-    return None if allowed is None else guarded_connector(AddressGuard(allowed), SystemResolver(_CONCURRENT))
+    return guarded_connector(server_guard(allowed), NameResolver())
 
 
 async def _examine(session: "ClientSession", slots: asyncio.Semaphore, node: Node) -> str:

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from relaydeck.address_guard import AddressGuard, AddressRefused, SystemResolver, guarded_connector
+from relaydeck.address_guard import AddressRefused, server_guard
 from relaydeck.connection_failure import ConnectionFailure, classify
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.questions import Question
+from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from relaydeck.settings import AddressRange
 
 T = TypeVar("T")
@@ -21,7 +22,6 @@ _OPTIONS: dict[str, Any] = {
     "allow_redirects": False,
 }
 _KEEP_ALIVE_SECONDS = 30
-_RESOLVER_THREADS = 16  # at most so many wait for a name server that hangs
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -52,22 +52,19 @@ class Client:
     """One per event loop. Keeps connections alive; the slots of the pool limit how many are open."""
 
     def __init__(self, max_response_bytes: int, allow: Sequence[AddressRange] | None = None) -> None:
-        """`allow`: connect to public addresses and these ranges only; None: to any address."""
+        """`allow`: see `server_guard`."""
         self._limit = max_response_bytes
         self._single = msgspec.json.Decoder(_Reply)
         self._any = msgspec.json.Decoder(_Reply | list[_Reply])
         self._number = 0
-        self._resolver = None if allow is None else SystemResolver(_RESOLVER_THREADS)
         self._session = aiohttp.ClientSession(
-            connector=_connector(allow or (), self._resolver),
+            connector=guarded_connector(server_guard(allow), NameResolver(), keep_alive_seconds=_KEEP_ALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
 
     async def close(self) -> None:
-        if self._resolver is not None:
-            self._resolver.close()
         await self._session.close()
 
     async def ask(self, url: str, question: Question[T]) -> T:
@@ -114,12 +111,6 @@ class Client:
                     raise UrlFailed(f"answered more than {self._limit} bytes")
                 chunks.append(chunk)
         return b"".join(chunks)
-
-
-def _connector(allow: Sequence[AddressRange], resolver: SystemResolver | None) -> aiohttp.TCPConnector:
-    if resolver is None:
-        return aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS)
-    return guarded_connector(AddressGuard(allow), resolver, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
 
 
 def _is_refusal(replies: list[_Reply]) -> bool:

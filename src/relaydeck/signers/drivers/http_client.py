@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
-from relaydeck.address_guard import AddressGuard, AddressRefused, SystemResolver, guarded_connector
+from relaydeck.address_guard import AddressRefused, server_guard
+from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from relaydeck.signers.drivers.errors import AnswerRejected, ConfigUnusable, KeySystemUnreachable, Throttled
 from relaydeck.signers.drivers.interface import DriverOptions, HttpAnswer
 
 _MOST_BYTES = 256 * 1024
-_RESOLVERS = 8  # threads that a hanging name server can hold
 _KEEP_ALIVE_SECONDS = 15
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Relaydeck"}
 
@@ -23,9 +23,8 @@ class KeySystemClient:
     """One per event loop. Nothing of the environment (proxies, .netrc) is used."""
 
     def __init__(self, options: DriverOptions) -> None:
-        self._resolver = None if options.allow is None else SystemResolver(_RESOLVERS)
         self._session = aiohttp.ClientSession(
-            connector=_connector(options, self._resolver),
+            connector=_connector(options),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=_HEADERS,
             timeout=aiohttp.ClientTimeout(total=None),
@@ -33,8 +32,6 @@ class KeySystemClient:
         )
 
     async def close(self) -> None:
-        if self._resolver is not None:
-            self._resolver.close()
         await self._session.close()
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> HttpAnswer:
@@ -76,13 +73,13 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(chunks)
 
 
-def _connector(options: DriverOptions, resolver: SystemResolver | None) -> aiohttp.TCPConnector:
+def _connector(options: DriverOptions) -> aiohttp.TCPConnector:
     tls = ssl.create_default_context()
     if options.ca_file is not None:
         tls.load_verify_locations(options.ca_file)
-    if resolver is None or options.allow is None:
-        return aiohttp.TCPConnector(limit=0, ssl=tls, keepalive_timeout=_KEEP_ALIVE_SECONDS)
-    return guarded_connector(AddressGuard(options.allow), resolver, tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
+    return guarded_connector(
+        server_guard(options.allow), NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS
+    )
 
 
 def require_confidential(url: str) -> None:

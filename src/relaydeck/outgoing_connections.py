@@ -1,0 +1,156 @@
+"""Connections to servers that Relaydeck does not control: receivers of events, nodes and key systems.
+
+The check of an address happens where the connection is made. A connector resolves a name once, refuses the name when
+any of its addresses is refused, and checks again each address that it opens a socket for. No spelling of a host, no
+second response of a name server and no literal address bypasses it. The Host header and the TLS name remain those of
+the URL. Of the interim (1xx) answers before a response, only a few are read.
+"""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+
+from relaydeck.address_guard import AddressGuard
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+LookUp = Callable[[str], list[str]]
+LOOKUP_SECONDS = 4.0
+MOST_LOOKUPS = 512  # at the same time, those of names that hang included
+_MOST_INTERIM_ANSWERS = 8
+_PART_BYTES = 4096  # parsed at once while the response has not begun
+
+
+def _look_up(host: str) -> list[str]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    return [str(where[0]) for _, _, _, _, where in found]
+
+
+class NameResolver:
+    """Resolves names with the system's resolver, which blocks: each name has a thread of its own.
+
+    However many requests wait for a name, it holds one thread, and a name that hangs delays no other. The threads do
+    not delay the end of the process.
+    """
+
+    def __init__(self, look_up: LookUp = _look_up) -> None:
+        self._look_up = look_up
+        self._lookups: dict[str, asyncio.Future[list[str]]] = {}  # those that have not ended
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """Raises OSError when the name does not resolve in time."""
+        lookup = self._lookups.get(host) or self._begin(host)
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                return await asyncio.shield(lookup)
+        except TimeoutError:
+            raise OSError("the name does not resolve in time") from None
+
+    def _begin(self, host: str) -> "asyncio.Future[list[str]]":
+        if len(self._lookups) >= MOST_LOOKUPS:
+            raise OSError("too many names are being resolved")
+        lookup = self._lookups[host] = asyncio.get_running_loop().create_future()
+        threading.Thread(target=self._run, args=(host, lookup), name="lookup", daemon=True).start()
+        return lookup
+
+    def _run(self, host: str, lookup: "asyncio.Future[list[str]]") -> None:
+        found, error = None, None
+        try:
+            found = self._look_up(host)
+        except Exception as raised:
+            error = raised
+        with suppress(RuntimeError):  # this thread may outlive the loop
+            lookup.get_loop().call_soon_threadsafe(self._end, host, lookup, found, error)
+
+    def _end(
+        self, host: str, lookup: "asyncio.Future[list[str]]", found: list[str] | None, error: Exception | None
+    ) -> None:
+        del self._lookups[host]
+        if error is None:
+            lookup.set_result(found or [])
+        else:
+            lookup.set_exception(error)
+            lookup.exception()  # those who waited may have given up
+
+
+class _GuardedResolver(AbstractResolver):
+    def __init__(self, guard: AddressGuard, resolve: Resolve) -> None:
+        self._guard = guard
+        self._resolve = resolve
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        addresses = await self._resolve(host, port)
+        if not addresses:
+            raise OSError("the name has no address")
+        for address in addresses:
+            self._guard.require(address)  # one refused address refuses the name
+        return [_result(host, port, address) for address in addresses]
+
+    async def close(self) -> None:
+        return None
+
+
+def _result(host: str, port: int, address: str) -> ResolveResult:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
+
+
+class _BoundedAnswers(ResponseHandler):
+    """Discards interim answers, and gives up a server that sends many of them instead of a response.
+
+    The base class queues every interim answer that has arrived, and its reader never yields between two of them.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._interim = 0
+        self._has_begun = False
+
+    def set_response_params(self, **options: Any) -> None:
+        self._interim, self._has_begun = 0, False
+        super().set_response_params(**options)
+
+    def data_received(self, data: bytes) -> None:
+        while len(data) > _PART_BYTES and not self._has_begun and self.is_connected():
+            super().data_received(data[:_PART_BYTES])
+            data = data[_PART_BYTES:]
+        if self.is_connected():
+            super().data_received(data)
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        if not 100 <= data[0].code < 200 or data[0].code == 101:
+            self._has_begun = True
+            super().feed_data(data, size)
+            return
+        self._interim += 1
+        if self._interim > _MOST_INTERIM_ANSWERS and self.is_connected():
+            self.set_exception(aiohttp.ClientError("too many interim answers"))
+            assert self.transport is not None
+            self.transport.abort()
+
+
+def guarded_connector(
+    guard: AddressGuard, resolve: Resolve, *, tls: ssl.SSLContext | bool = True, keep_alive_seconds: float = 30
+) -> aiohttp.TCPConnector:
+    """A connector that checks every connection. A connection that is kept alive was checked when it was opened."""
+    connector = aiohttp.TCPConnector(
+        resolver=_GuardedResolver(guard, resolve),
+        use_dns_cache=False,
+        socket_factory=guard.socket_for,
+        limit=0,
+        ssl=tls,
+        keepalive_timeout=keep_alive_seconds,
+    )
+    connector._factory = partial(_BoundedAnswers, loop=asyncio.get_running_loop())  # type: ignore[assignment]
+    return connector

@@ -1,0 +1,199 @@
+"""What a server can do to us with its answers, and a name server with its silence."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_address, ip_network
+
+import aiohttp
+import pytest
+
+from relaydeck import outgoing_connections
+from relaydeck.address_guard import AddressGuard, server_guard
+from relaydeck.connection_failure import ConnectionFailure, classify
+from relaydeck.outgoing_connections import NameResolver, guarded_connector
+
+LOOPBACK = server_guard(None)
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
+FINAL = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+METADATA = [
+    "169.254.169.254",
+    "169.254.0.1",
+    "168.63.129.16",
+    "100.100.100.200",
+    "fe80::1",
+    "fd00:ec2::254",
+    "::ffff:169.254.169.254",
+    "::169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::1",
+]
+
+
+@asynccontextmanager
+async def answering(send: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
+    """A server that reads the head of a request and then sends what the test wants."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                await send(writer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    server.close()
+
+
+@asynccontextmanager
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(connector=guarded_connector(LOOPBACK, NameResolver())) as opened:
+        yield opened
+
+
+async def test_endless_interim_answers_are_given_up() -> None:
+    sent = 0
+
+    async def flood(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        while not writer.is_closing():
+            writer.write(INTERIM * 10_000)
+            sent += 10_000
+            await writer.drain()
+
+    async with answering(flood) as url, session() as client:
+        with pytest.raises(aiohttp.ClientError) as error:
+            await client.get(url)
+    assert classify(error.value) == ConnectionFailure.BAD_ANSWER
+    assert sent < 1_000_000  # the server was cut off; without a bound it sends as long as it likes
+
+
+async def test_the_event_loop_has_its_turn_between_parts_of_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk of interim answers is parsed up to the bound, not to its end."""
+    counted = 0
+    count = outgoing_connections._BoundedAnswers.feed_data
+
+    def counting(self: outgoing_connections._BoundedAnswers, data: object, size: int = 0) -> None:
+        nonlocal counted
+        counted += 1
+        count(self, data, size)
+
+    monkeypatch.setattr(outgoing_connections._BoundedAnswers, "feed_data", counting)
+
+    async def flood(writer: asyncio.StreamWriter) -> None:
+        writer.write(INTERIM * 100_000)
+        await writer.drain()
+
+    async with answering(flood) as url, session() as client:
+        with pytest.raises(aiohttp.ClientError):
+            await client.get(url)
+    assert counted < 300
+
+
+async def test_a_few_interim_answers_before_the_response_are_skipped() -> None:
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(INTERIM * 8 + FINAL)
+
+    async with answering(send) as url, session() as client:
+        for _ in range(3):  # the bound applies to each response of a kept connection
+            async with client.get(url) as response:
+                assert (response.status, await response.text()) == (200, "ok")
+
+
+async def test_a_long_body_after_interim_answers_arrives_whole() -> None:
+    body = b"x" * 300_000
+
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(INTERIM + b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    async with answering(send) as url, session() as client, client.get(url) as response:
+        assert await response.read() == body
+
+
+# Names
+
+
+class HangingNames:
+    """Looks up names: those that begin with `hangs` block until the end of the test."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._released = threading.Event()
+
+    def __call__(self, host: str) -> list[str]:
+        self.asked.append(host)
+        if host.startswith("hangs"):
+            self._released.wait(20)
+        return ["127.0.0.9"]
+
+    def release(self) -> None:
+        self._released.set()
+
+
+@pytest.fixture
+def names() -> Iterator[HangingNames]:
+    made = HangingNames()
+    yield made
+    made.release()
+
+
+async def test_forty_names_that_hang_do_not_delay_another_name(names: HangingNames) -> None:
+    resolver = NameResolver(names)
+    waiting = [asyncio.ensure_future(resolver(f"hangs-{number}.test", 80)) for number in range(40)]
+    await asyncio.sleep(0)
+    assert await resolver("healthy.test", 80) == ["127.0.0.9"]
+    assert not any(each.done() for each in waiting)
+    names.release()
+    assert await asyncio.gather(*waiting) == [["127.0.0.9"]] * 40
+
+
+async def test_requests_for_a_name_that_hangs_share_one_lookup(names: HangingNames) -> None:
+    resolver = NameResolver(names)
+    waiting = [asyncio.ensure_future(resolver("hangs.test", 80)) for _ in range(100)]
+    await asyncio.sleep(0)
+    names.release()
+    assert await asyncio.gather(*waiting) == [["127.0.0.9"]] * 100
+    assert names.asked == ["hangs.test"]
+
+
+async def test_a_lookup_has_a_time_limit_of_its_own(names: HangingNames, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outgoing_connections, "LOOKUP_SECONDS", 0.01)
+    with pytest.raises(OSError, match="the name does not resolve in time"):
+        await NameResolver(names)("hangs.test", 80)
+
+
+async def test_the_number_of_lookups_is_bounded(names: HangingNames, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outgoing_connections, "MOST_LOOKUPS", 3)
+    resolver = NameResolver(names)
+    waiting = [asyncio.ensure_future(resolver(f"hangs-{number}.test", 80)) for number in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(OSError, match="too many names are being resolved"):
+        await resolver("one-more.test", 80)
+    names.release()
+    await asyncio.gather(*waiting)
+    assert await resolver("one-more.test", 80) == ["127.0.0.9"]
+
+
+# Metadata addresses
+
+
+@pytest.mark.parametrize("address", METADATA)
+def test_link_local_and_metadata_addresses_are_refused_with_the_guard_off(address: str) -> None:
+    assert not server_guard(None).permits(ip_address(address))
+
+
+@pytest.mark.parametrize("address", METADATA)
+def test_a_wide_allow_list_does_not_include_metadata_addresses(address: str) -> None:
+    assert not AddressGuard([ip_network("0.0.0.0/0"), ip_network("::/0")]).permits(ip_address(address))
+
+
+def test_an_allow_list_that_names_a_metadata_address_includes_it() -> None:
+    guard = AddressGuard([ip_network("169.254.169.254/32"), ip_network("fe80::/10")])
+    assert guard.permits(ip_address("169.254.169.254")) and guard.permits(ip_address("fe80::1"))
+    assert not guard.permits(ip_address("169.254.0.1"))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "192.168.1.1", "::1", "fd12::1", "8.8.8.8"])
+def test_private_addresses_are_permitted_with_the_guard_off(address: str) -> None:
+    assert server_guard(None).permits(ip_address(address))
