@@ -59,6 +59,7 @@ class Field(NamedTuple):
     form: TextForm | None = None  # None: the value is written as its type
     minimum: float | None = None
     maximum: float | None = None
+    longest: int | None = None  # characters of a text, entries of a list
 
     @property
     def required(self) -> bool:
@@ -166,6 +167,7 @@ def _described(name: str, annotated: Any, default: Any) -> Field:
         form=extra.get("form"),
         minimum=next((meta.ge for meta in metas if meta.ge is not None), None),
         maximum=next((meta.le for meta in metas if meta.le is not None), None),
+        longest=next((meta.max_length for meta in metas if meta.max_length is not None), None),
     )
 
 

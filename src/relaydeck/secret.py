@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+LONGEST_SECRET = 16_384  # characters: a bound that no honest value meets
+
 
 class Secret:
     """Holds a string. Only `reveal()` returns it, so every use of a secret can be found by search."""
@@ -36,4 +38,6 @@ def decode_secret(kind: type, value: Any) -> Any:
     """Decode a field of type Secret: a hook for msgspec."""
     if kind is not Secret or not isinstance(value, str):
         raise TypeError("Expected `str`")
+    if len(value) > LONGEST_SECRET:
+        raise ValueError(f"Expected `str` of length <= {LONGEST_SECRET}")
     return Secret(value)

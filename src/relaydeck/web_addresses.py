@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from relaydeck.fields import TextForm, value_type
 
+LONGEST_ADDRESS = 2048
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 # A URL that begins with its shown form. Most do, and parsing one costs ten times as much as this match. A user name or
 # password before the host does not match: the host must end at the path, the query, the fragment or the end.
@@ -16,6 +17,8 @@ _HOST = re.compile(r"[^\s/?#@\[\]<>^`{|}%:\"]+")
 
 def web_address_problem(value: str) -> str:
     """What is wrong with `value` as an absolute http(s) URL; empty when nothing is."""
+    if len(value) > LONGEST_ADDRESS:
+        return f"must have at most {LONGEST_ADDRESS} characters"
     # urlsplit silently drops tabs, newlines and leading blanks: refuse them before it sees them.
     if _FORBIDDEN.search(value):
         return "must not contain blanks, control characters or backslashes"
@@ -59,6 +62,7 @@ WebAddress = Annotated[
         web_address_problem,
         TextForm("an absolute http(s) URL", show=shown_address),
         format="uri",
+        maxLength=LONGEST_ADDRESS,
         pattern="^[Hh][Tt][Tt][Pp][Ss]?://",
     ),
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
+from relaydeck.notifications.deliveries import COUNT_LIMIT, DeliveryCounts, count_deliveries
 from tests.notifications.conftest import Scene
 from tests.notifications.receiver import answer
 from tests.notifications.verifying import verifying_receiver
@@ -79,6 +79,17 @@ def without_events(home: Path) -> Iterator[None]:
         connection.execute("ALTER TABLE events RENAME TO taken_away")
         yield
         connection.execute("ALTER TABLE taken_away RENAME TO events")
+
+
+async def test_counting_ends_at_a_bound_however_many_deliveries_are_dead(scene: Scene) -> None:
+    numbers = range(1, COUNT_LIMIT + 2)
+    with scene.store.database.transaction() as transaction:
+        events = [(number, f"evt_{number}", "notification.test", "{}", 0) for number in numbers]
+        transaction.insert("events", ("seq", "id", "kind", "data", "created_at"), events)
+        deliveries = [(number, "gone", "dead", False, 10, 0) for number in numbers]
+        columns = ("seq", "notification_id", "state", "in_line", "tries", "revision")
+        transaction.insert("deliveries", columns, deliveries)
+    assert count_deliveries(scene.store.database.read).dead == COUNT_LIMIT == 10_000
 
 
 async def test_figures(scene: Scene) -> None:

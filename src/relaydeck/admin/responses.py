@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from relaydeck.errors import BadRequest
 from relaydeck.http.credential import CONSOLE
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import Pagination, success
-from relaydeck.http.paging import Page
+from relaydeck.http.paging import Page, require_bounded
 from relaydeck.http.parameters import path_identifier
 from relaydeck.http.pipeline import Call, Reply, origin_of, sender_of, written_at
 from relaydeck.store.audit import AuditLog
@@ -22,6 +23,7 @@ from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 
 _DEEPEST = 16
+_MOST_VALUES = 10_000
 _decode_document = body_decoder(dict[str, Any])
 
 
@@ -86,26 +88,31 @@ def page_reply(found: RecordPage, page: Page) -> Reply:
         notes.append(f"per_page was reduced to the largest allowed, {page.per_page}")
     number = msgspec.Raw(page.number.encode())  # digits are JSON already, however many
     pagination = Pagination(number, page.per_page, found.total)  # type: ignore[arg-type]
-    return Reply(200, success(msgspec.json.encode([view.body for view in found.records]), notes, pagination))
+    items = require_bounded(msgspec.json.encode([view.body for view in found.records]))
+    return Reply(200, success(items, notes, pagination))
 
 
 def document_of(call: Call) -> Json:
     document: Json = _decode_document(call.headers, call.body)
-    refuse_deep(document)
+    refuse_deep(document, _MOST_VALUES)
     return document
 
 
-def refuse_deep(document: Json) -> None:
-    if _is_deep(document):
-        raise BadRequest("the body is nested too deep")
+def refuse_deep(document: Json, most_values: float = inf) -> None:
+    """Raises BadRequest."""
+    if problem := _size_problem(document, most_values):
+        raise BadRequest(problem)
 
 
-def _is_deep(value: Any) -> bool:
-    """No described body is nested more than a few times, and the code that reads it is recursive."""
-    level = [value]
+def _size_problem(value: Any, most_values: float) -> str:
+    """No body of one record is nested more than a few times or has many values; the code that reads it is recursive."""
+    level, count = [value], 0
     for _ in range(_DEEPEST):
         level = [part for each in level for part in _parts(each)]
-    return bool(level)
+        count += len(level)
+        if count > most_values:
+            return f"the body has more than {most_values} values"
+    return "the body is nested too deep" if level else ""
 
 
 def _parts(value: Any) -> Iterable[Any]:

@@ -16,7 +16,7 @@ from relaydeck.relayers.balance_history import BalanceHistory, BalancePoint, Top
 from relaydeck.relayers.explanation import Explanation
 from relaydeck.relayers.model import Relayer
 from relaydeck.relayers.runway_report import FirstRunways, Runway, RunwayTime
-from relaydeck.secret import Secret
+from relaydeck.secret import LONGEST_SECRET, Secret
 from relaydeck.signers.check_report import SignerCheckReport
 
 Json = dict[str, Any]
@@ -87,7 +87,7 @@ def _derived() -> dict[str, Json]:
 
 def _secret(kind: type) -> Json:
     if kind is Secret:
-        return {"type": "string"}
+        return {"type": "string", "maxLength": LONGEST_SECRET}
     raise NotImplementedError(kind)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from relaydeck.http.envelope import LogEntry, Metadata, Pagination, Success
-from relaydeck.http.paging import Page, read_page
+from relaydeck.http.paging import Page, read_page, require_bounded
 from relaydeck.store.listing import Listing
 
 # Rendered pages are kept until the next write: enough for every client that polls, bounded in memory.
@@ -42,13 +42,13 @@ class Pages:
 
 
 def encode_page(listing: Listing, page: Page) -> bytes:
-    """The whole body of a list response; the items of the page must be filled."""
+    """The whole body of a list response; the items of the page must be filled. Raises BadRequest."""
     start, stop = page.bounds(listing.total)
     logs = [LogEntry(message=note) for note in listing.notes(start, stop)]
     if page.coerced:
         logs.append(LogEntry(message=f"per_page was reduced to the largest allowed, {page.per_page}"))
     success = Success(
-        data=msgspec.Raw(b"[" + b",".join(listing.items(start, stop)) + b"]"),
+        data=msgspec.Raw(require_bounded(b"[" + b",".join(listing.items(start, stop)) + b"]")),
         metadata=Metadata(logs=logs),
         # Digits are JSON already: a page number of 5,000 digits is passed through as it is.
         pagination=Pagination(msgspec.Raw(page.number.encode()), page.per_page, listing.total),  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from relaydeck.http import envelope
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.model import Notification
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
-from relaydeck.secret import Secret
+from relaydeck.secret import LONGEST_SECRET, Secret
 from relaydeck.signers.signer_types import SHAPES, SHOWN_FIELDS, response_type, secret_fields
 
 Json = dict[str, Any]
@@ -64,7 +64,7 @@ def _derived() -> dict[str, Json]:
 
 def _secret(kind: type) -> Json:
     if kind is Secret:
-        return {"type": "string", "writeOnly": True}
+        return {"type": "string", "maxLength": LONGEST_SECRET, "writeOnly": True}
     raise NotImplementedError(kind)
 
 

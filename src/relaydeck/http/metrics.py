@@ -96,10 +96,10 @@ STORE_AWAY = Metric(
 )
 EVENTS = Metric("events_total", "counter", "Events recorded since the database was created.", looked_up=True)
 DELIVERIES_PENDING = Metric(
-    "deliveries_pending", "gauge", "Deliveries that are not finished, counted up to 100000.", looked_up=True
+    "deliveries_pending", "gauge", "Deliveries that are not finished, counted up to 10000.", looked_up=True
 )
 DELIVERIES_DEAD = Metric(
-    "deliveries_dead", "gauge", "Deliveries given up and not yet removed, counted up to 100000.", looked_up=True
+    "deliveries_dead", "gauge", "Deliveries given up and not yet removed, counted up to 10000.", looked_up=True
 )
 OLDEST_PENDING_DELIVERY = Metric(
     "oldest_pending_delivery_seconds", "gauge", "Age of the oldest delivery that is not finished.", looked_up=True

@@ -6,6 +6,7 @@ from relaydeck.errors import BadRequest
 from relaydeck.http.parameters import query_parameters
 
 DEFAULT_PER_PAGE = 10
+MOST_PAGE_BYTES = 16 * 1024 * 1024
 _FITS = 18  # this many digits always fit a machine integer; a longer number is past the end of any list
 
 
@@ -34,6 +35,13 @@ def read_page(query: bytes, max_per_page: int) -> Page:
     coerced = len(asked) > _FITS or int(asked) > max_per_page
     per_page = max_per_page if coerced else int(asked) or min(DEFAULT_PER_PAGE, max_per_page)
     return Page(number if number != "0" else "1", per_page, coerced)
+
+
+def require_bounded(items: bytes) -> bytes:
+    """The items of a page, encoded. Raises BadRequest when they are too long for one response."""
+    if len(items) > MOST_PAGE_BYTES:
+        raise BadRequest(f"the page has more than {MOST_PAGE_BYTES} bytes: use a smaller per_page")
+    return items
 
 
 def _digits(name: str, value: str) -> str:

@@ -39,6 +39,9 @@ class RpcUrl(msgspec.Struct, frozen=True):
     __str__ = __repr__
 
 
+RpcUrls = Annotated[tuple[RpcUrl, ...], Meta(max_length=64)]
+
+
 class FixedRate(msgspec.Struct, frozen=True, tag_field="source", tag="fixed"):
     """A rate that the operator sets."""
 
@@ -103,13 +106,16 @@ class Network(msgspec.Struct, frozen=True):
     chain_id: Annotated[Annotated[int, Meta(ge=1, le=GREATEST_CHAIN_ID)], own_field("Chain id.", example=11_155_111)]
     native_symbol: Annotated[Identifier, own_field("Symbol of the native coin.", example="ETH")]
     rpc_urls: Annotated[
-        tuple[RpcUrl, ...],
+        RpcUrls,
         own_field(
             "Nodes of the network. Left out, with a log entry, when its sealed form does not open.",
             sealed_as="sealed_rpc_urls",
         ),
     ] = ()
-    fee_tokens: Annotated[tuple[FeeToken, ...], own_field("Tokens that can pay a fee.", keyed_by="symbol")] = ()
+    fee_tokens: Annotated[
+        Annotated[tuple[FeeToken, ...], Meta(max_length=256)],
+        own_field("Tokens that can pay a fee.", keyed_by="symbol"),
+    ] = ()
     runway_warn_hours: Annotated[
         WarnHours | UnsetType,
         own_field(

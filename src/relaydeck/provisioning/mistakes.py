@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from relaydeck.errors import OperatorError
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST_NAME = 64  # compared with the known names
 _KINDS = {
     bool: "a boolean",
     int: "an integer",
@@ -50,5 +51,5 @@ def listed(choices: Sequence[str]) -> str:
 
 
 def suggestion(value: str, choices: Sequence[str]) -> str:
-    close = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(value[:_LONGEST_NAME], choices, n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else ""

@@ -13,7 +13,7 @@ from relaydeck.provisioning.json_objects import read_object
 from relaydeck.provisioning.mistakes import Mistake, kind_of, listed, suggestion
 from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.table import TEXT_OR_REFERENCE, Table
-from relaydeck.secret import Secret
+from relaydeck.secret import LONGEST_SECRET, Secret
 
 Values = dict[str, Any]
 _DIGITS = re.compile(r"[0-9]{1,1000}")
@@ -62,11 +62,11 @@ def read_field(table: Table, field: Field, *, sealed: bool = False) -> Any:
     """The value of a field; UNSET when it is absent or a mistake. A field in a sealed value may be a reference."""
     required = field.required and not field.traits.generated
     if field.type is Secret:
-        return table.secret(field.name, required=required)
+        return _read_secret(table, field, required)
     if field.type is msgspec.Raw:
         return read_object(table, field.name)
     if field.is_list or field.record or field.variants:
-        return _read_nested(table, field, sealed)
+        return _read_bounded(table, field, sealed)
     if sealed and field.type is str:
         return _read_sealed_text(table, field, required)
     return _read_scalar(table, field, required)
@@ -102,6 +102,8 @@ def _read_scalar(table: Table, field: Field, required: bool) -> Any:
 
 def _checked(table: Table, field: Field, text: str) -> Any:
     problem = field.check(text) if field.check else ""
+    if field.longest is not None and len(text) > field.longest:
+        problem = f"must have at most {field.longest} characters"
     if field.choices and text not in field.choices:
         problem = f"expected {expected_value(field)}{suggestion(text, field.choices)}"
     if problem:
@@ -133,6 +135,23 @@ def _is_within(field: Field, value: int) -> bool:
 def _read_sealed_text(table: Table, field: Field, required: bool) -> Any:
     value = table.secret(field.name, required=required)
     return _checked(table, field, value.reveal()) if isinstance(value, Secret) else value
+
+
+def _read_secret(table: Table, field: Field, required: bool) -> Any:
+    value = table.secret(field.name, required=required)
+    if isinstance(value, Secret) and len(value.reveal()) > LONGEST_SECRET:
+        table.note(field.name, f"must have at most {LONGEST_SECRET} characters")
+        return UNSET
+    return value
+
+
+def _read_bounded(table: Table, field: Field, sealed: bool) -> Any:
+    """The length is checked first: reading each entry of a list that is refused anyway takes time."""
+    if field.longest is not None and table.count(field.name) > field.longest:
+        table.take(field.name, "")
+        table.note(field.name, f"must have at most {field.longest} entries")
+        return UNSET
+    return _read_nested(table, field, sealed)
 
 
 def _read_nested(table: Table, field: Field, sealed: bool) -> Any:

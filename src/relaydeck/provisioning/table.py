@@ -12,6 +12,9 @@ from relaydeck.secret import Secret
 TEXT_OR_REFERENCE = 'a string, { env = "NAME" } or { file = "path" }'
 
 
+_MOST_UNKNOWN = 20  # keys of one table that are named: finding similar names takes time
+
+
 class Table:
     """Getters return UNSET for a value that is absent or mistaken; a mistake has been noted then."""
 
@@ -33,6 +36,11 @@ class Table:
 
     def has(self, key: str) -> bool:
         return key in self._content
+
+    def count(self, key: str) -> int:
+        """How many entries the array or table at `key` has."""
+        value = self._content.get(key)
+        return len(value) if isinstance(value, list | dict) else 0
 
     def take(self, key: str, expected: str, *, required: bool = False) -> Any:
         self._known.append(key)
@@ -90,9 +98,11 @@ class Table:
 
     def close(self) -> None:
         """Note every key that no getter asked for: a mistyped key must not be lost silently."""
-        for key in self._content:
-            if key not in self._known:
-                self.note(key, f"is not a known key{suggestion(key, self._known)}")
+        unknown = [key for key in self._content if key not in self._known]
+        for key in unknown[:_MOST_UNKNOWN]:
+            self.note(key, f"is not a known key{suggestion(key, self._known)}")
+        if len(unknown) > _MOST_UNKNOWN:
+            self.mistakes.append(Mistake(self.place, f"has {len(unknown) - _MOST_UNKNOWN} more unknown keys"))
 
 
 class _Items(Table):

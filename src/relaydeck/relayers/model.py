@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
-from relaydeck.networks.model import NetworkType, RpcUrl, WarnHours
+from relaydeck.networks.model import NetworkType, RpcUrls, WarnHours
 
 Wei = Annotated[int, Meta(ge=0)]
 
@@ -38,7 +38,8 @@ class Policies(msgspec.Struct, frozen=True):
         bool, field("Stored and shown. Nothing under `/api/v1` acts on it.", example=False)
     ] = False
     whitelist_receivers: Annotated[
-        tuple[EvmAddress, ...], field("The receivers that are allowed. Empty: any receiver.", example=[])
+        Annotated[tuple[EvmAddress, ...], Meta(max_length=1000)],
+        field("The receivers that are allowed. Empty: any receiver.", example=[]),
     ] = ()
 
 
@@ -78,7 +79,7 @@ class Relayer(msgspec.Struct, frozen=True):
         DisabledReason | UnsetType, field("Why it is disabled. Left out while it is not.", read_only=True)
     ] = UNSET
     custom_rpc_urls: Annotated[
-        tuple[RpcUrl, ...],
+        RpcUrls,
         field(
             "Nodes to use instead of the network's. Left out, with a log entry, when its sealed form does not open.",
             sealed_as="sealed_rpc_urls",

@@ -8,12 +8,16 @@ from functools import cache
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from relaydeck.errors import BadRequest
 from relaydeck.fields import field, fields_of
 from relaydeck.identifiers import identifier_problem, new_identifier
 from relaydeck.secret import Secret, decode_secret
+
+# Bounds that no honest value meets: without them, each record could take as much memory as a body may have.
+ConfigText = Annotated[str, Meta(max_length=4096)]
+_LONGEST_OBJECT = 65_536
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -36,16 +40,16 @@ class LocalConfig(Config, frozen=True):
 class KmsConfig(Config, frozen=True):
     """A key in a cloud key-management service."""
 
-    key_id: Annotated[str, field("The provider's identifier of the key.", example="alias/ops")]
-    region: Annotated[str, field("Region of the key.", example="eu-west-1")]
+    key_id: Annotated[ConfigText, field("The provider's identifier of the key.", example="alias/ops")]
+    region: Annotated[ConfigText, field("Region of the key.", example="eu-west-1")]
 
 
-StoreAddress = Annotated[str, field("Address of the secret store.", example="https://secrets.example.com")]
-KeyName = Annotated[str, field("Name of the key in the store.", example="ops")]
+StoreAddress = Annotated[ConfigText, field("Address of the secret store.", example="https://secrets.example.com")]
+KeyName = Annotated[ConfigText, field("Name of the key in the store.", example="ops")]
 RoleId = Annotated[Secret, field("Login role. Secret.", example="relaydeck", write_only=True)]
 SecretId = Annotated[Secret, field("Login secret. Secret.", example="s.example", write_only=True)]
-MountPoint = Annotated[str | UnsetType, field("Where the secrets engine is mounted.", example="transit")]
-Namespace = Annotated[str | UnsetType, field("Namespace within the store.", example="ops")]
+MountPoint = Annotated[ConfigText | UnsetType, field("Where the secrets engine is mounted.", example="transit")]
+Namespace = Annotated[ConfigText | UnsetType, field("Namespace within the store.", example="ops")]
 
 
 class SecretStoreConfig(Config, frozen=True):
@@ -64,7 +68,7 @@ class TransitConfig(Config, frozen=True):
 
     address: StoreAddress
     key_name: KeyName
-    pubkey: Annotated[str, field("Public half of the key.", example="Ag4v6z4l")]
+    pubkey: Annotated[ConfigText, field("Public half of the key.", example="Ag4v6z4l")]
     role_id: RoleId
     secret_id: SecretId
     mount_point: MountPoint = UNSET
@@ -77,24 +81,25 @@ class KeyServiceConfig(Config, frozen=True):
     api_private_key: Annotated[
         Secret, field("Private half of the API key. Secret.", example="example", write_only=True)
     ]
-    api_public_key: Annotated[str, field("Public half of the API key.", example="03b1")]
-    organization_id: Annotated[str, field("Organization that owns the key.", example="org-1")]
-    private_key_id: Annotated[str, field("The service's identifier of the key.", example="key-1")]
-    public_key: Annotated[str, field("Public half of the key.", example="04f2")]
+    api_public_key: Annotated[ConfigText, field("Public half of the API key.", example="03b1")]
+    organization_id: Annotated[ConfigText, field("Organization that owns the key.", example="org-1")]
+    private_key_id: Annotated[ConfigText, field("The service's identifier of the key.", example="key-1")]
+    public_key: Annotated[ConfigText, field("Public half of the key.", example="04f2")]
 
 
 class WalletServiceConfig(Config, frozen=True):
     """An account in a wallet service."""
 
     account_address: Annotated[
-        str, field("Address of the account.", example="0x2c7536e3605d9c16a7a3d7b1898e529396a65c23")
+        ConfigText, field("Address of the account.", example="0x2c7536e3605d9c16a7a3d7b1898e529396a65c23")
     ]
-    api_key_id: Annotated[str, field("Identifier of the API key.", example="key-1")]
+    api_key_id: Annotated[ConfigText, field("Identifier of the API key.", example="key-1")]
     api_key_secret: Annotated[Secret, field("Secret of the API key. Secret.", example="example", write_only=True)]
     wallet_secret: Annotated[Secret, field("Secret of the wallet. Secret.", example="example", write_only=True)]
 
 
-_OPAQUE = "Any JSON object: its fields are not described. Secret as a whole."
+_OPAQUE = f"Any JSON object of at most {_LONGEST_OBJECT} bytes: its fields are not described. Secret as a whole."
+_OBJECT = {"type": "object"}
 
 
 class SecondKmsConfig(Config, frozen=True):
@@ -102,11 +107,11 @@ class SecondKmsConfig(Config, frozen=True):
 
     key: Annotated[
         msgspec.Raw,
-        field(_OPAQUE, example={"name": "ops"}, basis="ruling", write_only=True, schema={"type": "object"}),
+        field(_OPAQUE, example={"name": "ops"}, basis="ruling", write_only=True, schema=_OBJECT),
     ]
     service_account: Annotated[
         msgspec.Raw,
-        field(_OPAQUE, example={"client": "relaydeck"}, basis="ruling", write_only=True, schema={"type": "object"}),
+        field(_OPAQUE, example={"client": "relaydeck"}, basis="ruling", write_only=True, schema=_OBJECT),
     ]
 
 
@@ -148,10 +153,13 @@ def _nested_fields(shape: type[Config]) -> tuple[str, ...]:
 
 
 def nested_object_problem(config: Config) -> str:
-    """Names the first nested value that is not a JSON object; empty when there is none."""
+    """Names the first nested value that is not a JSON object or too long; empty when there is none."""
     for name in _nested_fields(type(config)):
-        if not bytes(getattr(config, name)).startswith(b"{"):
+        value = bytes(getattr(config, name))
+        if not value.startswith(b"{"):
             return f"config.{name} must be an object"
+        if len(value) > _LONGEST_OBJECT:
+            return f"config.{name} must have at most {_LONGEST_OBJECT} bytes"
     return ""
 
 

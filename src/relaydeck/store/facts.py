@@ -1,5 +1,6 @@
 """Facts: the fields of a record for the audit log, with secrets replaced by what may be shown."""
 
+import hashlib
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,6 +9,7 @@ from msgspec import UNSET
 from relaydeck.fields import fields_of
 
 Facts = dict[str, Any]
+LONGEST_FACT = 1024  # bytes
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,4 +60,15 @@ def secret_fact(sealed: object) -> Hidden:
 
 
 def _shown(value: Any) -> Any:
-    return value.shown if isinstance(value, Hidden) else value
+    return _brief(value.shown if isinstance(value, Hidden) else value)
+
+
+def _brief(value: Any) -> Any:
+    """A value as it is recorded: a long one as its digest, because entries are kept for ever."""
+    if isinstance(value, str):
+        text = value.encode("utf-8", "surrogatepass") if len(value) > LONGEST_FACT else b""
+    else:
+        text = _encode(value) if isinstance(value, list | dict) else b""
+    if len(text) <= LONGEST_FACT:
+        return value
+    return f"sha256:{hashlib.sha256(text).hexdigest()} of {len(text)} bytes"
