@@ -157,6 +157,14 @@ class PostgresServer:
         """End it at once, connections and all, as a restart of its machine would."""
         self._end(signal.SIGINT)  # PostgreSQL's "fast" end
 
+    def make_standby(self) -> None:
+        """Start it as a standby: it answers reads and refuses writes, until it is promoted."""
+        signal_file = self._folder / "data" / "standby.signal"
+        signal_file.touch()
+        if self._account:
+            os.chown(signal_file, _NOBODY, _NOBODY)
+        self.start()
+
     def crash(self) -> None:
         """End it without a word: what was committed must be found in its log at the next start."""
         self._end(signal.SIGQUIT)  # PostgreSQL's "immediate" end

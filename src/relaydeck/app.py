@@ -30,6 +30,7 @@ from relaydeck.http.metrics import (
     DAMAGED_VALUES,
     EVENT_TRIES,
     FORGED_TOKENS,
+    HISTORY_CHANGES,
     LOG_LINES_DROPPED,
     SIGNER_CHECKS,
     STORE_AWAY,
@@ -188,6 +189,7 @@ class Worker:
             self._forget,
             stale_seconds=self._settings.stale_seconds,
             report_problem=self._report_problem,
+            report_fork=self._report_fork,
         )
 
     async def _close_follower(self) -> None:
@@ -301,12 +303,18 @@ class Worker:
             if each is not None:
                 each.suspend() if problem else each.resume()
 
+    def _report_fork(self, problem: str) -> None:
+        self._metrics.count(HISTORY_CHANGES)
+        self._log.event("error", "the database has another history: everything is loaded again", problem=problem)
+
     def _problem(self) -> str:
         return "" if isinstance(self._follower, Follower) else self._follower.problem
 
     async def _readiness(self) -> Readiness:
         if isinstance(self._follower, Follower):
             return await store_readiness(self._store)
+        if self._follower.read_only:
+            return Readiness(False, "the database is a read-only standby")
         if not self._follower.problem:
             return Readiness(True)
         return readiness_from_memory(self._follower.age, self._settings.stale_seconds)
@@ -338,11 +346,13 @@ class Worker:
         """Find writes that were committed but not signalled, and stop when the parent process is gone."""
         parent = os.getppid()
         while True:
+            self._metrics.beat()
             await asyncio.sleep(_CHECK_SECONDS)
             if os.getppid() != parent:
                 self._log.event("error", "the process that started this worker is gone: stopping")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
+            self._store.database.break_late_commit()
             if isinstance(self._follower, Follower):
                 self._check_for_writes(self._follower)
 

@@ -33,6 +33,7 @@ from relaydeck.signers.check_counts import CheckCounts, count_checks
 from relaydeck.store.open_store import Store, open_store
 
 _CHECK_SECONDS = 1.0
+_UNREADABLE = "the store cannot be read"
 _READ_SECONDS = 2.0  # for a database that hangs: probes and scrapes have timeouts of their own
 
 
@@ -65,7 +66,7 @@ class OperationsWorker:
     async def _readiness(self) -> Readiness:
         """The readiness of the workers: they lost the database when this process did, and serve from memory."""
         found = await store_readiness(self._store)
-        if found.ready or not self._store.database.remote:
+        if found.text != _UNREADABLE or not self._store.database.remote:
             self._away_since = None
             return found
         self._away_since = self._away_since or time.monotonic()
@@ -141,9 +142,10 @@ async def store_readiness(store: Store) -> Readiness:
     try:
         async with asyncio.timeout(_READ_SECONDS):
             await store.database.run_in_reader(lambda: store.database.read("SELECT revision FROM clock", {}))
+            problem = await store.database.run_in_reader(store.database.write_problem)
     except (StoreError, TimeoutError):
-        return Readiness(False, "the store cannot be read")
-    return Readiness(True)
+        return Readiness(False, _UNREADABLE)
+    return Readiness(not problem, problem or "ready")
 
 
 def readiness_from_memory(away_seconds: float, stale_seconds: float) -> Readiness:

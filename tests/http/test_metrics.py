@@ -20,9 +20,12 @@ from relaydeck.http.metrics import (
     LIMITS_ALONE,
     LOG_LINES_DROPPED,
     METRICS,
+    Metric,
     Metrics,
     metrics_page,
 )
+from relaydeck.http.operations import OperationsRoutes, Readiness
+from relaydeck.http.pipeline import Call
 from relaydeck.log import Log
 from relaydeck.notifications.deliveries import COUNT_LIMIT
 
@@ -133,3 +136,61 @@ def test_every_metric_is_on_the_page_with_its_meaning() -> None:
 @pytest.mark.parametrize("metric", [DELIVERIES_PENDING, DELIVERIES_DEAD], ids=lambda metric: metric.name)
 def test_a_bounded_count_names_its_bound(metric: object) -> None:
     assert f"counted up to {COUNT_LIMIT}." in metric.help  # type: ignore[attr-defined]
+
+
+# Workers that stop responding
+
+
+async def probe(metrics: Metrics) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
+    """What `/healthz` and `/readyz` answer on a port that none of the workers serves."""
+
+    async def ready() -> Readiness:
+        return Readiness(True)
+
+    async def nothing() -> dict[Metric, int]:
+        return {}
+
+    routes = OperationsRoutes(metrics, ready, nothing)
+    call = Call("", {}, b"", b"", None)
+    health, readiness = await routes.healthz(call), await routes.readyz(call)
+    return (health.status, health.body), (readiness.status, readiness.body)
+
+
+async def test_workers_that_no_longer_beat_are_seen_by_liveness_and_readiness(path: Path) -> None:
+    now = [1000.0]
+    workers = [Metrics(path, lambda: now[0]) for _ in range(2)]
+    for worker in workers:
+        worker.claim_row()
+    observer = claimed_at(path, now)
+    assert await probe(observer) == ((200, b"ok\n"), (200, b"ready\n"))  # none has started yet
+    for worker in workers:
+        worker.beat()
+    now[0] += 11
+    workers[0].beat()
+    one = b"1 worker does not respond\n"
+    assert await probe(observer) == ((200, b"ok\n"), (503, one))
+    now[0] += 20
+    workers[0].beat()
+    assert await probe(observer) == ((503, one), (503, one))
+    now[0] += 31
+    two = b"2 workers do not respond\n"
+    assert await probe(observer) == ((503, two), (503, two))
+    for worker in workers:
+        worker.beat()
+    assert await probe(observer) == ((200, b"ok\n"), (200, b"ready\n"))
+
+
+async def test_a_worker_that_replaces_a_silent_one_takes_its_place(path: Path) -> None:
+    now = [1000.0]
+    ended = claimed_at(path, now)
+    ended.beat()
+    os.close(ended._file)  # its process is gone, and the lock of its row with it
+    now[0] += 60
+    claimed_at(path, now)
+    assert Metrics(path, lambda: now[0]).silent_workers(10) == 0
+
+
+def claimed_at(path: Path, now: list[float]) -> Metrics:
+    metrics = Metrics(path, lambda: now[0])
+    metrics.claim_row()
+    return metrics

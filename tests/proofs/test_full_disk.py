@@ -4,11 +4,15 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from relaydeck.cli.serve import _fresh_metrics
+from relaydeck.http.metrics import Metrics
+from relaydeck.log import Log
+from relaydeck.settings import Settings
 from tests.contract import shapes
 from tests.contract.test_section_7_errors import disk_that_takes_nothing
 from tests.running import Running, free_port, run_command
@@ -113,3 +117,21 @@ def test_a_start_on_a_full_disk_is_refused_in_a_sentence(tmp_path: Path) -> None
         with filled_up(tmp_path / "disk") if mounted else read_only(home):
             done = run_command(home, "serve", "--port", str(free_port()))
         assert (done.returncode, done.stderr.count("\n") <= 2, "Traceback" in done.stderr) == (1, True, False)
+
+
+def test_a_restart_on_a_full_disk_keeps_its_metrics_in_memory(tmp_path: Path) -> None:
+    """Where no small disk may be made, a folder that is not there stands in for it."""
+    with small_disk(tmp_path / "disk") as mounted:
+        settings = Settings(home=tmp_path / "disk")
+        if mounted:
+            settings.run_folder.mkdir()
+        with filled_up(tmp_path / "disk") if mounted else nullcontext():
+            path = _fresh_metrics(settings, 2, Log(as_json=True, level="error"))
+        try:
+            assert path.parent == Path("/dev/shm")
+            for _ in range(3):  # two workers and the operations port: none of them makes the file grow
+                size = path.stat().st_size
+                Metrics(path).claim_row()
+                assert path.stat().st_size == size
+        finally:
+            path.unlink()

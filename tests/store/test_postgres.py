@@ -15,12 +15,14 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreError, StoreTrouble, StoreUnreachable
 from relaydeck.settings import Settings
-from relaydeck.store.migrate import newest_version
+from relaydeck.store import postgres_connection
+from relaydeck.store.migrate import migrate, newest_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_connection import CHANNEL
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import place_of
+from tests.pooler import TransactionPooler
 from tests.postgres import PostgresServer
 from tests.running import COMMAND, Running, clean_environment, free_port, run_command
 from tests.seeding import fill, issue
@@ -283,3 +285,64 @@ def test_the_commands_work_as_they_do_on_sqlite(home: Path, tmp_path: Path) -> N
 
 def _timeless(text: str) -> str:
     return re.sub(r"head .*", "head", text)
+
+
+def test_a_pooler_in_transaction_mode_is_refused(postgres: PostgresServer, url: DatabaseUrl, tmp_path: Path) -> None:
+    with closing(TransactionPooler(postgres.port)) as pooler:
+        pooled = DatabaseUrl(url.reveal().replace(f":{postgres.port}/", f":{pooler.port}/"))
+        with pytest.raises(OperatorError) as refusal:
+            open_store_at(tmp_path / "pooled", pooled, tmp_path / "pooled" / "master.key")
+    assert refusal.value.problem.endswith("is behind a pooler in transaction mode")
+    assert "session mode" in refusal.value.remedy
+
+
+def test_a_start_waits_for_another_one_that_takes_longer_than_a_lock_may(
+    url: DatabaseUrl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_connection, "_LIMITS", "-c statement_timeout=200ms -c lock_timeout=50ms")
+    first, second = (PostgresDatabase(url, WriteSignal(tmp_path / f"signal-{number}")) for number in (1, 2))
+    opened = threading.Event()
+
+    def open_second() -> None:
+        with second.opening():
+            opened.set()
+
+    waiting = threading.Thread(target=open_second)
+    with closing(first), closing(second):
+        with first.opening():
+            waiting.start()
+            assert not opened.wait(0.5)  # longer than both limits: it waits and does not fail
+        assert opened.wait(20)
+        waiting.join()
+
+
+def test_a_commit_that_the_server_does_not_confirm_is_given_up(tmp_path: Path) -> None:
+    """The synchronous standby is away, so a commit waits for ever. No timeout of the server ends that."""
+    server, now = PostgresServer(), [0.0]
+    try:
+        with closing(PostgresDatabase(server.url(), WriteSignal(tmp_path / "signal"), lambda: now[0])) as database:
+            failures: list[BaseException] = []
+            migrate(database)
+            server.ask("ALTER SYSTEM SET synchronous_standby_names = 'gone'")
+            server.ask("SELECT pg_reload_conf()")
+
+            def hang() -> None:
+                try:
+                    while True:  # the server takes a moment to read its settings again
+                        write(database)
+                except StoreTrouble as failure:
+                    failures.append(failure)
+
+            writing = threading.Thread(target=hang)
+            writing.start()
+            while server.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == []:
+                assert writing.is_alive() or not failures
+            database.break_late_commit()
+            writing.join(0.1)
+            assert writing.is_alive()  # not late yet
+            now[0] += 3
+            database.break_late_commit()
+            writing.join(20)
+            assert len(failures) == 1
+    finally:
+        server.remove()

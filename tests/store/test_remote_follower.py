@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
+from relaydeck.cli.doctor.database import database_findings
 from relaydeck.errors import BadRequest, ServerFailure
+from relaydeck.settings import Settings
+from relaydeck.store import remote_follower
 from relaydeck.store.database import Row
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
@@ -42,6 +47,12 @@ class Machine(NamedTuple):
     follower: RemoteFollower
     clock: Clock
     announced: list[str]
+    forks: list[str]
+
+    @property
+    def name(self) -> str:
+        """Of the database on its server."""
+        return self.database._url.reveal().rpartition("/")[2]
 
     def create(self, name: str) -> int:
         with self.database.transaction() as transaction:
@@ -83,13 +94,19 @@ async def machines(postgres: PostgresServer, migrated: str, tmp_path: Path) -> A
 
 
 def machine(database: PostgresDatabase) -> Machine:
-    clock, announced = Clock(), list[str]()
+    clock, announced, forks = Clock(), list[str](), list[str]()
     listing = Listing("signers", "id", encode, database, whole=True)
     follower = RemoteFollower(
-        database, [listing], lambda: None, stale_seconds=60, report_problem=announced.append, monotonic=clock
+        database,
+        [listing],
+        lambda: None,
+        stale_seconds=60,
+        report_problem=announced.append,
+        report_fork=forks.append,
+        monotonic=clock,
     )
     follower.load()
-    return Machine(database, listing, follower, clock, announced)
+    return Machine(database, listing, follower, clock, announced, forks)
 
 
 async def test_what_another_machine_writes_is_taken_up_without_being_asked(machines: list[Machine]) -> None:
@@ -171,6 +188,79 @@ async def test_while_the_database_is_away_answers_tell_their_age_until_they_are_
             await eventually(lambda: here.follower.problem == "")
             assert (await here.headers(), here.names()) == ([], ["one"])
             assert [bool(each) for each in here.announced] == [True, False]
+            await here.follower.close()
+    finally:
+        server.remove()
+
+
+async def test_a_connection_of_the_follower_that_falls_silent_is_broken_off(
+    machines: list[Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One backend hangs, as behind a pooler that dropped its session: the server itself is healthy."""
+    monkeypatch.setattr(remote_follower, "REFRESH_SECONDS", 0.02)
+    here, there = machines
+    await here.follower.reach(there.create("before"))
+    silent = here.follower._reader.reader.info.backend_pid  # type: ignore[attr-defined]
+    os.kill(silent, signal.SIGSTOP)
+    try:
+        there.create("after")
+        await asyncio.sleep(0.05)  # the follower asks, and waits
+        here.clock.now += 10
+        await eventually(lambda: here.names() == ["before", "after"])
+    finally:
+        os.kill(silent, signal.SIGCONT)
+
+
+async def test_a_history_that_went_back_is_noticed_and_loaded_again(
+    machines: list[Machine], postgres: PostgresServer
+) -> None:
+    """As after a restore: the last commit is gone, and another one has its revision."""
+    here, there = machines
+    there.create("kept")
+    await here.follower.reach(there.create("lost"))
+    postgres.ask("DELETE FROM signers WHERE id = 'lost'", there.name)
+    postgres.ask("UPDATE clock SET revision = revision - 1", there.name)
+    await eventually(lambda: here.names() == ["kept"])
+    assert here.forks == ["its revision went back from 2 to 1"]
+
+
+async def test_a_history_that_forked_is_noticed_though_its_revision_is_higher(
+    machines: list[Machine], postgres: PostgresServer
+) -> None:
+    here, there = machines
+    audit = "INSERT INTO audit (seq, moment, actor, action, record, hash) VALUES (1, 0, 'a', 'b', 'c', 'one')"
+    postgres.ask(audit, there.name)
+    await here.follower.reach(there.create("lost"))
+    await eventually(lambda: here.follower._history.remembered == {"remembered": 1})
+    with there.database.transaction() as transaction:  # one moment for all readers
+        transaction.execute("DELETE FROM signers")
+        transaction.execute("UPDATE audit SET hash = 'two'")
+        transaction.execute(
+            "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
+            " VALUES ('forked', 'plain', '{}', '', 'api', 0, 1)"  # a revision that the replica has seen already
+        )
+    await eventually(lambda: here.names() == ["forked"])
+    assert here.forks == ["entry 1 of the audit log is missing or another one"]
+
+
+async def test_a_promoted_standby_is_noticed_and_a_standby_is_read_only(tmp_path: Path) -> None:
+    server = PostgresServer()
+    try:
+        with closing(PostgresDatabase(server.url(server.fresh()), WriteSignal(tmp_path / "write-signal"))) as database:
+            migrate(database)
+            here = machine(database)
+            here.create("one")
+            await here.follower.reach(1)
+            assert (here.follower.read_only, database.write_problem()) == (False, "")
+            server.stop()
+            server.make_standby()
+            await eventually(lambda: here.follower.read_only)
+            assert database.write_problem() == "the database is a read-only standby"
+            found = list(database_findings(Settings(home=tmp_path, database_url=database._url), 0))
+            assert "FAIL" in [each.result for each in found if "read-only standby" in each.remark]
+            server.ask("SELECT pg_promote()")
+            await eventually(lambda: not here.follower.read_only and bool(here.forks))
+            assert (here.forks, here.names()) == (["another server was promoted"], ["one"])
             await here.follower.close()
     finally:
         server.remove()

@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -27,11 +28,13 @@ from relaydeck.cli.console_link import print_link_on_terminal
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, print_first_token
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.errors import OperatorError
+from relaydeck.http.metrics import allocate
 from relaydeck.log import Log
 from relaydeck.operations_worker import OperationsWorker
 from relaydeck.settings import Settings, read_settings, setting_warnings
 from relaydeck.store.open_store import open_store
 
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 (the names in it are random)
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -68,7 +71,7 @@ def _warn_of_plain_http(host: str, log: Log) -> None:
 
 
 def _serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, **options: Any) -> None:
-    metrics_path = _fresh_metrics(settings)
+    metrics_path = _fresh_metrics(settings, workers, log)
     server = _server(settings, log, host, port, workers=workers, **options)
     log.event("info", "serving", address=f"{_in_url(host)}:{port}", workers=workers, version=__version__)
     try:
@@ -171,9 +174,15 @@ def _server_logging(log: Log) -> dict[str, Any]:
     }
 
 
-def _fresh_metrics(settings: Settings) -> Path:
-    path = settings.run_folder / f"metrics-{os.getpid()}"
-    path.unlink(missing_ok=True)
+def _fresh_metrics(settings: Settings, workers: int, log: Log) -> Path:
+    """A new file with room for every process, so that it does not have to grow on a disk that is full by then."""
+    path, processes = settings.run_folder / f"metrics-{os.getpid()}", workers + 1
+    try:
+        allocate(path, processes)
+    except OSError as error:
+        log.event("warning", "the home folder cannot be written to: the metrics are kept in memory", problem=str(error))
+        path = _IN_MEMORY / f"relaydeck-metrics-{os.getpid()}-{secrets.token_hex(8)}"
+        allocate(path, processes)
     return path
 
 

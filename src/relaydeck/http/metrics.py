@@ -8,9 +8,10 @@ its counts, so a counter never falls while the service runs.
 import fcntl
 import os
 import struct
+import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, product
 from pathlib import Path
@@ -67,6 +68,9 @@ LOG_LINES_DROPPED = Metric(
 UNEXPECTED_FAILURES = Metric(
     "unexpected_failures_total", "counter", "Requests that failed with an error the service does not expect."
 )
+HISTORY_CHANGES = Metric(
+    "history_changes_total", "counter", "Times a worker found another history in the database and loaded it again."
+)
 FORGED_TOKENS = Metric(
     "forged_tokens_total", "counter", "Times a worker refused a token row that Relaydeck did not write."
 )
@@ -118,6 +122,7 @@ METRICS = (
     UNEXPECTED_FAILURES,
     DAMAGED_VALUES,
     FORGED_TOKENS,
+    HISTORY_CHANGES,
     LIMITS_FALLBACKS,
     EVENT_TRIES,
     SIGNER_CHECKS,
@@ -153,12 +158,24 @@ def _layout() -> tuple[dict[Cell, int], int]:
     return places, length
 
 
-_PLACES, _ROW = _layout()
+_PLACES, _BEAT = _layout()
+_ROW = _BEAT + 1  # the last cell: when the process was last seen alive, in milliseconds of the machine's clock
+
+
+def allocate(path: Path, processes: int) -> None:
+    """Create the file with a row for each process. Raises OSError when the disk is full."""
+    path.unlink(missing_ok=True)
+    try:
+        map_cells(path, processes * _ROW)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 class Metrics:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
+        self._monotonic = monotonic
         self._cells = map_cells(path, _ROW)
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._row: int | None = None
@@ -169,6 +186,7 @@ class Metrics:
         if len(self._cells) < (row + 1) * _ROW:
             self._cells = map_cells(self._path, (row + 1) * _ROW)
         self._row = row * _ROW
+        self._cells[self._row + _BEAT] = 0
         for metric in METRICS:
             if metric.type == "gauge" and not metric.looked_up:
                 self.set(metric, 0)  # a process that ended may have left another value
@@ -180,6 +198,17 @@ class Metrics:
         except OSError:
             return False
         return True
+
+    def beat(self) -> None:
+        """Show the other processes that this worker is alive."""
+        if self._row is not None:
+            self._cells[self._row + _BEAT] = int(self._monotonic() * 1000)
+
+    def silent_workers(self, seconds: float) -> int:
+        """How many workers have not beaten for so long. One that is starting is not counted."""
+        self._map_all()
+        latest = (self._monotonic() - seconds) * 1000
+        return sum(0 < self._cells[start + _BEAT] < latest for start in range(0, len(self._cells), _ROW))
 
     def requests(self, route: str, statuses: Iterable[int], nanoseconds: Iterable[int]) -> None:
         """Count many requests of a route at once: each cell is touched once however many there are."""
@@ -218,9 +247,12 @@ class Metrics:
                 lines += [*_head(metric), _sample(metric.name, [], values[metric])]
         return "\n".join(lines) + "\n"
 
-    def _sums(self) -> list[int]:
+    def _map_all(self) -> None:
         if os.fstat(self._file).st_size > len(self._cells) * 8:  # another process has added a row
             self._cells = map_cells(self._path, 0)
+
+    def _sums(self) -> list[int]:
+        self._map_all()
         rows = [self._cells[start : start + _ROW] for start in range(0, len(self._cells), _ROW)]
         return [sum(cells) for cells in zip(*rows, strict=True)]
 

@@ -131,6 +131,9 @@ class Reader(Protocol):
     def counter(self, table: Table) -> int:
         """The greatest number that the table's serial column has assigned."""
 
+    def write_problem(self) -> str:
+        """Why the database cannot be written to, however healthy it is otherwise; empty when it can."""
+
     def damage(self) -> list[str]:
         """The faults that a check of the database's files finds."""
 
@@ -165,6 +168,9 @@ class Database(Reader, Protocol):
 
     def migration(self) -> AbstractContextManager[Execute]:
         """A transaction for changes of the schema: without a revision, and in one process at a time."""
+
+    def break_late_commit(self) -> None:
+        """Fail a commit that the server has not confirmed for a long time. Called every second."""
 
     def suspend(self) -> None:
         """Close every connection, also one that waits for a server that hangs, and open none until `resume`."""

@@ -32,11 +32,11 @@ class FollowsTable(Protocol):
         """Apply what `fetch_changes` returned. Called in the event loop: it must not read the database."""
 
 
-def newest_revisions_query(followers: Sequence[FollowsTable]) -> str:
+def newest_revisions_query(followers: Sequence[FollowsTable], *more: str) -> str:
     """A query for the revision of the database, of the newest removal, and of the newest write to each table."""
     tables = ("removals", *(follower.table for follower in followers))
-    newest = ", ".join(f"(SELECT max(revision) FROM {table}) AS {table}" for table in tables)
-    return f"SELECT revision, {newest} FROM clock"
+    newest = [f"(SELECT max(revision) FROM {table}) AS {table}" for table in tables]
+    return f"SELECT {', '.join(['revision', *newest, *more])} FROM clock"
 
 
 def fetch_all_changes(

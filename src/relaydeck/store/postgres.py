@@ -3,8 +3,9 @@
 Loaded only when `RELAYDECK_DATABASE_URL` names a server.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from relaydeck.database_url import DatabaseUrl
-from relaydeck.errors import StoreTrouble
+from relaydeck.errors import OperatorError, StoreTrouble
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import (
     NEXT_REVISION,
@@ -31,6 +32,7 @@ from relaydeck.store.postgres_connection import (
     CHANNEL,
     PostgresChangeFeed,
     PostgresConnection,
+    interrupt,
     to_store_error,
     translate_errors,
 )
@@ -38,6 +40,7 @@ from relaydeck.store.postgres_reader import SUSPENDED, PostgresCursor, PostgresR
 from relaydeck.store.reader_threads import ReaderThreads
 from relaydeck.store.write_signal import WriteSignal
 
+_LONGEST_COMMIT = 2.5  # seconds; checked every second, so that a write is answered within four
 _MIGRATION_LOCK = int.from_bytes(b"relaydck")
 _OPENING_LOCK = _MIGRATION_LOCK + 1
 # The update locks the row of the clock until the transaction ends: the next writer waits for it, so transactions
@@ -82,12 +85,16 @@ def _insert_statement(table: str, columns: tuple[str, ...], count: int) -> bytes
 class PostgresDatabase(PostgresReader):
     remote = True
 
-    def __init__(self, url: DatabaseUrl, write_signal: WriteSignal) -> None:
+    def __init__(
+        self, url: DatabaseUrl, write_signal: WriteSignal, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(url)
         self.write_signal = write_signal
         self.schema_types: Mapping[str, str] = _SCHEMA_TYPES
         self._writer: PostgresConnection | None = None
         self._reader_threads = ReaderThreads(self._connect)
+        self._monotonic = monotonic
+        self._committing_since: float | None = None
 
     @property
     def reader(self) -> PostgresConnection:
@@ -107,9 +114,22 @@ class PostgresDatabase(PostgresReader):
     def transaction(self) -> Iterator[Transaction]:
         connection, start = self._begin()
         transaction = PostgresTransaction(connection, start)
-        with _committed_or_rolled_back(connection, transaction):
+        with _rolled_back_on_error(connection):
             yield transaction
+            self._commit(connection, transaction)
         self.write_signal.send(of_tokens=transaction.changes_tokens)
+
+    def _commit(self, connection: PostgresConnection, transaction: Transaction) -> None:
+        self._committing_since = self._monotonic()
+        try:
+            _commit(connection, transaction.audit_head)
+        finally:
+            self._committing_since = None
+
+    def break_late_commit(self) -> None:
+        since = self._committing_since
+        if since is not None and self._monotonic() - since > _LONGEST_COMMIT:
+            interrupt(self._writer)  # a synchronous standby is away: the server would wait for it for ever
 
     def transaction_at_once(self) -> None:
         return None
@@ -162,13 +182,28 @@ class PostgresDatabase(PostgresReader):
         """Across machines: of two first starts, one creates the master key, and the other reports that it needs it."""
         connection = self.writer
         with translate_errors():
+            self._refuse_shared_sessions(connection)
+            # As long as it takes: another process may be migrating.
+            connection.execute("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0", prepare=False)
             connection.execute("SELECT pg_advisory_lock(%s)", [_OPENING_LOCK])
+            connection.execute("COMMIT")
         try:
             yield
         finally:
             if not connection.closed:
                 with translate_errors():
                     connection.execute("SELECT pg_advisory_unlock(%s)", [_OPENING_LOCK])
+
+    def _refuse_shared_sessions(self, connection: PostgresConnection) -> None:
+        """Two connections with one session are those of a pooler that assigns a session to each transaction."""
+        with closing(self._connect()) as other:
+            pids = [each.execute("SELECT pg_backend_pid()").fetchone() for each in (connection, other)]
+        if pids[0] == pids[1]:
+            raise OperatorError(
+                f"the database {self._url} is behind a pooler in transaction mode",
+                "Relaydeck needs sessions of its own, for locks and notifications: connect to the server directly, or"
+                " set the pooler to session mode.",
+            )
 
     def suspend(self) -> None:
         super().suspend()
@@ -201,20 +236,29 @@ def _begin(connection: PostgresConnection) -> tuple[PostgresConnection, Row]:
 
 
 @contextmanager
-def _committed_or_rolled_back(connection: PostgresConnection, transaction: Transaction | None = None) -> Iterator[None]:
+def _committed_or_rolled_back(connection: PostgresConnection) -> Iterator[None]:
+    with _rolled_back_on_error(connection):
+        yield
+        _commit(connection)
+
+
+@contextmanager
+def _rolled_back_on_error(connection: PostgresConnection) -> Iterator[None]:
     try:
         yield
-        with translate_errors():
-            ended = _commit(connection, transaction.audit_head if transaction else None)
-        if ended != "COMMIT":  # the server rolls back at COMMIT when a statement before it failed
-            raise StoreTrouble("a statement of the transaction failed, so the server rolled it back")
     except BaseException:
         _roll_back(connection)
         raise
 
 
-def _commit(connection: PostgresConnection, audit_head: bytes | None) -> str | None:
-    """Commit, and return the status that the server reports."""
+def _commit(connection: PostgresConnection, audit_head: bytes | None = None) -> None:
+    with translate_errors():
+        ended = _status_of_commit(connection, audit_head)
+    if ended != "COMMIT":  # the server rolls back at COMMIT when a statement before it failed
+        raise StoreTrouble("a statement of the transaction failed, so the server rolled it back")
+
+
+def _status_of_commit(connection: PostgresConnection, audit_head: bytes | None) -> str | None:
     if audit_head is None:
         return connection.execute("COMMIT").statusmessage
     # Both in one message, which takes no parameters: the head costs no round trip.

@@ -115,11 +115,19 @@ class PostgresReader:
     def damage(self) -> list[str]:
         return []  # the server checks its own files
 
+    def write_problem(self) -> str:
+        standby: bool = self.read("SELECT pg_is_in_recovery() AS standby")[0].standby
+        return "the database is a read-only standby" if standby else ""
+
+    def interrupt(self) -> None:
+        """Break every connection, also one that waits for a server that hangs. The next query connects again."""
+        for connection in self._connections():
+            interrupt(connection)
+
     def suspend(self) -> None:
         """Close every connection, also one that waits for a server that hangs, and open none until `resume`."""
         self._suspended = True
-        for connection in self._connections():
-            interrupt(connection)
+        self.interrupt()
 
     def resume(self) -> None:
         self._suspended = False

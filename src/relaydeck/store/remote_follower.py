@@ -11,11 +11,17 @@ Invariant: a request that sees a new write signal is answered after a refresh th
 So its response includes every write that was acknowledged on this machine before the request.
 
 While the database is unavailable, responses come from memory and state their age, until they are too old.
+
+A database can also lose its last commits: a standby that had not received them is promoted, or a backup is restored.
+Every refresh therefore compares the history of the database with what this process remembers of it. When it was not
+continued, everything is loaded again.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from math import inf
 from typing import Any, Protocol
 
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
@@ -31,9 +37,18 @@ from relaydeck.store.follower import (
 from relaydeck.store.listing import Listing
 from relaydeck.store.write_signal import WriteSignal
 
+# The end of the audit log, the entry that this process remembers, and the server's timeline, which changes with each
+# promotion. A standby writes nothing, so it has no timeline of its own.
+_HISTORY = (
+    "(SELECT max(seq) FROM audit) AS audit_end",
+    "(SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash",
+    "(SELECT hash FROM audit WHERE seq = :remembered) AS remembered_hash",
+    "CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline",
+)
 REFRESH_SECONDS = 1.0  # between two regular refreshes
 _UNAVAILABLE_SECONDS = 3.0  # without a successful refresh
 _LONGEST_WAIT = 2.0  # of a request, for a refresh
+_LONGEST_FETCH = 120.0  # of all changes since the last refresh
 
 ReportProblem = Callable[[str], None]  # why the database is unavailable; empty when it is available again
 
@@ -52,6 +67,9 @@ class ChangeFeed(Protocol):
 class RemoteReader(Reader, Protocol):
     def suspend(self) -> None:
         """Close the connection, also when a thread waits on it."""
+
+    def interrupt(self) -> None:
+        """Break the connection, also when a thread waits on it. The next query connects again."""
 
 
 class RemoteDatabase(Protocol):
@@ -106,6 +124,34 @@ class _Listener:
             self._opened.close()
 
 
+class _History:
+    """What this process remembers of the database's past, to notice that it was not continued."""
+
+    def __init__(self) -> None:
+        self._revision = -1
+        self._audit: tuple[int, bytes] = (0, b"")
+        self._timeline = ""
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        return {"remembered": self._audit[0]}
+
+    def problem(self, newest: Row) -> str:
+        """How the history differs; empty when it was continued."""
+        if newest.revision < self._revision:
+            return f"its revision went back from {self._revision} to {newest.revision}"
+        if self._audit[0] and newest.remembered_hash != self._audit[1]:
+            return f"entry {self._audit[0]} of the audit log is missing or another one"
+        if self._timeline and newest.timeline and newest.timeline != self._timeline:
+            return "another server was promoted"
+        return ""
+
+    def remember(self, newest: Row) -> None:
+        self._revision = newest.revision
+        self._audit = (newest.audit_end or 0, newest.audit_hash or b"")
+        self._timeline = newest.timeline or self._timeline
+
+
 class RemoteFollower:
     def __init__(
         self,
@@ -115,11 +161,14 @@ class RemoteFollower:
         *,
         stale_seconds: float,
         report_problem: ReportProblem,
+        report_fork: ReportProblem = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = database.open_reader()
-        self._followers, self._newest_query = followers, newest_revisions_query(followers)
-        self._on_change, self._report_problem = on_change, report_problem
+        self._followers, self._newest_query = followers, newest_revisions_query(followers, *_HISTORY)
+        self._on_change, self._report_problem, self._report_fork = on_change, report_problem, report_fork
+        self._history = _History()
+        self.read_only = False  # the database is a standby, which accepts no write
         self._stale_seconds = stale_seconds
         self._monotonic = monotonic
         self._last_write, self._last_token_write = database.write_signal.last, database.write_signal.last_of_tokens
@@ -130,18 +179,27 @@ class RemoteFollower:
         self._listener = _Listener(database.listen, self._wanted.set)
         self._waiting: list[asyncio.Future[None]] = []
         self._fresh_at = monotonic()
+        self._answer_until = inf  # when the wait of the thread for the server ends
         self._problem = ""
         self._tasks: list[asyncio.Task[None]] = []
 
     def load(self) -> None:
         """Load everything before the first response: from then on no response waits for the database."""
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
-        with self._reader.snapshot():
-            self.revision = self._newest().revision
-            for follower in self._followers:
-                follower.load(self._reader)
+        self._load_all()
         self._fresh_at = self._monotonic()
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch_for_silence())]
+
+    def _load_all(self) -> None:
+        with self._reader.snapshot():
+            newest = self._newest()
+            for follower in self._followers:
+                follower.load(self._reader)
+        self._remember(newest)
+
+    def _remember(self, newest: Row) -> None:
+        self.revision, self.read_only = newest.revision, not newest.timeline
+        self._history.remember(newest)
 
     # -- for requests -----------------------------------------------------------------------------
 
@@ -244,9 +302,7 @@ class RemoteFollower:
     async def _refresh_once(self) -> StoreError | None:
         started = self._monotonic()
         try:
-            fetched = await self._thread.run(self._fetch)
-            if fetched is not None:
-                self._apply(*fetched)
+            self._apply(*await self._thread.run(self._fetch))
         except StoreError as error:
             self._set_problem(str(error))
             return error
@@ -258,28 +314,48 @@ class RemoteFollower:
         return None
 
     async def _watch_for_silence(self) -> None:
-        """A refresh does not fail on a server that hangs: it does not end."""
+        """A refresh does not fail on a server that hangs: it does not end. Break its connection, and the next one."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             if not self._problem:
                 self._set_problem(self.problem)
+            if self._monotonic() > self._answer_until:
+                self._reader.interrupt()
+                self._listener.stop()  # it may be as silent
 
-    def _fetch(self) -> tuple[int, list[tuple[FollowsTable, Any]]] | None:
+    def _fetch(self) -> tuple[Row, list[tuple[FollowsTable, Any]]]:
         # Without a snapshot first, because most refreshes find nothing new.
-        if self._newest().revision == self.revision:
-            return None
-        with self._reader.snapshot():
+        with self._bounded(_UNAVAILABLE_SECONDS):
             newest = self._newest()
-            return newest.revision, fetch_all_changes(newest, self._followers, self._reader.read, self.revision)
+        if newest.revision == self.revision or self._history.problem(newest):
+            return newest, []
+        with self._bounded(_LONGEST_FETCH), self._reader.snapshot():
+            newest = self._newest()
+            return newest, fetch_all_changes(newest, self._followers, self._reader.read, self.revision)
+
+    @contextmanager
+    def _bounded(self, seconds: float) -> Iterator[None]:
+        """The connection is broken when the server does not answer the block within so many seconds."""
+        self._answer_until = self._monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._answer_until = inf
 
     def _newest(self) -> Row:
-        return self._reader.read(self._newest_query, {})[0]
+        return self._reader.read(self._newest_query, self._history.remembered)[0]
 
-    def _apply(self, revision: int, changes: list[tuple[FollowsTable, Any]]) -> None:
+    def _apply(self, newest: Row, changes: list[tuple[FollowsTable, Any]]) -> None:
+        if problem := self._history.problem(newest):
+            self._report_fork(problem)
+            self._load_all()  # in the event loop: no request must see a part of each history
+            self._on_change()
+            return
         for follower, each in changes:
             follower.apply_changes(each)
-        self.revision = revision
-        self._on_change()
+        if newest.revision != self.revision:
+            self._on_change()
+        self._remember(newest)
 
     def _set_problem(self, problem: str) -> None:
         if bool(problem) != bool(self._problem):

@@ -27,7 +27,9 @@ class RoundsService(ABC):
     def build(self) -> "Rounds[Any]": ...
 
     def load(self, reader: Reader) -> None:
-        if reader.read(f"SELECT 1 FROM {self.table} LIMIT 1", {}):
+        if self._late.service is not None:  # loaded again, after the history of the database changed
+            self._late.service.apply_changes(read_row_changes(reader.read, self.table, -1, removed=False))
+        elif reader.read(f"SELECT 1 FROM {self.table} LIMIT 1", {}):
             self._start()
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> RowChanges:

@@ -146,6 +146,9 @@ class SqliteReader:
     def counter(self, table: Table) -> int:
         return catalogue.counter(self.read, table)
 
+    def write_problem(self) -> str:
+        return ""
+
     def damage(self) -> list[str]:
         return [problem for problem in self.column("PRAGMA quick_check(5)") if problem != "ok"]
 
@@ -165,6 +168,7 @@ class SqliteDatabase(SqliteReader):
         self._writer: sqlite3.Connection | None = None
         self._unversioned: sqlite3.Connection | None = None
         self._busy_timeout = _BUSY_TIMEOUT_MS  # of the connection for writes
+        self._file: tuple[int, int] | None = None  # device and inode of the file that is open
 
     def _connect(self) -> sqlite3.Connection:
         connection = self._connect_for_writes()
@@ -176,6 +180,7 @@ class SqliteDatabase(SqliteReader):
             connection = sqlite3.connect(
                 self._path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
             )
+            self._file = self._file or _file_at(self._path)
             for pragma in (*_PRAGMAS, f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}"):
                 connection.execute(pragma)
         except sqlite3.Error as error:
@@ -184,6 +189,11 @@ class SqliteDatabase(SqliteReader):
                 "Check that its folder exists, is writable and has free space.",
             ) from error
         return connection
+
+    def write_problem(self) -> str:
+        # The connection still writes into the file that it opened, where nobody would find it again.
+        is_there = self._file is None or self._file == _file_at(self._path)
+        return "" if is_there else f"the database file {self._path} was deleted or replaced: restart Relaydeck"
 
     @property
     def writer(self) -> sqlite3.Connection:
@@ -204,6 +214,8 @@ class SqliteDatabase(SqliteReader):
     @contextmanager
     def _transaction(self, busy_timeout: int) -> Iterator[Transaction]:
         connection = self.writer
+        if problem := self.write_problem():
+            raise StoreTrouble(problem)
         with _rolled_back_on_error(connection):
             if busy_timeout != self._busy_timeout:
                 connection.execute(f"PRAGMA busy_timeout = {busy_timeout}")
@@ -239,6 +251,9 @@ class SqliteDatabase(SqliteReader):
         if not self.writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", values).rowcount:
             self.writer.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", values)
 
+    def break_late_commit(self) -> None:
+        return None  # a commit waits for the disk alone
+
     def suspend(self) -> None:
         return None  # there is no server that could hang
 
@@ -254,6 +269,14 @@ class SqliteDatabase(SqliteReader):
                 connection.close()
         self._writer = self._unversioned = None
         super().close()
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

@@ -35,6 +35,9 @@ def _inside(database: Reader, settings: Settings, now: float) -> Iterator[Findin
         yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
     else:
         yield Finding("ok", "database", f"{settings.database} {database.soundness}")
+    if problem := database.write_problem():
+        remedy = "writes fail; set RELAYDECK_DATABASE_URL to the primary server, or promote this one"
+        yield Finding("FAIL", "database", f"{problem}: {remedy}")
     if origin := unfinished_copy_of(database):
         yield Finding("FAIL", "database", f"it is an unfinished copy of {origin}; run the command that began it again")
         return

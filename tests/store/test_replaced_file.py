@@ -1,0 +1,44 @@
+"""The file of a SQLite database is deleted or replaced while it is open: nothing is written into nowhere."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from relaydeck.errors import StoreTrouble
+from relaydeck.operations_worker import store_readiness
+from tests.seeding import fill, opened
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    shutil.copy(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+@pytest.mark.parametrize("remove", [delete, replace])
+async def test_a_database_file_that_is_gone_refuses_writes_and_is_not_ready(
+    home: Path, remove: Callable[[Path], None]
+) -> None:
+    fill(home)
+    with opened(home) as store:
+        with store.database.transaction():
+            pass
+        assert (await store_readiness(store)).ready
+        remove(home / "relaydeck.db")
+        for begin in (store.database.transaction, store.database.transaction_at_once):
+            transaction = begin()
+            assert transaction is not None
+            with pytest.raises(StoreTrouble, match="was deleted or replaced: restart Relaydeck"), transaction:
+                pass
+        readiness = await store_readiness(store)
+        assert (readiness.ready, "was deleted or replaced" in readiness.text) == (False, True)
