@@ -4,13 +4,15 @@ import asyncio
 import gc
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from relaydeck.admin import idempotency
 from relaydeck.contract.description import admin_page
 from relaydeck.contract.lists import Pages
 from relaydeck.contract.operations import contract_routes
@@ -20,7 +22,7 @@ from relaydeck.contract.views import relayer_encoder, signer_encoder
 from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.credentials.token_book import TokenBook
 from relaydeck.credentials.token_rows import Token
-from relaydeck.errors import StoreError, operator_words
+from relaydeck.errors import ServerFailure, StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.access_log import AccessLog
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from relaydeck.store.remote_follower import RemoteFollower
 
 _CHECK_SECONDS = 1.0
+_PURGE_SECONDS = 3600.0
 _UNMASK_TURNS = 10
 _WARM_ITEMS = 200
 _ADMIN_API = "relaydeck.admin.api"
@@ -102,6 +105,7 @@ class Worker:
         self._follower.load()
         self._start_task(self._check_each_second())
         self._start_task(self._warm())
+        self._start_task(self._purge_each_hour())
 
     async def stop(self) -> None:
         await self._closers.aclose()
@@ -353,8 +357,19 @@ class Worker:
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
             self._store.database.break_late_commit()
+            if self._store.database.erasing:
+                await asyncio.to_thread(self._store.database.erase_removed)
             if isinstance(self._follower, Follower):
                 self._check_for_writes(self._follower)
+
+    async def _purge_each_hour(self) -> None:
+        """Responses that were kept for a day contain tokens: they go even if no request comes."""
+        database = self._store.database
+        while True:
+            await asyncio.sleep(_PURGE_SECONDS)
+            with suppress(StoreError, ServerFailure):  # the next round tries again
+                if await database.run_in_reader(lambda: idempotency.can_purge(database.read, time.time())):
+                    await self._writer.write(lambda transaction: idempotency.purge(transaction, time.time()))
 
     def _check_for_writes(self, follower: Follower) -> None:
         try:

@@ -1,6 +1,7 @@
 """Tokens over the admin API, and what makes its POSTs and PATCHes safe to automate."""
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from relaydeck.admin import idempotency
 from relaydeck.store.rotation import Rotation
+from relaydeck.store.sealing import Place
 from tests.admin.conftest import Admin, problem, refusal, success, timeless
 from tests.conftest import DEMO
 from tests.running import Running, run_command
@@ -129,6 +132,27 @@ def test_a_key_is_forgotten_after_a_day(admin: Admin) -> None:
     assert first != second
     with opened(admin.running.home) as store:
         assert store.database.read("SELECT count(*) FROM idempotency_keys") == [(1,)]
+
+
+def test_a_token_in_a_stored_response_opens_only_with_the_key_of_its_request(shared: Admin) -> None:
+    """The master key alone does not open it."""
+    answer = shared.ask("POST", "tokens", {"name": "kept apart"}, Idempotency_Key="only-the-sender-knows")
+    token = answer.json["data"]["token"].encode()
+    with opened(shared.running.home) as store:
+        rows = store.database.read("SELECT scope, sealed_answer FROM idempotency_keys")
+        opened_rows = [store.vault.open(row[1], Place("idempotency_keys", row[0], "answer")) for row in rows]
+    assert rows and not any(token in each or b"rdk_" in each for each in opened_rows)
+
+
+def test_stored_responses_are_purged_on_schedule(shared: Admin) -> None:
+    shared.ask("POST", "tokens", {"name": "to purge"}, Idempotency_Key="to-purge")
+    with opened(shared.running.home) as store:
+        read, now = store.database.read, time.time()
+        assert not idempotency.can_purge(read, now)
+        assert idempotency.can_purge(read, now + 86_401)
+        with store.database.transaction() as transaction:
+            idempotency.purge(transaction, now + 86_401)
+        assert read("SELECT count(*) FROM idempotency_keys") == [(0,)]
 
 
 def test_lost_updates_are_refused(admin: Admin) -> None:

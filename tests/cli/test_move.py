@@ -70,7 +70,8 @@ def many_events(home: Path) -> None:
             "INSERT INTO events VALUES (?, ?, 'k', NULL, NULL, '{}', 1)", ((n, f"evt_{n}") for n in range(1, MANY))
         )
         database.executemany(
-            "INSERT INTO tokens VALUES (?, ?, 'api', ?, 1, NULL, 2, 1)",
+            "INSERT INTO tokens (seq, name, kind, digest, created_at, revoked_at, revision)"
+            " VALUES (?, ?, 'api', ?, 1, 2, 1)",
             ((n, f"t{n}", n.to_bytes(32)) for n in range(10, MANY)),
         )
 

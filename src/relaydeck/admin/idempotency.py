@@ -2,21 +2,27 @@
 
 The response is stored in the transaction of the change, so neither exists without the other. Write transactions are
 serialised: of two requests at the same time, one makes the change and the other gets its response. A response can
-contain a new token, so it is stored encrypted. A refused request changes nothing and leaves its key unused.
+contain a new token, so it is stored encrypted, with a key that is derived from the Idempotency-Key: only a hash of
+that is stored, so nobody but its sender can read the response. A refused request changes nothing and leaves its key
+unused.
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Callable
 
 import msgspec
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.errors import BadRequest, KeyUsedOtherwise, ServerFailure
 from relaydeck.http.pipeline import Call, Reply, written_at
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.sealing import Damaged, Place
+from relaydeck.store.database import Row, Transaction
+from relaydeck.store.sealing import Damaged, Place, derived_key
 
 KEPT_SECONDS = 86_400
+_ENCRYPTED, _NONCE_BYTES = b"\x01", 12
 _KEY = re.compile(rb"[\x21-\x7e]{1,255}")
 _REPLAYED = (b"idempotency-replayed", b"true")
 
@@ -43,22 +49,49 @@ def once(
     assert call.credential is not None
     scope = hashlib.sha256(b"%d\0%b" % (call.credential.seq, key)).hexdigest()
     request = hashlib.sha256(b"\0".join([operation.encode(), call.argument.encode(), call.body])).digest()
-    kept = _find(context, scope)
+    kept = _find(context, scope, key)
     if kept is None:
         reply = work(context)
-        _keep(context, scope, _StoredResponse(request, reply.status, reply.body, dict(reply.headers).get(b"etag", b"")))
+        etag = dict(reply.headers).get(b"etag", b"")
+        _keep(context, scope, _StoredResponse(request, reply.status, reply.body, etag), key)
         return reply
     if kept.request != request:
         raise KeyUsedOtherwise("the same Idempotency-Key came with another path or body")
-    etag = ((b"etag", kept.etag),) if kept.etag else ()
-    return Reply(kept.status, kept.body, headers=(*etag, *written_at(context.transaction.revision), _REPLAYED))
+    tag = ((b"etag", kept.etag),) if kept.etag else ()
+    return Reply(kept.status, kept.body, headers=(*tag, *written_at(context.transaction.revision), _REPLAYED))
 
 
 def _place(scope: str) -> Place:
     return Place("idempotency_keys", scope, "answer")
 
 
-def _find(context: ChangeContext, scope: str) -> _StoredResponse | None:
+def _cipher(key: bytes) -> AESGCM:
+    return AESGCM(derived_key(key, b"relaydeck idempotent response 1"))
+
+
+def _encrypted(kept: _StoredResponse, key: bytes) -> bytes:
+    nonce = os.urandom(_NONCE_BYTES)
+    return _ENCRYPTED + nonce + _cipher(key).encrypt(nonce, msgspec.msgpack.encode(kept), None)
+
+
+def _decrypted(stored: bytes, key: bytes) -> _StoredResponse:
+    if stored.startswith(_ENCRYPTED):  # an earlier version stored the response without this layer
+        nonce, text = stored[1 : 1 + _NONCE_BYTES], stored[1 + _NONCE_BYTES :]
+        stored = _cipher(key).decrypt(nonce, text, None)
+    return msgspec.msgpack.decode(stored, type=_StoredResponse)
+
+
+def purge(transaction: Transaction, now: float) -> None:
+    """Remove the responses that have been kept long enough."""
+    transaction.execute("DELETE FROM idempotency_keys WHERE created_at <= :oldest", {"oldest": int(now) - KEPT_SECONDS})
+
+
+def can_purge(read: Callable[[str, dict[str, int]], list[Row]], now: float) -> bool:
+    oldest = {"oldest": int(now) - KEPT_SECONDS}
+    return bool(read("SELECT 1 FROM idempotency_keys WHERE created_at <= :oldest LIMIT 1", oldest))
+
+
+def _find(context: ChangeContext, scope: str, key: bytes) -> _StoredResponse | None:
     row = context.transaction.one(
         "SELECT sealed_answer FROM idempotency_keys WHERE scope = :scope AND created_at > :oldest",
         {"scope": scope, "oldest": context.now - KEPT_SECONDS},
@@ -66,20 +99,18 @@ def _find(context: ChangeContext, scope: str) -> _StoredResponse | None:
     if row is None:
         return None
     try:
-        return msgspec.msgpack.decode(context.vault.open(row[0], _place(scope)), type=_StoredResponse)
+        return _decrypted(context.vault.open(row[0], _place(scope)), key)
     except Damaged as damage:
         raise ServerFailure(str(damage)) from None
 
 
-def _keep(context: ChangeContext, scope: str, kept: _StoredResponse) -> None:
-    context.transaction.execute(
-        "DELETE FROM idempotency_keys WHERE created_at <= :oldest", {"oldest": context.now - KEPT_SECONDS}
-    )
+def _keep(context: ChangeContext, scope: str, kept: _StoredResponse, key: bytes) -> None:
+    purge(context.transaction, context.now)
     context.transaction.execute(
         "INSERT INTO idempotency_keys (scope, sealed_answer, created_at) VALUES (:scope, :sealed, :now)",
         {
             "scope": scope,
-            "sealed": context.vault.seal(msgspec.msgpack.encode(kept), _place(scope), context.transaction),
+            "sealed": context.vault.seal(_encrypted(kept, key), _place(scope), context.transaction),
             "now": context.now,
         },
     )

@@ -324,9 +324,10 @@ def _kind(schema: Json) -> str:
 def _plain_kind(schema: Json) -> str:
     kind: str = schema.get("type", "any")
     if kind == "array":
-        items = schema.get("items")
-        return "array" if items is True or items is None else f"array of {_kind(items)}"
+        items, most = schema.get("items"), f", at most {schema['maxItems']}" if "maxItems" in schema else ""
+        return f"array{most}" if items is True or items is None else f"array of {_kind(items)}{most}"
     limits = [f"at least {schema['minimum']}"] if "minimum" in schema else []
     if "maxLength" in schema:
-        limits.append(f"{schema['minLength']} to {schema['maxLength']} characters")
+        least = f"{schema['minLength']} to" if "minLength" in schema else "at most"
+        limits.append(f"{least} {schema['maxLength']} characters")
     return ", ".join([kind, *limits])

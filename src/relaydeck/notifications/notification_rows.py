@@ -97,6 +97,7 @@ def _with_key(
     transaction: Transaction, vault: Vault, stored: StoredNotification, new: Secret, now: int
 ) -> StoredNotification:
     """A replaced key is kept for a day. A removed key is not kept, nor is one that cannot be opened any more."""
+    transaction.erases_secrets = True
     sealed, previous, until = stored.sealed_signing_key, None, None
     old = _opened(vault, stored.id, sealed)
     if new.reveal() and old == new:

@@ -58,6 +58,7 @@ class Transaction:
         self.chain_end: tuple[int, bytes] = (  # of the audit log
             EMPTY_CHAIN if start.audit_end is None else (start.audit_end, start.audit_hash)
         )
+        self.erases_secrets = False  # set by a change that removes a sealed value, so that no copy of it stays on disk
         self.audit_head: bytes | None = None  # the signed end of the audit log, stored with the commit
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
@@ -144,6 +145,7 @@ class Database(Reader, Protocol):
     """Read and write access. One thread at a time writes."""
 
     remote: bool  # a server that other machines use too: every query is a round trip
+    erasing: bool  # secrets were removed, and copies of them may still be outside the tables
     write_signal: WriteSignal
     schema_types: Mapping[str, str]  # the engine's types for the placeholders in migrations
 
@@ -168,6 +170,9 @@ class Database(Reader, Protocol):
 
     def migration(self) -> AbstractContextManager[Execute]:
         """A transaction for changes of the schema: without a revision, and in one process at a time."""
+
+    def erase_removed(self) -> None:
+        """Overwrite the copies of removed secrets outside the tables, while `erasing`. In a thread: it syncs."""
 
     def break_late_commit(self) -> None:
         """Fail a commit that the server has not confirmed for a long time. Called every second."""

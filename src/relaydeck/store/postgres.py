@@ -84,6 +84,7 @@ def _insert_statement(table: str, columns: tuple[str, ...], count: int) -> bytes
 
 class PostgresDatabase(PostgresReader):
     remote = True
+    erasing = False
 
     def __init__(
         self, url: DatabaseUrl, write_signal: WriteSignal, monotonic: Callable[[], float] = time.monotonic
@@ -125,6 +126,9 @@ class PostgresDatabase(PostgresReader):
             _commit(connection, transaction.audit_head)
         finally:
             self._committing_since = None
+
+    def erase_removed(self) -> None:
+        return None  # the server keeps its own log, for replicas and backups
 
     def break_late_commit(self) -> None:
         since = self._committing_since

@@ -91,6 +91,7 @@ class RecordTable(Generic[R]):
 
     def update(self, transaction: Transaction, vault: Vault, record: R) -> None:
         """Write every field except the identity and the read-only ones."""
+        transaction.erases_secrets = transaction.erases_secrets or bool(self._sealed)
         transaction.execute(self._update, self._values(transaction, vault, record))
 
     def _values(self, transaction: Transaction, vault: Vault, record: R) -> dict[str, Any]:

@@ -19,6 +19,7 @@ KEPT_REVISIONS = 100_000
 
 def remove_row(transaction: Transaction, table: str, identity: str, name: str) -> None:
     """Delete a record, so that running servers follow."""
+    transaction.erases_secrets = True
     removed = transaction.one(f"DELETE FROM {table} WHERE {identity} = :name RETURNING seq", {"name": name})
     if removed is not None:
         record_removal(transaction, table, removed.seq)

@@ -102,6 +102,7 @@ class Rotation:
     def finish(self) -> RotationReport:
         """Remove the data keys that no value uses any more."""
         with self._database.transaction() as transaction:
+            transaction.erases_secrets = True
             unused = [each for each in _older_keys(transaction) if not _values_under(transaction, each)]
             for key_id in unused:
                 transaction.execute("DELETE FROM data_keys WHERE id = :id", {"id": key_id})

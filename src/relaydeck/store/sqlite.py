@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,7 @@ class SqliteDatabase(SqliteReader):
         self._writer: sqlite3.Connection | None = None
         self._unversioned: sqlite3.Connection | None = None
         self._busy_timeout = _BUSY_TIMEOUT_MS  # of the connection for writes
+        self.erasing = False  # the write-ahead log contains secrets that were removed
         self._file: tuple[int, int] | None = None  # device and inode of the file that is open
 
     def _connect(self) -> sqlite3.Connection:
@@ -226,6 +227,7 @@ class SqliteDatabase(SqliteReader):
             if transaction.audit_head is not None:
                 connection.execute(SET_AUDIT_HEAD + "?", (transaction.audit_head,))
             connection.execute("COMMIT")
+        self.erasing = self.erasing or transaction.erases_secrets
         self.write_signal.send(of_tokens=transaction.changes_tokens)
 
     def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
@@ -251,6 +253,17 @@ class SqliteDatabase(SqliteReader):
         if not self.writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", values).rowcount:
             self.writer.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", values)
 
+    def erase_removed(self) -> None:
+        """The write-ahead log keeps the pages of removed secrets until it is written over: empty it.
+
+        A process that reads or writes at this moment prevents that; the next call tries again.
+        """
+        if not self.erasing:
+            return
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=0)) as connection:
+            busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self.erasing = bool(busy)
+
     def break_late_commit(self) -> None:
         return None  # a commit waits for the disk alone
 
@@ -264,11 +277,12 @@ class SqliteDatabase(SqliteReader):
         return nullcontext()  # `open_store` has a lock for the processes of this machine
 
     def close(self) -> None:
+        super().close()  # before the log is emptied: this reader would prevent it
+        self.erase_removed()
         for connection in (self._writer, self._unversioned):
             if connection is not None:
                 connection.close()
         self._writer = self._unversioned = None
-        super().close()
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

@@ -8,10 +8,10 @@ import asyncio
 import re
 from enum import Enum
 from math import inf
-from urllib.parse import parse_qsl, urlsplit
 
 from relaydeck.networks.evm.errors import NodeError
 from relaydeck.networks.evm.options import PoolOptions
+from relaydeck.networks.evm.url_secrets import secrets_pattern
 from relaydeck.networks.model import RpcUrl
 
 _URL = re.compile(r"\w+://\S+")
@@ -28,7 +28,7 @@ class Node:
         self.url = url.url
         self.shown = url.shown
         self.weight = max(url.weight, 0)
-        self._secrets = _secrets(url.url)
+        self._secrets = secrets_pattern(url.url)
         self.state = State.NEW
         self.batches = True
         self.batch_size = options.largest_batch  # of the next batch
@@ -61,9 +61,7 @@ class Node:
 
     def scrubbed(self, error: NodeError) -> NodeError:
         """The same error without the secret parts of this URL, should the node quote them."""
-        message = error.message
-        for secret in self._secrets:
-            message = message.replace(secret, "…")
+        message = self._secrets.sub("…", error.message)
         return NodeError(error.code, _URL.sub("(a URL)", message), error.data)
 
     def shrink_batches(self, failed: int) -> None:
@@ -80,14 +78,3 @@ class Node:
         for scope in self.scopes:
             if not scope.expired():
                 scope.reschedule(now)
-
-
-def _secrets(url: str) -> list[str]:
-    """The parts of a URL that may be a key, longest first. Short ones ("v2", "rpc") are not keys."""
-    try:
-        parts = urlsplit(url)
-        values = [value for _, value in parse_qsl(parts.query)]
-    except ValueError:
-        return [url]
-    found = {*parts.path.split("/"), *values, parts.username or "", parts.password or ""}
-    return sorted((part for part in found if len(part) >= 6), key=len, reverse=True)
