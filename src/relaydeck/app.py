@@ -282,7 +282,8 @@ class Worker:
             sources = module.Sources(
                 self._revision, self._estimator.pool, self._directory, self._estimator, is_stopping
             )
-            self._console = module.Console(self._settings, self._writer, api.find, api.read, sources)
+            proofs = self._store.vault.proofs
+            self._console = module.Console(self._settings, self._writer, api.find, api.read, sources, proofs)
             self._closers.callback(self._console.close)
         return await self._console.answer(call)
 

@@ -1,10 +1,19 @@
 """Getting in and out of the console."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from relaydeck.credentials.console_sessions import SessionLimits, find_session, new_session_secret, open_session
+from relaydeck.credentials.console_sessions import (
+    SessionLimits,
+    find_session,
+    new_session_secret,
+    open_session,
+    use_code,
+)
+from relaydeck.credentials.tokens import digest_of
+from relaydeck.store.row_proofs import RowProofs
 from tests.console.conftest import Operator, new_link, plain
 from tests.running import Running, ask, run_command
 from tests.seeding import issue, opened, withdraw
@@ -122,13 +131,45 @@ def test_a_session_ends_when_idle_and_at_its_greatest_age(home: Path, engine: st
     issue(home, "root", "admin")
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            open_session(transaction, secret, 1, limits, 1000)
-        found = [find_session(store.database.read, secret, limits, 1000 + age) is not None for age in (0, 3599, 3600)]
+            open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
+        find = partial(find_session, store.database.read, store.vault.proofs, secret, limits)
+        found = [find(1000 + age) is not None for age in (0, 3599, 3600)]
         assert found == [True, True, False]
         with store.database.transaction() as transaction:
             transaction.execute("UPDATE console_sessions SET used_at = 44199")
-        found = [find_session(store.database.read, secret, limits, 1000 + age) is not None for age in (43_199, 43_200)]
+        found = [find(1000 + age) is not None for age in (43_199, 43_200)]
         assert found == [True, False]
+
+
+def test_a_session_row_inserted_without_the_master_key_opens_nothing(home: Path) -> None:
+    """Whoever can write the database could otherwise act as any admin token."""
+    issue(home, "root", "admin")
+    limits, secret = SessionLimits(3600, 43_200), new_session_secret()
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            open_session(transaction, RowProofs(bytes(32)), secret, 1, limits, 1000)
+        assert find_session(store.database.read, store.vault.proofs, secret, limits, 1000) is None
+
+
+def test_a_session_of_a_token_that_was_changed_in_the_database_has_ended(home: Path) -> None:
+    issue(home, "root", "readonly")
+    limits, secret = SessionLimits(3600, 43_200), new_session_secret()
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
+            transaction.execute("UPDATE tokens SET kind = 'admin'")
+        assert find_session(store.database.read, store.vault.proofs, secret, limits, 1000) is None
+
+
+def test_a_code_inserted_without_the_master_key_opens_nothing(home: Path) -> None:
+    issue(home, "root", "admin")
+    code = new_session_secret()
+    with opened(home) as store, store.database.transaction() as transaction:
+        transaction.execute(
+            "INSERT INTO console_codes (digest, token_seq, expires_at) VALUES (:digest, 1, 9999999999)",
+            {"digest": digest_of(code.reveal().encode())},
+        )
+        assert use_code(transaction, store.vault.proofs, code, 0) is None
 
 
 def test_nothing_of_a_session_is_stored_in_clear(served: Running, operator: Operator) -> None:

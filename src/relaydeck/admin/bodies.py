@@ -226,7 +226,9 @@ class AuditVerification(msgspec.Struct, frozen=True):
     entries: Annotated[Whole | None, field("How many entries were verified; null: there is a problem.", example=7)]
     head: Annotated[str | None, field("The head of the log.", example="7:" + "c0ffee00" * 8)]
     broken_at: Annotated[Whole | None, field("The first broken entry; null: every link holds.", example=None)]
-    problem: Annotated[str | None, field("What is wrong with it, or with tokens that Relaydeck did not write.", example=None)]
+    problem: Annotated[
+        str | None, field("What is wrong with it, or with tokens that Relaydeck did not write.", example=None)
+    ]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,19 +12,22 @@ from relaydeck.console.visit import Read, Visit, Visitor, form_fields
 from relaydeck.errors import Forbidden, RequestError, UnknownPath, WrongMethod
 from relaydeck.http.pipeline import Call, Find, Reply
 from relaydeck.settings import Settings
+from relaydeck.store.row_proofs import RowProofs
 from relaydeck.store.writer import Writer
 
 
 class Console:
     """`find_admin` finds operations of the admin API, `read` reads the database in the thread of the admin API."""
 
-    def __init__(self, settings: Settings, writer: Writer, find_admin: Find, read: Read, sources: Sources) -> None:
+    def __init__(
+        self, settings: Settings, writer: Writer, find_admin: Find, read: Read, sources: Sources, proofs: RowProofs
+    ) -> None:
         self._find_admin = find_admin
         self._revision = sources.revision
         self._live = LiveUpdates(sources.revision, sources.is_stopping, settings.console_streams)
         self.close = self._live.close
         self._read = read
-        self._sign_in = SignIn(settings, writer, read)
+        self._sign_in = SignIn(settings, writer, read, proofs)
         self._pages: Pages = {}
         services = PageServices(settings, sources)
         for pages in PAGES:

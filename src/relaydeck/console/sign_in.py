@@ -16,6 +16,7 @@ from relaydeck.http.pipeline import Call, Reply
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings
 from relaydeck.store.database import Transaction
+from relaydeck.store.row_proofs import RowProofs
 from relaydeck.store.writer import Writer
 
 COOKIE = "relaydeck_session"
@@ -25,7 +26,15 @@ _UNKNOWN_LINK = "This link was used before or has expired. Print another with: r
 
 
 class SignIn:
-    def __init__(self, settings: Settings, writer: Writer, read: Read, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        writer: Writer,
+        read: Read,
+        proofs: RowProofs,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._proofs = proofs
         self._limits = SessionLimits(settings.console_idle_seconds, settings.console_session_seconds)
         self._writer = writer
         self._read = read
@@ -40,7 +49,7 @@ class SignIn:
             return None
         now = self._now()
         session = await self._read(
-            lambda store: console_sessions.find_session(store.database.read, secret, self._limits, now)
+            lambda store: console_sessions.find_session(store.database.read, self._proofs, secret, self._limits, now)
         )
         if session is None:
             return None
@@ -56,7 +65,9 @@ class SignIn:
         require_same_origin(call.headers)
         self._attempts.take(self._client(call))
         token = Secret(dict(form_fields(call)).get("token", "").strip())
-        found = await self._read(lambda store: console_sessions.token_of(store.database.read, token, self._now()))
+        found = await self._read(
+            lambda store: console_sessions.token_of(store.database.read, self._proofs, token, self._now())
+        )
         if found is None:
             return self.form(call, _UNKNOWN_TOKEN, 401)
         token_seq, kind = found
@@ -72,7 +83,7 @@ class SignIn:
         code, secret = Secret(query_of(call).get("code", "")), console_sessions.new_session_secret()
 
         def use(transaction: Transaction) -> bool:
-            token_seq = console_sessions.use_code(transaction, code, self._now())
+            token_seq = console_sessions.use_code(transaction, self._proofs, code, self._now())
             if token_seq is not None:
                 self._open(transaction, secret, token_seq)
             return token_seq is not None
@@ -89,7 +100,7 @@ class SignIn:
         return self._clients.address_of(call.peer, call.headers.get(b"x-forwarded-for"))
 
     def _open(self, transaction: Transaction, secret: Secret, token_seq: int) -> None:
-        console_sessions.open_session(transaction, secret, token_seq, self._limits, self._now())
+        console_sessions.open_session(transaction, self._proofs, secret, token_seq, self._limits, self._now())
 
     def _enter(self, call: Call, secret: Secret) -> Reply:
         self._attempts.forgive(self._client(call))

@@ -11,12 +11,16 @@ from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.secret import Secret
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import Row, Transaction
 from relaydeck.store.follower import ReadRows
+from relaydeck.store.row_proofs import RowProofs
 
 CODE_SECONDS = 600
 _TOUCH_SECONDS = 60  # the time of the last request is written at most this often
 
+_TOKEN = (
+    "t.name, t.kind, t.digest, t.created_at AS token_created_at, t.expires_at, t.revoked_at, t.proof AS token_proof"
+)
 _LIVE = "t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > :now)"
 
 
@@ -48,10 +52,15 @@ def _digest(secret: Secret) -> bytes:
     return digest_of(secret.reveal().encode())
 
 
-def find_session(read: ReadRows, secret: Secret, limits: SessionLimits, now: float) -> ConsoleSession | None:
-    """The session, unless it is unknown, too old or idle, or its token is revoked or expired."""
+def find_session(
+    read: ReadRows, proofs: RowProofs, secret: Secret, limits: SessionLimits, now: float
+) -> ConsoleSession | None:
+    """The session, unless it is unknown, too old or idle, or its token is revoked or expired.
+
+    One that Relaydeck did not write, or that belongs to a token that it did not write, is unknown.
+    """
     rows = read(
-        "SELECT s.created_at, s.used_at, t.seq, t.name, t.kind, t.digest FROM console_sessions s"
+        f"SELECT s.created_at, s.used_at, s.proof AS session_proof, t.seq, {_TOKEN} FROM console_sessions s"
         f" JOIN tokens t ON t.seq = s.token_seq WHERE s.digest = :digest AND {_LIVE}"
         " AND s.used_at > :idle AND s.created_at > :oldest",
         {
@@ -61,27 +70,46 @@ def find_session(read: ReadRows, secret: Secret, limits: SessionLimits, now: flo
             "oldest": int(now - limits.most_seconds),
         },
     )
-    return ConsoleSession(*rows[0]) if rows else None
+    if not rows or not _is_authentic(rows[0], proofs):
+        return None
+    row = rows[0]
+    if not proofs.holds(row.session_proof, "console_sessions", (_digest(secret), row.seq, row.created_at)):
+        return None
+    return ConsoleSession(row.created_at, row.used_at, row.seq, row.name, row.kind, row.digest)
 
 
-def token_of(read: ReadRows, token: Secret, now: float) -> tuple[int, str] | None:
-    """The number and the kind of a live token; None when there is no such token."""
+def _is_authentic(row: Row, proofs: RowProofs) -> bool:
+    values = (row.name, row.kind, row.digest, row.token_created_at, row.expires_at, row.revoked_at)
+    return proofs.holds(row.token_proof, "tokens", values)
+
+
+def token_of(read: ReadRows, proofs: RowProofs, token: Secret, now: float) -> tuple[int, str] | None:
+    """The number and the kind of a live token; None when there is no such token, or Relaydeck did not write it."""
     rows = read(
-        f"SELECT t.seq, t.kind FROM tokens t WHERE t.digest = :digest AND {_LIVE}",
+        f"SELECT t.seq, {_TOKEN} FROM tokens t WHERE t.digest = :digest AND {_LIVE}",
         {"digest": _digest(token), "now": int(now)},
     )
-    return (rows[0].seq, rows[0].kind) if rows else None
+    return (rows[0].seq, rows[0].kind) if rows and _is_authentic(rows[0], proofs) else None
 
 
-def open_session(transaction: Transaction, secret: Secret, token_seq: int, limits: SessionLimits, now: float) -> None:
+def open_session(
+    transaction: Transaction, proofs: RowProofs, secret: Secret, token_seq: int, limits: SessionLimits, now: float
+) -> None:
     """Store a session, and remove those that have ended."""
     transaction.execute(
         "DELETE FROM console_sessions WHERE used_at <= :idle OR created_at <= :oldest",
         {"idle": int(now - limits.idle_seconds), "oldest": int(now - limits.most_seconds)},
     )
+    digest = _digest(secret)
     transaction.execute(
-        "INSERT INTO console_sessions (digest, token_seq, created_at, used_at) VALUES (:digest, :token, :now, :now)",
-        {"digest": _digest(secret), "token": token_seq, "now": int(now)},
+        "INSERT INTO console_sessions (digest, token_seq, created_at, used_at, proof)"
+        " VALUES (:digest, :token, :now, :now, :proof)",
+        {
+            "digest": digest,
+            "token": token_seq,
+            "now": int(now),
+            "proof": proofs.of("console_sessions", (digest, token_seq, int(now))),
+        },
     )
 
 
@@ -104,9 +132,16 @@ def issue_code(context: ChangeContext, token_name: str) -> Secret:
     token_seq = _admin_token(context, token_name)
     code = new_session_secret()
     context.transaction.execute("DELETE FROM console_codes WHERE expires_at <= :now", {"now": context.now})
+    digest, expires_at = _digest(code), context.now + CODE_SECONDS
     context.transaction.execute(
-        "INSERT INTO console_codes (digest, token_seq, expires_at) VALUES (:digest, :token, :expires_at)",
-        {"digest": _digest(code), "token": token_seq, "expires_at": context.now + CODE_SECONDS},
+        "INSERT INTO console_codes (digest, token_seq, expires_at, proof)"
+        " VALUES (:digest, :token, :expires_at, :proof)",
+        {
+            "digest": digest,
+            "token": token_seq,
+            "expires_at": expires_at,
+            "proof": context.vault.proofs.of("console_codes", (digest, token_seq, expires_at)),
+        },
     )
     return code
 
@@ -131,10 +166,14 @@ def _live_token(transaction: Transaction, name: str) -> tuple[int, str, int | No
     return None if row is None else (row.seq, row.kind, row.expires_at)
 
 
-def use_code(transaction: Transaction, code: Secret, now: float) -> int | None:
-    """The number of the code's token; the code is used up. None when it is unknown, used or expired."""
+def use_code(transaction: Transaction, proofs: RowProofs, code: Secret, now: float) -> int | None:
+    """The number of the code's token; the code is used up. None when it is unknown, used, expired or forged."""
+    digest = _digest(code)
     row = transaction.one(
-        "DELETE FROM console_codes WHERE digest = :digest AND expires_at > :now RETURNING token_seq",
-        {"digest": _digest(code), "now": int(now)},
+        "DELETE FROM console_codes WHERE digest = :digest AND expires_at > :now RETURNING token_seq, expires_at, proof",
+        {"digest": digest, "now": int(now)},
     )
-    return None if row is None else row.token_seq
+    if row is None or not proofs.holds(row.proof, "console_codes", (digest, row.token_seq, row.expires_at)):
+        return None
+    token_seq: int = row.token_seq
+    return token_seq
