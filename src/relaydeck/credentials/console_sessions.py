@@ -18,7 +18,7 @@ from relaydeck.store.row_proofs import RowProofs
 CODE_SECONDS = 600
 _TOUCH_SECONDS = 60  # the time of the last request is written at most this often
 
-_TOKEN = (
+_ISSUED = (
     "t.name, t.kind, t.digest, t.created_at AS token_created_at, t.expires_at, t.revoked_at, t.proof AS token_proof"
 )
 _LIVE = "t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > :now)"
@@ -60,7 +60,7 @@ def find_session(
     One that Relaydeck did not write, or that belongs to a token that it did not write, is unknown.
     """
     rows = read(
-        f"SELECT s.created_at, s.used_at, s.proof AS session_proof, t.seq, {_TOKEN} FROM console_sessions s"
+        f"SELECT s.created_at, s.used_at, s.proof AS session_proof, t.seq, {_ISSUED} FROM console_sessions s"
         f" JOIN tokens t ON t.seq = s.token_seq WHERE s.digest = :digest AND {_LIVE}"
         " AND s.used_at > :idle AND s.created_at > :oldest",
         {
@@ -86,7 +86,7 @@ def _is_authentic(row: Row, proofs: RowProofs) -> bool:
 def token_of(read: ReadRows, proofs: RowProofs, token: Secret, now: float) -> tuple[int, str] | None:
     """The number and the kind of a live token; None when there is no such token, or Relaydeck did not write it."""
     rows = read(
-        f"SELECT t.seq, {_TOKEN} FROM tokens t WHERE t.digest = :digest AND {_LIVE}",
+        f"SELECT t.seq, {_ISSUED} FROM tokens t WHERE t.digest = :digest AND {_LIVE}",
         {"digest": _digest(token), "now": int(now)},
     )
     return (rows[0].seq, rows[0].kind) if rows and _is_authentic(rows[0], proofs) else None
