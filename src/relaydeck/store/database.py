@@ -145,6 +145,7 @@ class Database(Reader, Protocol):
     """Read and write access. One thread at a time writes."""
 
     remote: bool  # a server that other machines use too: every query is a round trip
+    clock_sql: str  # the time of a server that several machines share, in milliseconds; empty: that of this machine
     erasing: bool  # secrets were removed, and copies of them may still be outside the tables
     write_signal: WriteSignal
     schema_types: Mapping[str, str]  # the engine's types for the placeholders in migrations

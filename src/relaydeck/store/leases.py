@@ -3,6 +3,7 @@
 A lease is a row with its holder, its expiry, and a fence that grows with each new holder.
 
 Invariants:
+- On a server that several machines share, expiries are moments of its clock: the clocks of the machines may differ.
 - A holder stops before another process can start. It measures its time on its own monotonic clock, from before it
   requested the lease, so that it sees the lease expire no later than the row does, even after a pause.
 - A write under a lease calls `require` in its transaction, which fails unless the holder's fence is the newest. There
@@ -47,6 +48,7 @@ class Lease:
         seconds: float,
         *,
         holder: str = "",
+        clock_sql: str = "",
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -54,6 +56,7 @@ class Lease:
         self.holder = holder or secrets.token_hex(8)
         self.seconds = seconds
         self.fence = 0
+        self._clock_sql = clock_sql  # the clock of the database, in milliseconds; empty: that of this machine
         self._now = now
         self._monotonic = monotonic
         self._held_until = -1.0
@@ -92,18 +95,25 @@ class Lease:
 
     def _take(self, transaction: Transaction) -> int | None:
         """The fence, or None when another process holds the lease."""
-        now = self._now()
+        now = self._moment(transaction.all)
         row = transaction.one(
             _TAKE,
             {
                 "name": self.name,
                 "holder": self.holder,
-                "now": _milliseconds(now),
-                "until": _milliseconds(now + self.seconds),
-                "absurd": _milliseconds(now + _ABSURD_PERIODS * self.seconds),
+                "now": now,
+                "until": now + _milliseconds(self.seconds),
+                "absurd": now + _milliseconds(_ABSURD_PERIODS * self.seconds),
             },
         )
         return row.fence if row else None
+
+    def _moment(self, read: ReadRows) -> int:
+        """Now, in milliseconds, by the clock that expiries are written in."""
+        if not self._clock_sql:
+            return _milliseconds(self._now())
+        moment: int = read(f"SELECT {self._clock_sql} AS moment", {})[0].moment
+        return moment
 
     def require(self, transaction: Transaction) -> None:
         """Raises LeaseLost when another process took the lease after this one did."""
@@ -135,7 +145,7 @@ class Lease:
         rows = read("SELECT holder, expires_at FROM leases WHERE name = :name", {"name": self.name})
         if not rows or rows[0].holder == self.holder:
             return 0.0
-        left: float = rows[0].expires_at / 1000 - self._now()
+        left: float = (rows[0].expires_at - self._moment(read)) / 1000
         return left if 0 < left <= _ABSURD_PERIODS * self.seconds else 0.0
 
 

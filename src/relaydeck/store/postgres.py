@@ -85,6 +85,7 @@ def _insert_statement(table: str, columns: tuple[str, ...], count: int) -> bytes
 class PostgresDatabase(PostgresReader):
     remote = True
     erasing = False
+    clock_sql = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
 
     def __init__(
         self, url: DatabaseUrl, write_signal: WriteSignal, monotonic: Callable[[], float] = time.monotonic

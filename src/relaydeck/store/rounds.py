@@ -68,7 +68,9 @@ class Rounds(ABC, Generic[Checked]):
         self._read, self._run_in_reader = store.database.read, store.database.run_in_reader
         self._writer, self._log, self._rounds = writer, log, rounds
         self._now, self._random = now, random
-        self._lease = Lease(self.lease_name, rounds.lease_seconds, now=now, monotonic=monotonic)
+        # A test that brings a clock of its own wants that one everywhere.
+        clock_sql = store.database.clock_sql if now is time.time else ""
+        self._lease = Lease(self.lease_name, rounds.lease_seconds, clock_sql=clock_sql, now=now, monotonic=monotonic)
         self._schedule = Schedule()
         self._cursor: ScheduleCursor | None = None  # while this process holds the lease
         self._loaded_fence = 0  # the lease under which the schedule was loaded

@@ -160,6 +160,7 @@ class SqliteReader:
 
 class SqliteDatabase(SqliteReader):
     remote = False
+    clock_sql = ""
 
     def __init__(self, path: Path, write_signal: WriteSignal) -> None:
         super().__init__(path)
