@@ -67,6 +67,7 @@ WRONG = {
     "apply_max_body_bytes": ["0", "1MB"],
     "body_timeout_seconds": ["0", "-1", "nan", "inf", "x", "86401"],
     "header_timeout_seconds": ["0", "soon"],
+    "write_timeout_seconds": ["0", "soon"],
     "stop_timeout_seconds": ["0", ""],
     "stale_seconds": ["0", "forever"],
     "signer_config": ["", "all"],

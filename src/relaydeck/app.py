@@ -43,6 +43,7 @@ from relaydeck.http.operations import Readiness
 from relaydeck.http.pipeline import Call, Find, Pipeline, Reply, Route, Send, innermost
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
+from relaydeck.http.unread_responses import limit_unread
 from relaydeck.log import Log
 from relaydeck.notifications.delivery_service import DeliveryService
 from relaydeck.operations_worker import (
@@ -349,9 +350,10 @@ class Worker:
 
     async def _check_each_second(self) -> None:
         """Find writes that were committed but not signalled, and stop when the parent process is gone."""
-        parent = os.getppid()
+        parent, limited = os.getppid(), False
         while True:
             self._metrics.beat()
+            limited = limited or limit_unread(self._settings.write_timeout_seconds) > 0  # once the server listens
             await asyncio.sleep(_CHECK_SECONDS)
             if os.getppid() != parent:
                 self._log.event("error", "the process that started this worker is gone: stopping")

@@ -250,6 +250,11 @@ class Settings:
         10.0,
         "How long a client may take to send the headers of a request before the service closes the connection.",
     )
+    write_timeout_seconds: float = _setting(
+        _seconds,
+        30.0,
+        "How long a client may leave a response unread before the service closes the connection.",
+    )
     stop_timeout_seconds: float = _setting(
         _seconds, 30.0, "How long running requests may take to finish when the service stops."
     )

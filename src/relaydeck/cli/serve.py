@@ -24,6 +24,7 @@ from granian.server.common import AbstractServer
 
 from relaydeck import __version__
 from relaydeck.app import Application
+from relaydeck.cli.connection_limit import connection_limit
 from relaydeck.cli.console_link import print_link_on_terminal
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, print_first_token
 from relaydeck.credentials.kinds import TokenKind
@@ -141,9 +142,8 @@ def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) 
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(header_read_timeout=round(settings.header_timeout_seconds * 1000)),
         websockets=False,
-        # Connections a worker holds before it stops accepting: idle ones must not lock out others.
         backlog=4096,
-        backpressure=16_384,
+        backpressure=connection_limit(log),  # connections a worker holds before it stops accepting
         respawn_failed_workers=True,
         workers_kill_timeout=max(1, round(settings.stop_timeout_seconds)),
         log_level=LogLevels.warning,
