@@ -13,7 +13,7 @@ import msgspec
 
 from relaydeck.store.database import EMPTY_CHAIN, Execute
 
-PROOFS_SINCE = 11  # the migration step that adds the columns
+PROOFS_SINCE = 12  # the migration step that adds the columns
 TOKEN_COLUMNS = ("name", "kind", "digest", "created_at", "expires_at", "revoked_at")
 _SEQ_BYTES, _HASH_BYTES = 8, 32
 _HEAD_BYTES = _SEQ_BYTES + 2 * _HASH_BYTES
