@@ -45,8 +45,8 @@ def _admin_token(home: Home) -> str:
     token = new_token()
     change(
         home,
-        lambda transaction, _vault: token_rows.add(
-            transaction, "commands", TokenKind.ADMIN, token, now=int(time.time())
+        lambda transaction, vault: token_rows.add(
+            transaction, vault.proofs, "commands", TokenKind.ADMIN, token, now=int(time.time())
         ),
     )
     return token.reveal()
