@@ -44,6 +44,12 @@ def _distance(seconds: float) -> str:
     return f"in {count}" if seconds > 0 else f"{count} ago"
 
 
+def lasts(seconds: int) -> str:
+    """A span of time in its greatest unit."""
+    step = next(each for each in _STEPS if seconds < each[0])
+    return f"{seconds // step[2]:,} {step[1]}"
+
+
 def coins(wei: int | str, symbol: str = "") -> Markup:
     """An amount in whole coins, with the exact one in Wei as its title."""
     whole, rest = divmod(int(wei), _COIN)

@@ -24,6 +24,7 @@ def _load() -> Environment:
         "visible": formats.visible,
         "ago": formats.moment(),
         "coins": formats.coins,
+        "lasts": formats.lasts,
         "short_address": formats.short_address,
         "as_json": formats.as_json,
         "fact": formats.fact,

@@ -2,7 +2,18 @@
 
 from collections.abc import Callable
 
-from relaydeck.console.pages import audit, events, networks, notifications, overview, relayers, signers, tokens
+from relaydeck.console.pages import (
+    apply,
+    audit,
+    estimate,
+    events,
+    networks,
+    notifications,
+    overview,
+    relayers,
+    signers,
+    tokens,
+)
 from relaydeck.console.services import Pages, PageServices
 
 PAGES: tuple[Callable[[PageServices], Pages], ...] = (
@@ -14,4 +25,6 @@ PAGES: tuple[Callable[[PageServices], Pages], ...] = (
     events.pages,
     audit.pages,
     tokens.pages,
+    estimate.pages,
+    apply.pages,
 )

@@ -6,6 +6,7 @@ from relaydeck.console.visit import Visit
 from relaydeck.http.pipeline import Reply
 
 _LATEST = "8"
+_FIRST = "5"
 
 
 def pages(services: PageServices) -> Pages:
@@ -16,7 +17,8 @@ def pages(services: PageServices) -> Pages:
 def _overview(reader: FleetReader) -> Page:
     async def show(visit: Visit) -> Reply:
         fleet = await visit.read(reader.read)
+        runways = await visit.admin.read("runways", first=_FIRST)
         changes = await visit.admin.read("audit", order="newest", per_page=_LATEST)
-        return visit.page("overview.html", fleet=fleet, changes=changes.data)
+        return visit.page("overview.html", fleet=fleet, changes=changes.data, runways=runways.data["runways"])
 
     return show

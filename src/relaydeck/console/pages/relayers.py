@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from relaydeck.console.charts import line
 from relaydeck.console.formats import visible
 from relaydeck.console.forms import document_of, filled, inputs_of, reason_of, submitted, with_problem, without_nulls
 from relaydeck.console.paging import PER_PAGE, Pager, kept, page_number
@@ -63,6 +64,8 @@ class RelayerPages:
         found = await visit.admin.read("relayers", visit.identifier)
         network = await visit.admin.read("networks", found.data["network"])
         entries = await visit.admin.read("audit", record=visit.identifier, order="newest", per_page=str(_LATEST))
+        history = (await visit.admin.read("relayers", visit.identifier, "balances")).data
+        runway = await visit.admin.read("relayers", visit.identifier, "runway")
         latest = await visit.read(lambda store: _latest_events(store, visit.identifier))
         return visit.page(
             "relayer.html",
@@ -72,6 +75,9 @@ class RelayerPages:
             entries=entries.data,
             events=latest,
             notes=found.notes,
+            history=history,
+            runway=runway.data,
+            chart=line([each["balance"] for each in history["points"]], "Balance in the last day"),
             code=address_code(found.data["address"]),
         )
 

@@ -47,7 +47,16 @@ async function loadParts(part) {
   }
 }
 
+/** Dropping a file on a text field fills it in. @param {DragEvent} event */
+async function onDrop(event) {
+  const [field, file] = [event.target, event.dataTransfer?.files[0]];
+  if (!(field instanceof HTMLTextAreaElement) || !field.hasAttribute("data-drop") || !file) return;
+  event.preventDefault();
+  field.value = await file.text();
+}
+
 document.addEventListener("click", onClick);
+document.addEventListener("drop", onDrop);
 revealControls(document);
 startShortcuts();
 startTimes();

@@ -1,0 +1,89 @@
+"""Applying a file and estimating a fee in the console."""
+
+import re
+
+import pytest
+
+from relaydeck.console.carried_text import carried, carry
+from relaydeck.console.charts import line
+from relaydeck.errors import BadRequest
+from relaydeck.secret import Secret
+from tests.console.conftest import Operator, plain
+from tests.running import Answer, Running
+
+KEY = "0x" + "37" * 32
+FILE = f"""
+[[signers]]
+id = "applied"
+type = "plain"
+config = {{ key = "{KEY}" }}
+"""
+
+
+def field(answer: Answer, name: str) -> str:
+    found = re.search(f'name="{name}" value="([^"]*)"', answer.body.decode())
+    assert found
+    return found[1]
+
+
+def test_a_plan_is_shown_and_applied(served: Running, operator: Operator) -> None:
+    planned = operator.post("/apply", {"file": FILE})
+    assert (planned.status, "+ create signer applied" in plain(planned)) == (200, True)
+    assert served.ask("GET", "/admin/v1/signers/applied").status == 404
+    assert KEY not in planned.body.decode() and KEY[2:] not in planned.body.decode()
+    form = {name: field(planned, name) for name in ("sealed", "revision")}
+    done = operator.post("/apply/plan", form)
+    assert (done.status, "Applied" in plain(done)) == (200, True)
+    assert served.ask("GET", "/admin/v1/signers/applied").status == 200
+    entry = served.ask("GET", "/admin/v1/audit?order=newest&per_page=1").json["data"][0]
+    assert (entry["actor"], entry["origin"], entry["record"]) == ("token:root", "console", "applied")
+    assert "Nothing to change" in plain(operator.post("/apply", {"file": FILE}))
+
+
+def test_a_plan_that_has_changed_is_shown_again_instead_of_applied(served: Running, operator: Operator) -> None:
+    file = (
+        FILE.replace("applied", "applied later") + '[[signers]]\nid = "taken"\ntype = "plain"\nconfig = { key = "k" }\n'
+    )
+    planned = operator.post("/apply", {"file": file})
+    form = {name: field(planned, name) for name in ("sealed", "revision")}
+    assert (
+        served.ask("POST", "/admin/v1/signers", {"id": "taken", "type": "plain", "config": {"key": "k"}}).status == 201
+    )
+    again = operator.post("/apply/plan", form)
+    assert (again.status, "have changed since you saw the plan" in plain(again)) == (412, True)
+    assert served.ask("GET", "/admin/v1/signers/applied%20later").status == 404
+
+
+def test_mistakes_are_listed(operator: Operator) -> None:
+    answer = operator.post("/apply", {"file": '[[signers]]\nid = "x"\ntype = "unknown"\n'})
+    assert (answer.status, "The file has mistakes." in plain(answer)) == (400, True)
+    answer = operator.post("/apply", {"file": "not = [toml"})
+    assert (answer.status, "it is not TOML" in plain(answer)) == (400, True)
+
+
+def test_a_carried_text_belongs_to_its_session() -> None:
+    session = Secret("one")
+    sealed = carry(session, "text")
+    assert carried(session, sealed) == "text"
+    for other, given in ((Secret("other"), sealed), (session, sealed[:-4]), (session, "ü")):
+        with pytest.raises(BadRequest):
+            carried(other, given)
+
+
+def test_an_estimate_shows_its_steps_and_why_it_fails(operator: Operator) -> None:
+    receiver = "d8da6bf26964af9d7eed9e03e53415d37aa96045"
+    transaction = f"0x02f283aa36a7808459682f008504a817c80082520894{receiver}87038d7ea4c6800080c0"
+    answer = operator.post("/estimate", {"relayer": "sepolia-1", "transaction": transaction})
+    steps = plain(answer).partition("Estimate\n")[2]
+    assert answer.status == 200
+    assert f"0x{receiver}" in steps.lower() and "No estimate:" in steps
+
+
+def test_an_estimate_for_an_unknown_relayer(operator: Operator) -> None:
+    answer = operator.post("/estimate", {"relayer": "none", "transaction": "0x"})
+    assert (answer.status, "Relayer with ID none not found" in plain(answer)) == (404, True)
+
+
+def test_a_chart_interrupts_its_line_where_nothing_is_known() -> None:
+    assert '<path d="M0.0 116.0 L200.0 4.0  M600.0 4.0"/>' in line([0, 10, None, 10], "Balance")
+    assert line([None, 5], "Balance") == ""
