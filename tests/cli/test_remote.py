@@ -46,7 +46,8 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remote]:
     home = tmp_path_factory.mktemp("remote") / "home"
     assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
     token = make_token(home, "ops", "--kind", "admin")
-    with Running(home, token=token, rate_limit_per_second="0", monitor_interval_seconds="0") as running:
+    settings = {"rate_limit_per_second": "0", "monitor_interval_seconds": "0", "max_per_page": "2"}
+    with Running(home, token=token, **settings) as running:
         yield Remote(running, home.parent / "elsewhere")
 
 

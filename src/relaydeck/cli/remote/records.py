@@ -1,12 +1,14 @@
 """Records of a server."""
 
 import os
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from relaydeck.cli.backend import Collection, Json, Resource, View, Views
 from relaydeck.cli.remote.connection import Connection
-from relaydeck.client.models import Body
+from relaydeck.client.models import Body, Pagination
 from relaydeck.errors import OperatorError
 
 _PAGE = 1000
@@ -21,19 +23,20 @@ class RemoteRecords:
         self, collection: Collection, filters: dict[str, str], limit: int, *, newest: bool = False
     ) -> Views:
         query: dict[str, object] = {**filters, **({"order": "newest"} if newest else {})}
-        bodies: list[Json] = []
-        notes: list[str] = []
-        number, size, total = 1, min(limit, _PAGE), 1
-        while len(bodies) < min(limit, total):
+        pages = list(self._pages(collection, query, limit))
+        bodies = [body for page in pages for body in page.data]
+        notes = [note for page in pages for note in page.meta.logs if not note.startswith(_REDUCED)]
+        return Views(bodies[:limit], _place(pages[-1]).total_items, tuple(notes))
+
+    def _pages(self, collection: Collection, query: dict[str, object], limit: int) -> Iterator[Body]:
+        """The first pages, until they hold `limit` records. The server may reduce the size of a page."""
+        size, seen = min(limit, _PAGE), 0
+        for number in count(1):
             found = self._connection.get(collection, page=number, per_page=size, **query)
-            assert found.pagination is not None
-            size, total = found.pagination.per_page, found.pagination.total_items
-            bodies += found.data
-            notes += [note for note in found.meta.logs if not note.startswith(_REDUCED)]
-            if not found.data:
-                break
-            number += 1
-        return Views(bodies[:limit], total, tuple(notes))
+            yield found
+            size, seen = _place(found).per_page, seen + len(found.data)
+            if not found.data or seen >= min(limit, _place(found).total_items):
+                return
 
     def find(self, resource: Resource, name: str) -> View:
         return _view(self._connection.get(resource, name))
@@ -46,6 +49,12 @@ class RemoteRecords:
 
     def delete(self, resource: Resource, name: str) -> None:
         self._connection.request("DELETE", resource, name)
+
+
+def _place(page: Body) -> Pagination:
+    if page.pagination is None:
+        raise OperatorError("the server's response has no pagination", "Check that it is a Relaydeck service.")
+    return page.pagination
 
 
 def _view(found: Body) -> View:
