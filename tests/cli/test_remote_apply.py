@@ -256,3 +256,30 @@ def test_a_half_sent_document_changes_nothing(remote: Remote) -> None:
         connection.sendall((head + body[: len(body) // 2]).encode())
     assert remote.there("notification", "show", "half").returncode == 1
     assert run_command(remote.service.home, "audit", "head").stdout == before
+
+
+def test_no_secret_of_a_document_is_shown_logged_or_stored_in_clear(remote: Remote) -> None:
+    secret = "Pl4nted-in-an-apply-document"
+    signer = {"id": "planted", "type": "provider_d", "config": {"api_private_key": {"env": "PLANTED"}}}
+    shown = {"api_public_key": "a", "organization_id": "o", "private_key_id": "i", "public_key": "p"}
+    whole = signer | {"config": signer["config"] | shown}  # type: ignore[operator]
+    hook = {"id": "planted", "type": "webhook", "url": f"https://hooks.example.com/{secret}", "signing_key": secret}
+    references = [{"kind": "env", "name": "PLANTED", "value": secret}]
+    mistaken = {"networks": {"planted": {"chain_id": secret}}, "signers": [{"id": secret * 9, "type": secret}]}
+    sent: list[tuple[object, bool, dict[str, str]]] = [
+        ({"signers": [whole]}, True, {}),
+        ({"signers": [whole]}, False, {"Idempotency-Key": "planted"}),
+        ({"notifications": [hook | {"url": "https://hooks.example.com/"}]}, False, {}),
+        ({"notifications": [hook]}, True, {}),
+        (mistaken, False, {}),
+        (mistaken, False, {"If-Match": '"0-0123456789abcdef"'}),
+    ]
+    answers = []
+    for document, plan_only, headers in sent:
+        body = {"document": document, "references": references, "plan_only": plan_only}
+        answers.append(remote.service.ask("POST", "/admin/v1/apply", body, headers=headers))
+    assert [each.status for each in answers] == [200, 200, 200, 200, 400, 400]
+    kept = b"".join(path.read_bytes() for path in remote.service.home.rglob("*") if path.is_file())
+    exported = remote.run("export").encode()
+    for place in (*(each.body for each in answers), remote.service.log.encode(), kept, exported):
+        assert secret.encode() not in place
