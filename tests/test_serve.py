@@ -102,6 +102,15 @@ def test_workers_that_are_told_to_stop_while_they_start_stop(home: Path) -> None
         running.stop()
 
 
+def test_core_dumps_are_off_and_a_readable_master_key_is_warned_of(home: Path) -> None:
+    token = issue(home)
+    (home / "master.key").chmod(0o644)
+    with Running(home, token=token) as running:
+        limits = Path(f"/proc/{running.process.pid}/limits").read_text().splitlines()
+        assert [line.split()[4:6] for line in limits if line.startswith("Max core file size")] == [["0", "0"]]
+        assert f"other users can read the master key; run: chmod 600 {home}/master.key" in running.log
+
+
 def test_nothing_acknowledged_is_lost_when_it_ends_under_load(home: Path) -> None:
     acknowledged: list[str] = []
 

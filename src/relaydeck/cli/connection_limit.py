@@ -6,6 +6,7 @@ from relaydeck.log import Log
 
 _MOST_CONNECTIONS = 16_384  # of a worker: idle ones must not lock out others
 _OTHER_FILES = 256  # databases, nodes, receivers, logs
+_FEW_CONNECTIONS = 1024
 _FEWEST_CONNECTIONS = 64
 
 
@@ -20,7 +21,6 @@ def connection_limit(log: Log) -> int:
     files = _MOST_CONNECTIONS + _OTHER_FILES if hard == resource.RLIM_INFINITY else hard
     limit = max(_FEWEST_CONNECTIONS, min(_MOST_CONNECTIONS, files - _OTHER_FILES))
     if limit < _MOST_CONNECTIONS:
-        log.event(
-            "warning", "the limit on open files bounds the connections of a worker", files=files, connections=limit
-        )
+        level = "warning" if limit < _FEW_CONNECTIONS else "info"
+        log.event(level, "the limit on open files bounds the connections of a worker", files=files, connections=limit)
     return limit

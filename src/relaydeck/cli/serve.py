@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -26,6 +27,7 @@ from relaydeck import __version__
 from relaydeck.app import Application
 from relaydeck.cli.connection_limit import connection_limit
 from relaydeck.cli.console_link import print_link_on_terminal
+from relaydeck.cli.doctor.machine import is_open_to_others
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, print_first_token
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.errors import OperatorError
@@ -50,7 +52,9 @@ def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: A
     if tls_cert is None:
         _warn_of_plain_http(host, log)
     _require_free(host, port)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain keys and tokens
     store = open_store(settings)
+    _warn_of_readable_key(settings.master_key_path, log)
     try:
         accept_bootstrap_token(settings.bootstrap_token_file, TokenKind(settings.bootstrap_token_kind), store, log)
         address = f"{'https' if tls_cert else 'http'}://{_in_url(host)}:{port}"
@@ -59,6 +63,11 @@ def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: A
     finally:
         store.close()  # SQLite connections must not be inherited by the workers
     _serve(settings, log, host, port, workers=workers, ssl_cert=tls_cert, ssl_key=tls_key)
+
+
+def _warn_of_readable_key(path: Path, log: Log) -> None:
+    if is_open_to_others(path):
+        log.event("warning", f"other users can read the master key; run: chmod 600 {path}")
 
 
 def _warn_of_plain_http(host: str, log: Log) -> None:

@@ -23,6 +23,7 @@ class Machine(NamedTuple):
 
     now: Callable[[], float] = time.time
     free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
+    owner: Callable[[Path], int] = lambda path: path.stat().st_uid
 
 
 def home_finding(home: Path) -> Finding:
@@ -36,19 +37,20 @@ def home_finding(home: Path) -> Finding:
 
 
 def machine_findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
-    yield from _permissions(settings)
+    yield from _permissions(settings, machine)
     yield _disk(settings, machine)
     yield _clock(settings, machine.now())
 
 
-def _permissions(settings: Settings) -> Iterator[Finding]:
+def _permissions(settings: Settings, machine: Machine) -> Iterator[Finding]:
     expected = [(settings.home, 0o700), (settings.master_key_path, 0o600)]
     if isinstance(settings.database, Path):
         expected.append((settings.database, 0o600))
     present = [(path, mode) for path, mode in expected if path.exists()]
-    loose = [(path, mode) for path, mode in present if _is_open_to_others(path)]
+    loose = [(path, mode) for path, mode in present if is_open_to_others(path)]
     for path, mode in loose:
         yield Finding("warn", "permissions", f"other users can access {path}; run: chmod {mode:o} {path}")
+    yield from _strangers([path for path, _ in present], settings.home, machine)
     for path, _ in present:
         if not os.access(path, os.R_OK | os.W_OK):
             yield Finding("FAIL", "permissions", f"this user cannot read and write {path}; correct its owner")
@@ -57,7 +59,16 @@ def _permissions(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", "permissions", f"only this user can access {checked}")
 
 
-def _is_open_to_others(path: Path) -> bool:
+def _strangers(paths: list[Path], home: Path, machine: Machine) -> Iterator[Finding]:
+    """The owner of a file can read and replace it, whatever its permissions are."""
+    trusted = {0, machine.owner(home)}
+    for path in paths:
+        if (owner := machine.owner(path)) not in trusted:
+            remedy = "only the owner of the home should own it: correct it with chown"
+            yield Finding("FAIL", "permissions", f"{path} belongs to the user with the number {owner}; {remedy}")
+
+
+def is_open_to_others(path: Path) -> bool:
     return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
