@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed $(VENV)/vault/server
+TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed $(VENV)/vault/server $(VENV)/bin/promtool
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test coverage check format prove mutate bench docs types sbom lock clean
@@ -101,3 +101,10 @@ $(VENV)/vault/server: tests/vault/go.sum tests/vault/main.go | $(VENV)/.dev
 	@echo "building the test Vault (once; some minutes) …" >&2
 	@sh tests/vault/install $@
 	@touch $@
+
+# From Debian's package, unpacked without root. A promtool on the PATH is used as it is.
+$(VENV)/bin/promtool: | $(VENV)/.dev
+	@echo "setting up promtool …" >&2
+	@if found=$$(command -v promtool); then ln -s "$$found" $@; else \
+		mkdir -p $(VENV)/prometheus && cd $(VENV)/prometheus && apt-get download --quiet prometheus >&2 && \
+		dpkg -x prometheus_*.deb . && mv usr/bin/promtool ../bin/promtool && cd .. && rm -rf prometheus; fi

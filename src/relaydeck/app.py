@@ -30,13 +30,22 @@ from relaydeck.http.body import BodyReader, Receive
 from relaydeck.http.limit_server import LimitServer
 from relaydeck.http.metrics import (
     DAMAGED_VALUES,
+    ESTIMATE_SECONDS,
+    ESTIMATES,
     EVENT_TRIES,
     FORGED_TOKENS,
     HISTORY_CHANGES,
     LOG_LINES_DROPPED,
+    MONITOR_CHECKS,
+    MONITOR_LAG,
+    MONITOR_ROUND,
+    OPEN_FILES,
+    READ_MODEL_AGE,
+    RESIDENT_BYTES,
     SIGNER_CHECKS,
     STORE_AWAY,
     UNEXPECTED_FAILURES,
+    WORKERS,
     Metrics,
 )
 from relaydeck.http.operations import Readiness
@@ -53,6 +62,7 @@ from relaydeck.operations_worker import (
     readiness_from_memory,
     store_readiness,
 )
+from relaydeck.process_figures import own_process
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.relayers.monitor_service import MonitorService
@@ -173,7 +183,8 @@ class Worker:
 
     def _start_monitor(self) -> MonitorService:
         pool = self._estimator.pool
-        service = MonitorService(self._settings, self._store, self._writer, self._audit, self._log, pool)
+        parts = self._settings, self._store, self._writer, self._audit, self._log, pool
+        service = MonitorService(*parts, partial(self._metrics.count, MONITOR_CHECKS), self._report_round)
         self._closers.push_async_callback(service.close)
         return service
 
@@ -230,7 +241,7 @@ class Worker:
         return contract_routes(
             signers=self._signer_pages,
             relayers=self._relayer_pages,
-            rpc=RelayerRpc(self._directory, catch_up, estimator, self._report_unforeseen),
+            rpc=RelayerRpc(self._directory, catch_up, estimator, self._report_unforeseen, self._observe_estimate),
             writer=self._caller_writer,
             audit=self._audit,
             widened_signer_config=self._shows_more_of_signers,
@@ -346,6 +357,22 @@ class Worker:
         self._metrics.count(UNEXPECTED_FAILURES)
         self._log.event("error", "a fee estimate failed unexpectedly", error=type(error).__name__, at=innermost(error))
 
+    def _observe_estimate(self, outcome: str, nanoseconds: int) -> None:
+        self._metrics.count(ESTIMATES, outcome)
+        self._metrics.observe(ESTIMATE_SECONDS, nanoseconds, outcome)
+
+    def _report_round(self, completed_at: int, lag: int) -> None:
+        self._metrics.set(MONITOR_ROUND, completed_at)
+        self._metrics.set(MONITOR_LAG, lag)
+
+    def _report_process(self) -> None:
+        figures = own_process()
+        age = 0.0 if isinstance(self._follower, Follower) else self._follower.age
+        self._metrics.set(READ_MODEL_AGE, int(age))
+        self._metrics.set(WORKERS, 1)
+        self._metrics.set(RESIDENT_BYTES, figures.resident_bytes)
+        self._metrics.set(OPEN_FILES, figures.open_files)
+
     # -- in the background ------------------------------------------------------------------------
 
     async def _check_each_second(self) -> None:
@@ -354,6 +381,7 @@ class Worker:
         while True:
             self._metrics.beat()
             limited = limited or limit_unread(self._settings.write_timeout_seconds) > 0  # once the server listens
+            self._report_process()
             await asyncio.sleep(_CHECK_SECONDS)
             if os.getppid() != parent:
                 self._log.event("error", "the process that started this worker is gone: stopping")

@@ -17,10 +17,13 @@ from relaydeck.http.metrics import (
     DELIVERIES_DEAD,
     DELIVERIES_PENDING,
     EVENTS,
+    LOWEST_RUNWAY,
     OLDEST_PENDING_DELIVERY,
     OLDEST_SIGNER_CHECK,
+    RELAYERS,
     SIGNERS_CHECKED,
     SIGNERS_FAILING,
+    LookedUp,
     Metric,
     Metrics,
 )
@@ -28,6 +31,7 @@ from relaydeck.http.operations import IsReady, OperationsRoutes, Readiness
 from relaydeck.http.pipeline import Pipeline, Route
 from relaydeck.log import Log
 from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
+from relaydeck.relayers.relayer_counts import RelayerCounts, count_relayers
 from relaydeck.settings import Settings
 from relaydeck.signers.check_counts import CheckCounts, count_checks
 from relaydeck.store.open_store import Store, open_store
@@ -111,16 +115,23 @@ def open_routes(metrics: Metrics, readiness: IsReady, store: Store) -> dict[str,
     return operations.routes() | DescriptionRoutes().routes()
 
 
-async def stored_metrics(store: Store) -> dict[Metric, int]:
+async def stored_metrics(store: Store) -> LookedUp:
     """Empty while the store cannot be read: the scrape continues without them."""
     read = store.database.read
     try:
         async with asyncio.timeout(_READ_SECONDS):
             deliveries = await store.database.run_in_reader(lambda: count_deliveries(read))
             checks = await store.database.run_in_reader(lambda: count_checks(read))
+            relayers = await store.database.run_in_reader(lambda: count_relayers(read))
     except (StoreError, TimeoutError):
         return {}
-    return _delivery_metrics(deliveries) | _check_metrics(checks)
+    return {**_delivery_metrics(deliveries), **_check_metrics(checks), **_relayer_metrics(relayers)}
+
+
+def _relayer_metrics(found: RelayerCounts) -> LookedUp:
+    now = int(time.time())
+    runways = {network: max(0, moment - now) for network, moment in found.minimum_at.items()}
+    return {RELAYERS: found.by_state, LOWEST_RUNWAY: runways}
 
 
 def _check_metrics(found: CheckCounts) -> dict[Metric, int]:

@@ -5,10 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
-from relaydeck.http.metrics import REQUESTS, Metric, Metrics
+from relaydeck.cli.commands import cli
+from relaydeck.http.metrics import ESTIMATE_SECONDS, METRICS, Metric, Metrics
 from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.settings import Settings, read_settings, unknown_names
 
@@ -144,7 +146,7 @@ def test_ports_agree(tmp_path: Path) -> None:
     assert "\nEXPOSE 8080 9090\n" in CONTAINERFILE
     assert CONTAINER["args"][:5] == ["serve", "--host", "0.0.0.0", "--port", "8080"]
     assert {CONTAINER[f"{kind}Probe"]["httpGet"]["port"] for kind in ("startup", "liveness", "readiness")} <= set(ports)
-    assert [port["targetPort"] for port in load("kubernetes/service.yaml")["spec"]["ports"]] == ["http"]
+    assert [port["targetPort"] for port in load("kubernetes/service.yaml")["spec"]["ports"]] == ["http", "operations"]
     rules = load("kubernetes/networkpolicy.yaml")["spec"]["ingress"]
     assert [port["port"] for rule in rules for port in rule["ports"]] == ["http", "operations"]
     annotations = DEPLOYMENT["spec"]["template"]["metadata"]["annotations"]
@@ -193,27 +195,42 @@ def exposed(tmp_path: Path) -> set[str]:
     metrics = Metrics(tmp_path / "metrics")
     metrics.claim_row()
     metrics.requests("list_relayers", [200], [1])
-    return set(re.findall(r"^(relaydeck_\w+)", metrics.exposition(), re.MULTILINE))
+    metrics.observe(ESTIMATE_SECONDS, 1, "ok")
+    looked_up = {each: 1 for each in METRICS if each.looked_up}
+    return set(re.findall(r"^(relaydeck_\w+)", metrics.exposition(looked_up), re.MULTILINE))
 
 
 @pytest.mark.parametrize("expression", expressions())
 def test_every_metric_that_is_watched_is_exposed(expression: str, exposed: set[str]) -> None:
     named = set(re.findall(r"\brelaydeck_\w+", expression))
     assert named <= exposed
-    assert named or expression == 'up{job="relaydeck"} == 0'
+    assert named or expression in ('up{job="relaydeck"} == 0', 'absent(up{job="relaydeck"})')
 
 
 @pytest.mark.parametrize("expression", expressions())
-def test_every_route_and_status_that_is_watched_exists(expression: str) -> None:
-    for label, pattern in re.findall(r'\b(route|status)=~?"([^"]+)"', expression):
+def test_every_label_value_that_is_watched_exists(expression: str) -> None:
+    for label, pattern in re.findall(r'\b(route|status|state|outcome)=~?"([^"]+)"', expression):
+        values = {value for each in METRICS for value in each.labels.get(label, ())}
         for part in pattern.split("|"):
-            assert any(re.fullmatch(part, value) for value in REQUESTS.labels[label]), part
+            assert any(re.fullmatch(part, value) for value in values), part
 
 
 def test_alerts_have_names_of_their_own_and_say_what_is_wrong() -> None:
     rules = [rule for group in load("monitoring/alerts.yaml")["groups"] for rule in group["rules"]]
     assert len({rule["alert"] for rule in rules}) == len(rules)
     assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] in ("page", "ticket") for rule in rules)
+
+
+def test_every_alert_names_a_command_that_exists() -> None:
+    rules = [rule for group in load("monitoring/alerts.yaml")["groups"] for rule in group["rules"]]
+    for rule in rules:
+        program, *words = rule["annotations"]["command"].split()
+        command: click.Command = cli
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        options = {option for each in command.params for option in each.opts}
+        assert program == "relaydeck"
+        assert {word for word in words if word.startswith("--")} <= options
 
 
 def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:

@@ -16,10 +16,15 @@ from relaydeck.http.clients import ClientAddress
 from relaydeck.http.metrics import (
     DELIVERIES_DEAD,
     DELIVERIES_PENDING,
+    ESTIMATE_SECONDS,
     EVENTS,
     LIMITS_ALONE,
     LOG_LINES_DROPPED,
+    LOWEST_RUNWAY,
     METRICS,
+    MONITOR_LAG,
+    RELAYERS,
+    WORKERS,
     Metric,
     Metrics,
     metrics_page,
@@ -194,3 +199,27 @@ def claimed_at(path: Path, now: list[float]) -> Metrics:
     metrics = Metrics(path, lambda: now[0])
     metrics.claim_row()
     return metrics
+
+
+def test_a_metric_by_network_has_a_sample_for_each_and_escapes_its_name(path: Path) -> None:
+    text = claimed(path).exposition({RELAYERS: {('a"b\\c\nd', "paused"): 2}, LOWEST_RUNWAY: {("dev",): 7}})
+    assert '\nrelaydeck_relayers{network="a\\"b\\\\c\\nd",state="paused"} 2\n' in text
+    assert '\nrelaydeck_lowest_runway_seconds{network="dev"} 7\n' in text
+
+
+def test_of_some_gauges_the_largest_of_all_processes_counts(path: Path) -> None:
+    one, other = claimed(path), claimed(path)
+    for metrics, lag in ((one, 7), (other, 5)):
+        metrics.set(MONITOR_LAG, lag)
+        metrics.set(WORKERS, 1)
+    found = samples(one)
+    assert (found["relaydeck_monitor_lag_seconds"], found["relaydeck_workers"]) == ("7", "2")
+
+
+def test_one_value_of_a_histogram_is_observed(path: Path) -> None:
+    metrics = claimed(path)
+    metrics.observe(ESTIMATE_SECONDS, 2_000_000, "failed")
+    found = samples(metrics)
+    assert found['relaydeck_estimate_seconds_bucket{outcome="failed",le="0.001"}'] == "0"
+    assert found['relaydeck_estimate_seconds_bucket{outcome="failed",le="0.0025"}'] == "1"
+    assert found['relaydeck_estimate_seconds_sum{outcome="failed"}'] == "0.002000000"

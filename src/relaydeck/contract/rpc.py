@@ -1,6 +1,7 @@
 """`POST /api/v1/relayers/{relayer_id}/rpc`: a JSON-RPC call through a relayer. `feeEstimate` is the only method."""
 
 import re
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -29,12 +30,16 @@ class RelayerRpc:
         catch_up: CatchUp,
         estimator: Estimator,
         report: Callable[[BaseException], None],
+        observe: Callable[[str, int], None],
     ) -> None:
-        """`report` receives the cause of an unexpected failure; the caller learns only that there was one."""
+        """`report` receives the cause of an unexpected failure; the caller learns only that there was one.
+
+        `observe` receives the outcome of each estimate and the nanoseconds it took.
+        """
         self._directory = directory
         self._catch_up = catch_up
         self._estimator = estimator
-        self._report = report
+        self._report, self._observe = report, observe
 
     async def __call__(self, call: Call) -> Reply:
         relayer_id = path_identifier(call.argument)
@@ -55,12 +60,17 @@ class RelayerRpc:
             raise ServerFailure(str(damage)) from None
         if request.method != "feeEstimate":
             return RpcResponse(id=answer_id, error=METHOD_NOT_FOUND)
+        started, outcome = time.perf_counter_ns(), "failed"
         try:
             estimate = await self._estimator.estimate(relayer, network, _params(request.params))
+            outcome = "ok"
         except RpcFailure as failure:
+            outcome = failure.outcome
             if failure.__cause__ is not None:
                 self._report(failure.__cause__)
             return RpcResponse(id=answer_id, error=RpcError(failure.code, failure.message, failure.description))
+        finally:
+            self._observe(outcome, time.perf_counter_ns() - started)
         result = FeeEstimateResult(conversion_rate=estimate.conversion_rate, estimated_fee=estimate.estimated_fee)
         return RpcResponse(id=answer_id, result=result)
 

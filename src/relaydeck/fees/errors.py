@@ -19,6 +19,7 @@ class RpcFailure(Exception):
     code: ClassVar[int]
     message: ClassVar[str]
     meaning: ClassVar[str]  # for the documentation
+    outcome: ClassVar[str] = "refused"  # for the metrics; `failed`: neither the request nor the transaction is at fault
 
     def __init__(self, description: str) -> None:
         super().__init__(description)
@@ -33,12 +34,14 @@ class InvalidParams(RpcFailure):
 
 class InternalFailure(RpcFailure):
     code = -32603
+    outcome = "failed"
     message = "Internal error"
     meaning = "The service itself failed."
 
 
 class NodeUnreachable(RpcFailure):
     code = -32000
+    outcome = "failed"
     message = "Node unreachable"
     meaning = "No RPC URL of the relayer or its network answered in time."
 
@@ -57,6 +60,7 @@ class ReceiverNotWhitelisted(RpcFailure):
 
 class NoFreshRate(RpcFailure):
     code = -32003
+    outcome = "failed"
     message = "No fresh rate"
     meaning = "There is no fresh rate for the fee token."
 

@@ -38,6 +38,7 @@ _ROUTES = (
     "unmatched",
     OTHER,
 )
+ESTIMATE_OUTCOMES = ("ok", "refused", "failed")
 _STATUSES = (*map(str, sorted({200, 201, 503} | {error.status for error in request_errors()})), OTHER)
 
 
@@ -48,6 +49,8 @@ class Metric:
     help: str
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each with its values
     looked_up: bool = False  # read from the database by each scrape instead of counted
+    by_network: bool = False  # looked up for each network; other labels follow
+    combined: Literal["sum", "max"] = "sum"  # of all processes
 
 
 REQUESTS = Metric(
@@ -92,6 +95,40 @@ SIGNER_CHECKS = Metric(
     "Scheduled checks of signers, by result. failed: the key was not reached, or a relayer has another address.",
     {"result": ("ok", "failed")},
 )
+ESTIMATES = Metric(
+    "estimates_total",
+    "counter",
+    "Fee estimates, by outcome. refused: the request or the transaction is at fault; failed: a node, a rate or the "
+    "service is.",
+    {"outcome": ESTIMATE_OUTCOMES},
+)
+ESTIMATE_SECONDS = Metric(
+    "estimate_seconds", "histogram", "Seconds that a fee estimate took, by outcome.", {"outcome": ESTIMATE_OUTCOMES}
+)
+MONITOR_CHECKS = Metric(
+    "monitor_checks_total",
+    "counter",
+    "Checks of relayers, by result. unanswered: no node of the relayer returned its nonce.",
+    {"result": ("ok", "unanswered")},
+)
+MONITOR_ROUND = Metric(
+    "monitor_round_timestamp_seconds",
+    "gauge",
+    "When the monitor last completed a round over all relayers, in Unix time; 0 where it does not run.",
+    combined="max",
+)
+MONITOR_LAG = Metric(
+    "monitor_lag_seconds", "gauge", "How late the monitor checks relayers that are due.", combined="max"
+)
+READ_MODEL_AGE = Metric(
+    "read_model_age_seconds",
+    "gauge",
+    "Seconds since the oldest read model of a worker was known to be current. Always 0 with SQLite.",
+    combined="max",
+)
+WORKERS = Metric("workers", "gauge", "Processes of the service that are running.")
+RESIDENT_BYTES = Metric("resident_bytes", "gauge", "Memory that all workers hold, in bytes.")
+OPEN_FILES = Metric("open_files", "gauge", "Open files and connections of all workers.")
 LIMITS_ALONE = Metric(
     "limits_alone", "gauge", "Workers that use the rate limit of their own machine because the limit server is away."
 )
@@ -114,6 +151,23 @@ SIGNERS_FAILING = Metric("signers_failing", "gauge", "Signers that failed their 
 OLDEST_SIGNER_CHECK = Metric(
     "oldest_signer_check_seconds", "gauge", "Age of the latest check of the signer checked longest ago.", looked_up=True
 )
+RELAYERS = Metric(
+    "relayers",
+    "gauge",
+    "Relayers, by network and state, each counted up to 100000. total: all of them; low_balance: below `min_balance`; "
+    "low_runway: a warning is in force. The first 100 networks.",
+    {"state": ("total", "paused", "disabled", "low_balance", "low_runway")},
+    looked_up=True,
+    by_network=True,
+)
+LOWEST_RUNWAY = Metric(
+    "lowest_runway_seconds",
+    "gauge",
+    "Seconds until the first relayer of a network is expected to reach `min_balance`, among the 1000 that run out "
+    "first.",
+    looked_up=True,
+    by_network=True,
+)
 
 METRICS = (
     REQUESTS,
@@ -135,12 +189,25 @@ METRICS = (
     SIGNERS_CHECKED,
     SIGNERS_FAILING,
     OLDEST_SIGNER_CHECK,
+    ESTIMATES,
+    ESTIMATE_SECONDS,
+    MONITOR_CHECKS,
+    MONITOR_ROUND,
+    MONITOR_LAG,
+    READ_MODEL_AGE,
+    WORKERS,
+    RESIDENT_BYTES,
+    OPEN_FILES,
+    RELAYERS,
+    LOWEST_RUNWAY,
 )
 
 _HISTOGRAM_CELLS = len(BUCKETS_NS) + 2  # the buckets, one above them, and the sum
 _LOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
 
 Cell = tuple[str, ...]  # the name of a metric and the values of its labels
+# What was looked up: a value, or one for each combination of label values.
+LookedUp = Mapping["Metric", int | Mapping[tuple[str, ...], int]]
 
 
 def _cells_of(metric: Metric) -> Iterator[Cell]:
@@ -160,6 +227,7 @@ def _layout() -> tuple[dict[Cell, int], int]:
 
 _PLACES, _BEAT = _layout()
 _ROW = _BEAT + 1  # the last cell: when the process was last seen alive, in milliseconds of the machine's clock
+_LARGEST = [_PLACES[(each.name,)] for each in METRICS if each.combined == "max"]
 
 
 def allocate(path: Path, processes: int) -> None:
@@ -237,14 +305,19 @@ class Metrics:
         if self._row is not None:
             self._cells[self._row + _PLACES[(metric.name,)]] = value
 
-    def exposition(self, looked_up: Mapping[Metric, int] | None = None) -> str:
+    def observe(self, metric: Metric, nanoseconds: int, *labels: str) -> None:
+        """One more value of a histogram."""
+        if self._row is not None:
+            self._observe(self._row + _PLACES[metric.name, *labels], [nanoseconds])
+
+    def exposition(self, looked_up: LookedUp | None = None) -> str:
         """The Prometheus text format; `looked_up` holds the values of metrics that are not counted here."""
         sums, values, lines = self._sums(), looked_up or {}, []
         for metric in METRICS:
             if not metric.looked_up:
                 lines += [*_head(metric), *_lines(metric, sums)]
             elif metric in values:
-                lines += [*_head(metric), _sample(metric.name, [], values[metric])]
+                lines += [*_head(metric), *_looked_up(metric, values[metric])]
         return "\n".join(lines) + "\n"
 
     def _map_all(self) -> None:
@@ -254,7 +327,11 @@ class Metrics:
     def _sums(self) -> list[int]:
         self._map_all()
         rows = [self._cells[start : start + _ROW] for start in range(0, len(self._cells), _ROW)]
-        return [sum(cells) for cells in zip(*rows, strict=True)]
+        columns = list(zip(*rows, strict=True))
+        sums = [sum(cells) for cells in columns]
+        for place in _LARGEST:
+            sums[place] = max(columns[place], default=0)
+        return sums
 
 
 def _head(metric: Metric) -> list[str]:
@@ -270,6 +347,21 @@ def _lines(metric: Metric, sums: list[int]) -> Iterator[str]:
             yield from _histogram(metric, labels, sums[place : place + _HISTOGRAM_CELLS])
         elif sums[place] or metric is not REQUESTS:
             yield _sample(metric.name, labels, sums[place])
+
+
+def _looked_up(metric: Metric, found: int | Mapping[tuple[str, ...], int]) -> Iterator[str]:
+    if isinstance(found, int):
+        yield _sample(metric.name, [], found)
+        return
+    names = ("network", *metric.labels) if metric.by_network else tuple(metric.labels)
+    for values, amount in found.items():
+        labels = [f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)]
+        yield _sample(metric.name, labels, amount)
+
+
+def _escaped(value: str) -> str:
+    """A name from the database, as the text format writes a label's value."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _histogram(metric: Metric, labels: list[str], cells: list[int]) -> Iterator[str]:
@@ -310,4 +402,5 @@ def metrics_page() -> str:
 
 
 def _label_text(metric: Metric) -> str:
-    return "; ".join(f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()) or "–"
+    labels = [f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()]
+    return "; ".join(["`network`: its name", *labels] if metric.by_network else labels) or "–"

@@ -1,9 +1,9 @@
 """Health, readiness and metrics, for machines, without a credential."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from relaydeck.http.metrics import Metric, Metrics
+from relaydeck.http.metrics import LookedUp, Metrics
 from relaydeck.http.pipeline import Call, Reply, Route
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
@@ -32,7 +32,7 @@ class OperationsRoutes:
         self,
         metrics: Metrics,
         readiness: IsReady,
-        look_up: Callable[[], Awaitable[Mapping[Metric, int]]],
+        look_up: Callable[[], Awaitable[LookedUp]],
     ) -> None:
         """`look_up` reads the metrics that are not counted; it returns none of them while the store cannot be read."""
         self._metrics = metrics

@@ -39,6 +39,16 @@ class MonitorOptions(NamedTuple):
     warn_hours: int = 24  # of runway
 
 
+class MonitorGauges(NamedTuple):
+    """Where the monitor reports what it does."""
+
+    checked: Callable[[str], None]  # the result of a check: `ok` or `unanswered`
+    rounds: Callable[[int, int], None]  # when the last round was complete (0: none yet), and the lag in seconds
+
+
+NO_GAUGES = MonitorGauges(lambda _result: None, lambda _moment, _lag: None)
+
+
 class Monitor(Rounds[RelayerGroup]):
     table: ClassVar[str] = "relayers"
     lease_name: ClassVar[str] = "monitor"
@@ -52,6 +62,7 @@ class Monitor(Rounds[RelayerGroup]):
         log: Log,
         pool: GetPool,
         options: MonitorOptions,
+        gauges: MonitorGauges = NO_GAUGES,
         *,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -61,7 +72,8 @@ class Monitor(Rounds[RelayerGroup]):
             options.interval, options.lease_seconds, options.max_checks, options.jitter, options.together
         )
         super().__init__(store, writer, log, rounds, now=now, monotonic=monotonic, random=random)
-        self._audit, self._pool, self._options = audit, pool, options
+        self._audit, self._pool, self._options, self._gauges = audit, pool, options, gauges
+        self._rounds_seen, self._round_at = 0, 0
         self.recorder = BalanceRecorder(
             writer,
             log,
@@ -75,6 +87,21 @@ class Monitor(Rounds[RelayerGroup]):
     async def close(self) -> None:
         await self.recorder.close()
         await super().close()
+
+    async def turn(self) -> float:
+        pause = await super().turn()
+        self._report_round()
+        return pause
+
+    def _report_round(self) -> None:
+        if self._cursor is None:
+            self._rounds_seen = self._round_at = 0
+            self._gauges.rounds(0, 0)
+            return
+        if self._cursor.rounds > self._rounds_seen:
+            self._rounds_seen, self._round_at = self._cursor.rounds, int(self._now())
+        overdue = self._now() - self._waiting[0][0] if self._waiting else 0.0
+        self._gauges.rounds(self._round_at, int(max(self._cursor.lag(self._now()), overdue)))
 
     def read_due(self, sequences: Sequence[int]) -> list[tuple[Sequence[int], RelayerGroup]]:
         found = snapshots.read_relayers(self._read, self._vault, sequences)
@@ -94,6 +121,7 @@ class Monitor(Rounds[RelayerGroup]):
 
     def _to_save(self, checked: RelayerSnapshot, result: CheckResult) -> Iterator[Coroutine[Any, Any, None]]:
         """What a result leaves to do: for most, nothing."""
+        self._gauges.checked("unanswered" if result.nonce is None else "ok")
         if not self._lease.held:
             return
         if result.balance is not None:

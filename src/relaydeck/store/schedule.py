@@ -102,7 +102,16 @@ class ScheduleCursor:
     def __init__(self, schedule: Schedule, interval: float, now: float) -> None:
         self._schedule = schedule
         self._interval = interval
-        self._reached = self._position(now)
+        self._started = self._reached = self._position(now)
+
+    @property
+    def rounds(self) -> int:
+        """How many whole intervals were returned."""
+        return (self._reached - self._started) // _WHOLE
+
+    def lag(self, now: float) -> float:
+        """How many seconds ago the first number that was not returned yet became due."""
+        return max(0.0, now - self._reached / _WHOLE * self._interval)
 
     def _position(self, now: float) -> int:
         return floor(now / self._interval * _WHOLE)

@@ -1,0 +1,95 @@
+"""Each alert fires when its fault lasts, and clears when the fault is over: `promtool test rules` decides."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+RULES = Path(__file__).parent.parent.parent / "deploy" / "monitoring" / "alerts.yaml"
+PROMTOOL = Path(sys.prefix) / "bin" / "promtool"
+JOB = 'job="relaydeck"'
+# In steps of a minute: well, the fault from minute 10 to 40, well again until minute 120.
+GAUGE = "0+0x9 {bad}+0x30 0+0x80"
+COUNTER = "0+0x9 0+{bad}x30 {end}+0x80"
+STEADY = "0+60x121"
+
+
+def gauge(name: str, bad: int = 1, labels: str = "") -> list[dict[str, str]]:
+    return [{"series": f"relaydeck_{name}{{{labels}}}", "values": GAUGE.format(bad=bad)}]
+
+
+def counter(name: str, bad: int = 1, labels: str = "") -> list[dict[str, str]]:
+    return [{"series": f"relaydeck_{name}{{{labels}}}", "values": COUNTER.format(bad=bad, end=30 * bad)}]
+
+
+def steady(name: str, labels: str = "") -> list[dict[str, str]]:
+    return [{"series": f"relaydeck_{name}{{{labels}}}", "values": STEADY}]
+
+
+def relayers(state: str) -> list[dict[str, str]]:
+    return gauge("relayers", 3, f'network="sepolia",state="{state}"')
+
+
+# Each alert with the series that make it fire.
+FAULTS: dict[str, list[dict[str, str]]] = {
+    "RelaydeckDown": [{"series": f"up{{{JOB}}}", "values": "1+0x9 0+0x30 1+0x80"}],
+    "RelaydeckMissing": [{"series": f"up{{{JOB}}}", "values": "1+0x9 _x31 1+0x80"}],
+    "RelaydeckServerErrors": counter("requests_total", 10, 'status="500"') + steady("requests_total", 'status="200"'),
+    "RelaydeckUnexpectedFailures": counter("unexpected_failures_total"),
+    "RelaydeckDamagedValues": counter("damaged_values_total"),
+    "RelaydeckLimitsAlone": gauge("limits_alone"),
+    "RelaydeckLimitsFlapping": counter("limits_fallbacks_total"),
+    "RelaydeckSlowLists": [
+        *counter("request_seconds_bucket", 60, 'route="list_relayers",le="+Inf"'),
+        *counter("request_seconds_bucket", 30, 'route="list_relayers",le="0.25"'),
+        *counter("request_seconds_bucket", 60, 'route="list_relayers",le="0.5"'),
+    ],
+    "RelaydeckTooManyRequests": [
+        *counter("requests_total", 60, 'route="list_relayers",status="429"'),
+        *steady("requests_total", 'route="list_relayers",status="200"'),
+    ],
+    "RelaydeckLogLinesDropped": counter("log_lines_dropped_total"),
+    "RelaydeckStoreAway": gauge("store_away"),
+    "RelaydeckReadModelOld": gauge("read_model_age_seconds", 90),
+    "RelaydeckDeliveriesDead": counter("event_tries_total", labels='outcome="dead"'),
+    "RelaydeckDeliveriesLate": gauge("oldest_pending_delivery_seconds", 4000),
+    "RelaydeckRelayersDisabled": relayers("disabled"),
+    "RelaydeckBalanceLow": relayers("low_balance"),
+    "RelaydeckRunwayLow": relayers("low_runway"),
+    "RelaydeckMonitorStopped": [
+        {"series": "relaydeck_monitor_round_timestamp_seconds{}", "values": "0+60x9 540+0x30 2460+60x80"},
+        {"series": 'relaydeck_relayers{network="sepolia",state="total"}', "values": "5+0x121"},
+    ],
+    "RelaydeckMonitorLate": gauge("monitor_lag_seconds", 120),
+    "RelaydeckEstimatesFailing": [
+        *counter("estimates_total", 60, 'outcome="failed"'),
+        *steady("estimates_total", 'outcome="ok"'),
+    ],
+    "RelaydeckSignersFailing": gauge("signers_failing"),
+}
+
+
+def firing(alert: str, minute: int, count: int) -> dict[str, Any]:
+    expected = [{"value": count}] if count else []
+    query = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'
+    return {"expr": query, "eval_time": f"{minute}m", "exp_samples": expected}
+
+
+def scenario(*alerts: str) -> dict[str, Any]:
+    moments = [firing(each, minute, count) for each in alerts for minute, count in ((9, 0), (38, 1), (120, 0))]
+    series = [each for alert in alerts for each in FAULTS[alert]]
+    return {"interval": "1m", "input_series": series, "promql_expr_test": moments}
+
+
+def test_every_alert_fires_and_clears(tmp_path: Path) -> None:
+    groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
+    assert {rule["alert"] for group in groups for rule in group["rules"]} == FAULTS.keys()
+    alone = "RelaydeckMissing"  # its fault is that a series of the others does not exist
+    tests = [scenario(alone), scenario(*(each for each in FAULTS if each != alone))]
+    path = tmp_path / "alerts_test.json"  # which is YAML too
+    path.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    done = subprocess.run([PROMTOOL, "test", "rules", str(path)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

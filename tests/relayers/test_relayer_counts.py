@@ -1,0 +1,50 @@
+"""What the metrics tell about relayers: counts by network and state, what runs out first, and the monitor's rounds."""
+
+from relaydeck.relayers import incidents, runway_rows
+from relaydeck.relayers.incidents import Incident
+from relaydeck.relayers.monitor import Monitor, MonitorGauges
+from relaydeck.relayers.relayer_counts import STATES, count_relayers
+from relaydeck.relayers.runway_rows import StoredRunway
+from tests.relayers.conftest import INTERVAL, Watching
+
+
+async def test_relayers_are_counted_by_network_and_state(scene: Watching) -> None:
+    for name in ("r1", "r2", "r3"):
+        scene.add(name, paused=name == "r2")
+    with scene.store.database.transaction() as transaction:
+        transaction.execute("UPDATE relayers SET system_disabled = :yes WHERE id = 'r3'", {"yes": True})
+        incidents.save(transaction, "r1", Incident(low_since=5, balance=1))
+        runway_rows.save(transaction, 1, StoredRunway(1, 900, 7))
+        runway_rows.save(transaction, 2, StoredRunway(1, 500, None))
+        runway_rows.save(transaction, 3, StoredRunway(1, None, None))
+    found = count_relayers(scene.store.database.read)
+    assert found.by_state == {
+        ("dev", "total"): 3,
+        ("dev", "paused"): 1,
+        ("dev", "disabled"): 1,
+        ("dev", "low_balance"): 1,
+        ("dev", "low_runway"): 1,
+    }
+    assert found.minimum_at == {("dev",): 500}
+
+
+async def test_a_network_without_relayers_has_zeros(scene: Watching) -> None:
+    assert count_relayers(scene.store.database.read).by_state == {("dev", state): 0 for state in STATES}
+
+
+async def test_the_monitor_reports_its_rounds_its_lag_and_every_check(scene: Watching) -> None:
+    node, dead = await scene.node(), await scene.node("dead")
+    scene.add("r1", node)
+    scene.add("r2", dead)
+    checked: list[str] = []
+    rounds: list[tuple[int, int]] = []
+    monitor: Monitor = scene.process()
+    monitor._gauges = MonitorGauges(checked.append, lambda moment, lag: rounds.append((moment, lag)))
+    await scene.rounds(monitor, 1)
+    assert sorted(checked) == ["ok", "unanswered"]
+    assert rounds[0] == (0, 0)
+    assert rounds[-1] == (int(scene.clock()), 0)
+    scene.clock.pass_(INTERVAL)
+    before = int(scene.clock())
+    await scene.rounds(monitor, 2)
+    assert rounds[-1][0] > before

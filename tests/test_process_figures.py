@@ -1,0 +1,15 @@
+"""What a process holds."""
+
+from pathlib import Path
+
+from relaydeck.process_figures import ProcessFigures, own_process
+
+
+def test_a_process_holds_memory_and_files() -> None:
+    figures = own_process()
+    assert figures.resident_bytes > 1_000_000
+    assert figures.open_files >= 3
+
+
+def test_a_system_without_proc_shows_nothing(tmp_path: Path) -> None:
+    assert own_process(tmp_path) == ProcessFigures(0, 0)
