@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed $(VENV)/vault/server $(VENV)/bin/promtool
+TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed \
+	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/bin/promtool
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test coverage check format prove mutate bench docs types sbom lock clean
+.PHONY: help setup serve test screenshots coverage check format prove mutate bench docs types sbom lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -26,7 +27,8 @@ coverage: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests and measure which branches
 	@$(BIN)/python -m coverage run -m pytest -n 2 $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
 
-check: $(VENV)/.dev ## Check format, lint, types (source, tests and bench) and the layers
+check: $(VENV)/.dev clients/typescript/node_modules/.installed ## Check format, lint, types (source, tests, bench, scripts) and the layers
+	@PATH="$(CURDIR)/$(BIN):$$PATH" clients/typescript/node_modules/.bin/tsc -p tests/console/jsconfig.json
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest -n 0 tests/test_layers.py
 
 format: $(VENV)/.dev ## Format the code and fix what the linter can fix
@@ -48,6 +50,9 @@ docs: $(VENV)/.dev ## Write the generated pages
 	@$(BIN)/python -c 'from relaydeck.cli.json_reference import json_page; print(json_page(), end="")' > docs/reference/json.md
 	@$(BIN)/python -c 'from relaydeck.http.metrics import metrics_page; print(metrics_page(), end="")' > docs/reference/metrics.md
 
+screenshots: $(VENV)/.dev tests/console/browser/node_modules/.installed ## Take the pictures of the console for docs/console.md and the README
+	@$(BIN)/python -m tests.console.browser.screenshots
+
 types: $(VENV)/.dev clients/typescript/node_modules/.installed ## Write TypeScript types of the API to clients/typescript, and check them
 	@$(BIN)/python clients/typescript/make_types.py
 
@@ -66,7 +71,7 @@ lock: $(VENV)/.tools ## Pin every dependency anew (the only target that looks fo
 	@$(LOCK) --extra tools -c requirements.lock -o requirements-tools.lock
 
 clean: ## Remove what set-up made; the home with its data stays
-	@rm -rf $(VENV) tests/node/node_modules clients/typescript/node_modules
+	@rm -rf $(VENV) tests/node/node_modules tests/console/browser/node_modules clients/typescript/node_modules
 
 $(VENV)/.runtime: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -90,6 +95,11 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 tests/node/node_modules/.installed: tests/node/package-lock.json
 	@echo "setting up the test node …" >&2
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/node/install
+	@touch $@
+
+tests/console/browser/node_modules/.installed: tests/console/browser/package-lock.json
+	@sh tests/console/browser/install
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/node/install tests/console/browser
 	@touch $@
 
 clients/typescript/node_modules/.installed: clients/typescript/package-lock.json
