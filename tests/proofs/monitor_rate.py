@@ -82,7 +82,7 @@ async def measure(home: Path, seconds: float, interval: float) -> dict[str, Any]
     await writer.stop()
     store.close()
     return found | {
-        "checks_per_second": round(monitor.checked / taken),
+        "checks_per_second": round(found["checks"] / taken),
         "core_percent": round(100 * used / taken),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
