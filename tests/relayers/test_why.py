@@ -12,8 +12,9 @@ import msgspec
 from relaydeck.fees import Estimator
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
-from relaydeck.relayers import why
+from relaydeck.relayers import runway_rows, why
 from relaydeck.relayers.model import DisabledReason
+from relaydeck.relayers.runway_rows import StoredRunway
 from relaydeck.store.schedule import next_check_at
 from tests.networks.fault_node import fault_nodes
 from tests.relayers.conftest import ETHER, INTERVAL, Watching
@@ -200,3 +201,17 @@ async def test_a_refused_address_is_told_and_not_connected_to(home: Path) -> Non
     (reported,) = json.loads(typed.stdout)["nodes"]
     assert reported["problem"] == "leads to an address that RELAYDECK_RPC_GUARD refuses"
     assert node.requests == 0
+
+
+async def test_a_runway_that_is_short_is_a_state(scene: Watching) -> None:
+    scene.add("r1", await scene.node())
+    with scene.store.database.transaction() as transaction:
+        runway_rows.save(transaction, 1, StoredRunway(computed_at=1, minimum_at=2, low_since=1_700_000_000))
+    assert (await explained(scene, "r1"))["states"] == [
+        {
+            "state": "low_runway",
+            "since": "2023-11-14T22:13:20Z",
+            "by": "monitor",
+            "cause": "its balance is expected to reach min_balance soon: 'relaydeck relayer fuel r1' shows when",
+        }
+    ]

@@ -7,7 +7,9 @@ from msgspec import Meta
 
 from relaydeck.fields import own_field as field
 
-StateName = Literal["paused", "disabled", "failing", "low_balance", "signer_unreachable", "signer_mismatch"]
+StateName = Literal[
+    "paused", "disabled", "failing", "low_balance", "low_runway", "signer_unreachable", "signer_mismatch"
+]
 Whole = Annotated[int, Meta(ge=0)]
 
 

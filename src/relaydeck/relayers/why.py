@@ -88,6 +88,9 @@ def states_of(stored: StoredState, rounds: int) -> list[RelayerState]:
     if incident.low_since is not None:
         cause = f"its balance was {incident.balance} Wei, and min_balance is {relayer.policies.min_balance} Wei"
         found.append(_state("low_balance", LastAction(incident.low_since, "monitor"), cause))
+    if (low_since := stored.snapshot.runway.low_since) is not None:
+        cause = f"its balance is expected to reach min_balance soon: 'relaydeck relayer fuel {relayer.id}' shows when"
+        found.append(_state("low_runway", LastAction(low_since, "monitor"), cause))
     return found
 
 
