@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from relaydeck.database_url import DatabaseUrl
+from relaydeck.store.sealing import read_master_key
 from tests.fork_server import Done
 from tests.places import ENGINES
 from tests.postgres import PostgresServer
@@ -65,14 +66,18 @@ def test_a_service_goes_on_from_the_new_place(home: Path, target: DatabaseUrl) -
 
 
 def many_events(home: Path) -> None:
+    proofs = read_master_key(home / "master.key").proofs
     with closing(sqlite3.connect(home / "relaydeck.db")) as database, database:
         database.executemany(
             "INSERT INTO events VALUES (?, ?, 'k', NULL, NULL, '{}', 1)", ((n, f"evt_{n}") for n in range(1, MANY))
         )
         database.executemany(
-            "INSERT INTO tokens (seq, name, kind, digest, created_at, revoked_at, revision)"
-            " VALUES (?, ?, 'api', ?, 1, 2, 1)",
-            ((n, f"t{n}", n.to_bytes(32)) for n in range(10, MANY)),
+            "INSERT INTO tokens (seq, name, kind, digest, created_at, revoked_at, revision, proof)"
+            " VALUES (?, ?, 'api', ?, 1, 2, 1, ?)",
+            (
+                (n, f"t{n}", n.to_bytes(32), proofs.of("tokens", (f"t{n}", "api", n.to_bytes(32), 1, None, 2)))
+                for n in range(10, MANY)
+            ),
         )
 
 

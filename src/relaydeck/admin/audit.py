@@ -13,6 +13,8 @@ from relaydeck.store import audit
 from relaydeck.store.audit import BrokenLink
 from relaydeck.store.open_store import Store
 
+_MOST_NAMED = 20
+
 
 class AuditOperations:
     def __init__(self, read_pool: ReadPool, lists: Lists) -> None:
@@ -47,6 +49,7 @@ def verification(store: Store, saved: str) -> AuditVerification:
     if isinstance(found, BrokenLink):
         return AuditVerification(None, None, found.seq, found.why)
     if forged := forged_tokens(store.database, store.vault.proofs):
-        problem = "; ".join(f"the token {token.name!r} {FORGED}" for token in forged)
-        return AuditVerification(None, None, None, problem)
+        named = [f"the token {token.name!r} {FORGED}" for token in forged[:_MOST_NAMED]]
+        more = [f"and {len(forged) - _MOST_NAMED} more tokens"] if len(forged) > _MOST_NAMED else []
+        return AuditVerification(None, None, None, "; ".join(named + more))
     return AuditVerification(found.seq, str(found), None, None)
