@@ -551,7 +551,7 @@ def test_4_no_other_operation_method(contract: Running, method: str, path: str, 
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
+        "/elsewhere",
         "/api/v1",
         "/api/v2/signers",
         "/api/v1/signers/ops",
