@@ -70,10 +70,13 @@ async def test_it_warns_while_the_relayer_spends_and_recovers_with_a_top_up(home
             for _ in range(2):
                 await asyncio.to_thread(pay, url, RELAYER, RECEIVER, 2_000)
             await until(lambda: kinds(receiver) == ["relayer.runway_low"], service)
+            # An event does not wait for the history, which is written in groups.
+            await until(lambda: forecast(home)["balance"] < 6_000 * ETHER, service)
             low = await asyncio.to_thread(forecast, home)
             for funder in FUNDERS:
                 await asyncio.to_thread(pay, url, funder, RELAYER, 9_000)
             await until(lambda: len(receiver.got) == 2, service)
+            await until(lambda: forecast(home)["balance"] > 20_000 * ETHER, service)
             recovered = await asyncio.to_thread(forecast, home)
     assert [each["low"] for each in (before, low, recovered)] == [False, True, False]
     assert kinds(receiver) == ["relayer.runway_low", "relayer.runway_recovered"]
