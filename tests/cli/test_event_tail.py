@@ -99,6 +99,7 @@ def test_no_event_is_no_line(home: Path) -> None:
 
 
 def test_following_prints_what_comes_until_it_is_interrupted(scene: Scene, tmp_path: Path) -> None:
+    scene.run("notification", "test", "pager")
     with (tmp_path / "log").open("wb") as errors:
         process = start_command(
             ["event", "tail", "--follow", "--limit", "1", "--json"], clean_environment(scene.home), errors
