@@ -1,9 +1,8 @@
 """The asynchronous client: the same calls, driven by an event loop."""
 
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from relaydeck.client import admin, contract
 from relaydeck.client.address import read_address
@@ -12,6 +11,9 @@ from relaydeck.client.exchange import Exchange, Steps
 from relaydeck.client.messages import Outcome, Request
 from relaydeck.client.methods import documented
 from relaydeck.client.retries import Retry
+
+if TYPE_CHECKING:
+    import ssl
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -123,7 +125,7 @@ class AsyncClient:
         *,
         timeout: float = 10.0,
         retry: Retry | None = None,
-        ssl_context: ssl.SSLContext | None = None,
+        ssl_context: "ssl.SSLContext | None" = None,
     ) -> None:
         from relaydeck.client.async_transport import Session  # aiohttp takes longer to import than all the rest
 

@@ -1,10 +1,9 @@
 """The synchronous client."""
 
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from relaydeck.client import admin, contract
 from relaydeck.client.address import read_address
@@ -13,6 +12,9 @@ from relaydeck.client.exchange import Exchange, Steps
 from relaydeck.client.messages import Outcome, Request
 from relaydeck.client.methods import documented
 from relaydeck.client.retries import Retry
+
+if TYPE_CHECKING:
+    import ssl
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -120,7 +122,7 @@ class Client:
         *,
         timeout: float = 10.0,
         retry: Retry | None = None,
-        ssl_context: ssl.SSLContext | None = None,
+        ssl_context: "ssl.SSLContext | None" = None,
     ) -> None:
         from relaydeck.client.blocking_transport import ConnectionPool  # not needed by a receiver of webhooks
 
