@@ -116,5 +116,6 @@ $(VENV)/vault/server: tests/vault/go.sum tests/vault/main.go | $(VENV)/.dev
 $(VENV)/bin/promtool: | $(VENV)/.dev
 	@echo "setting up promtool …" >&2
 	@if found=$$(command -v promtool); then ln -s "$$found" $@; else \
-		mkdir -p $(VENV)/prometheus && cd $(VENV)/prometheus && apt-get download --quiet prometheus >&2 && \
+		mkdir -p $(VENV)/prometheus && cd $(VENV)/prometheus && \
+		{ apt-get download --quiet prometheus >&2 || { apt-get update -qq && apt-get download --quiet prometheus >&2; }; } && \
 		dpkg -x prometheus_*.deb . && mv usr/bin/promtool ../bin/promtool && cd .. && rm -rf prometheus; fi
