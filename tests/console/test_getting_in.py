@@ -176,3 +176,9 @@ def test_nothing_of_a_session_is_stored_in_clear(served: Running, operator: Oper
     secret = operator.cookie.partition("=")[2].encode()
     for path in served.home.glob("relaydeck.db*"):
         assert secret not in path.read_bytes()
+
+
+def test_the_link_leads_to_the_port_of_the_settings(home: Path) -> None:
+    assert run_command(home, "token", "create", "root", "--kind", "admin").returncode == 0
+    done = run_command(home, "console", host="::1", port="18080")
+    assert done.stdout.startswith("http://[::1]:18080/console/enter?code=")

@@ -76,7 +76,7 @@ def doctor(as_json: bool) -> None:
     short_help="Print a link that signs you in to the console.",
     epilog="Example:  relaydeck console --open",
 )
-@click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="Address of the running service.")
+@click.option("--url", default="", help="Address of the running service (default: host and port of the settings).")
 @click.option("--open", "opened", is_flag=True, help="Open the link in a browser.")
 @as_json("ConsoleLink")
 @at_home

@@ -21,10 +21,12 @@ def print_link_on_terminal(store: Store, settings: Settings, address: str) -> No
     sys.stdout.flush()
 
 
-def show_link(address: str, *, opened: bool, as_json: bool) -> None:
+def show_link(url: str, *, opened: bool, as_json: bool) -> None:
+    settings = read_settings()
+    address = url or f"http://{host_in_url(settings.host)}:{settings.port}"
     if problem := web_address_problem(address):
         raise OperatorError(f"--url {problem}")
-    if read_settings().console == "off":
+    if settings.console == "off":
         raise OperatorError("the console is off", "Remove RELAYDECK_CONSOLE=off and start the service again.")
     with existing_store() as store:
         link = _new_link(store, address)
@@ -41,3 +43,7 @@ def _new_link(store: Store, address: str) -> str:
     with change_in(store) as change:
         code = issue_code(change, f"console-{actor().removeprefix('cli:')}")
     return f"{address.rstrip('/')}/console/enter?{urlencode({'code': code.reveal()})}"
+
+
+def host_in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

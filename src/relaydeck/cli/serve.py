@@ -26,7 +26,7 @@ from granian.server.common import AbstractServer
 from relaydeck import __version__
 from relaydeck.app import Application
 from relaydeck.cli.connection_limit import connection_limit
-from relaydeck.cli.console_link import print_link_on_terminal
+from relaydeck.cli.console_link import host_in_url, print_link_on_terminal
 from relaydeck.cli.doctor.machine import is_open_to_others
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, print_first_token
 from relaydeck.credentials.kinds import TokenKind
@@ -57,7 +57,7 @@ def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: A
     _warn_of_readable_key(settings.master_key_path, log)
     try:
         accept_bootstrap_token(settings.bootstrap_token_file, TokenKind(settings.bootstrap_token_kind), store, log)
-        address = f"{'https' if tls_cert else 'http'}://{_in_url(host)}:{port}"
+        address = f"{'https' if tls_cert else 'http'}://{host_in_url(host)}:{port}"
         print_first_token(store, address, log)
         print_link_on_terminal(store, settings, address)
     finally:
@@ -83,7 +83,7 @@ def _warn_of_plain_http(host: str, log: Log) -> None:
 def _serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, **options: Any) -> None:
     metrics_path = _fresh_metrics(settings, workers, log)
     server = _server(settings, log, host, port, workers=workers, **options)
-    log.event("info", "serving", address=f"{_in_url(host)}:{port}", workers=workers, version=__version__)
+    log.event("info", "serving", address=f"{host_in_url(host)}:{port}", workers=workers, version=__version__)
     try:
         with _operations_server(settings, metrics_path, log, port):
             _run(server, partial(Application, settings, metrics_path, log), settings.stop_mark(os.getpid()))
@@ -212,7 +212,7 @@ def _require_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise OperatorError(
-                f"cannot listen on {_in_url(host)}:{port}: {error.strerror}",
+                f"cannot listen on {host_in_url(host)}:{port}: {error.strerror}",
                 "Choose another --host or --port.",
             ) from None
 
@@ -224,7 +224,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
