@@ -15,10 +15,10 @@ PACKAGE = Path(__file__).parent.parent / "src" / "relaydeck"
 
 INFRASTRUCTURE = {"store", "networks", "http"}
 DOMAIN = {"signers", "relayers", "notifications", "fees", "credentials"}
-PROVISIONING = {"provisioning"}
+SERVICES = {"provisioning", "doctor"}
 INTERFACES = {"contract", "admin", "console", "cli"}
 STANDALONE = {"client", "conformance"}  # used without the server, so they import nothing of it
-LAYERS = [INFRASTRUCTURE, DOMAIN, PROVISIONING, INTERFACES]
+LAYERS = [INFRASTRUCTURE, DOMAIN, SERVICES, INTERFACES]
 LAYER_OF = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 ROOT_MODULES_THAT_WIRE = {"app", "operations_worker", "__main__"}
 SEES_EVERYTHING = ROOT_MODULES_THAT_WIRE | {"cli"}

@@ -1,4 +1,4 @@
-"""Amounts and time spans, and how documents write them."""
+"""Amounts, time spans and counts, and how documents and messages write them."""
 
 import re
 from decimal import Decimal
@@ -33,6 +33,11 @@ def parse_span(text: str) -> int:
 def write_span(seconds: int) -> str:
     """Seconds in the largest unit that is exact."""
     return next(f"{seconds // length}{unit}" for unit, length in _SECONDS.items() if seconds % length == 0)
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 entry`, `2 entries`."""
+    return f"1 {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
 
 
 # A string in documents: a TOML or JSON float is not exact.

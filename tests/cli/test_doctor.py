@@ -6,14 +6,16 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from relaydeck.cli.backend import Finding
-from relaydeck.cli.doctor.home import findings
-from relaydeck.cli.doctor.machine import Machine
+from relaydeck.cli.output import progress_bar
+from relaydeck.doctor.finding import Finding, Progress, no_progress
+from relaydeck.doctor.home import findings
+from relaydeck.doctor.machine import Machine
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings
 from relaydeck.store.migrate import newest_version
@@ -58,8 +60,10 @@ def network(*urls: str) -> str:
     )
 
 
-def examined(home: Path, *, now: float = NOW, free: int = 10**12) -> dict[str, Finding]:
-    found = findings(Settings(home=home), Machine(lambda: now, lambda _: free))
+def examined(
+    home: Path, *, now: float = NOW, free: int = 10**12, progress: Progress = no_progress
+) -> dict[str, Finding]:
+    found = findings(Settings(home=home), Machine(lambda: now, lambda _: free), progress)
     return {finding.subject: finding for finding in found}
 
 
@@ -210,11 +214,10 @@ class Terminal(io.StringIO):
 def test_a_long_audit_log_shows_progress_on_a_terminal(provisioned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    assert examined(provisioned)["audit log"].result == "ok"
+    assert examined(provisioned, progress=partial(progress_bar, at_least=5))["audit log"].result == "ok"
     assert terminal.getvalue() == ""
-    monkeypatch.setattr("relaydeck.cli.doctor.sealed._MANY_ENTRIES", 4)
-    monkeypatch.setattr("relaydeck.cli.doctor.sealed._STEP_ENTRIES", 2)
-    assert examined(provisioned)["audit log"].result == "ok"
+    monkeypatch.setattr("relaydeck.doctor.sealed._STEP_ENTRIES", 2)
+    assert examined(provisioned, progress=partial(progress_bar, at_least=4))["audit log"].result == "ok"
     assert "checking 4 audit entries" in terminal.getvalue()
     assert "100%" in terminal.getvalue()
 

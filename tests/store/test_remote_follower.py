@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from relaydeck.cli.doctor.database import database_findings
+from relaydeck.doctor.database import database_findings
+from relaydeck.doctor.finding import no_progress
 from relaydeck.errors import BadRequest, ServerFailure
 from relaydeck.settings import Settings
 from relaydeck.store import remote_follower
@@ -256,7 +257,7 @@ async def test_a_promoted_standby_is_noticed_and_a_standby_is_read_only(tmp_path
             server.make_standby()
             await eventually(lambda: here.follower.read_only)
             assert database.write_problem() == "the database is a read-only standby"
-            found = list(database_findings(Settings(home=tmp_path, database_url=database._url), 0))
+            found = list(database_findings(Settings(home=tmp_path, database_url=database._url), 0, no_progress))
             assert "FAIL" in [each.result for each in found if "read-only standby" in each.remark]
             server.ask("SELECT pg_promote()")
             await eventually(lambda: not here.follower.read_only and bool(here.forks))

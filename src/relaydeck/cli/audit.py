@@ -1,9 +1,10 @@
 """`relaydeck audit …`."""
 
 from relaydeck.cli.json_shapes import AuditHead
-from relaydeck.cli.output import counted, print_fields, print_json, print_line, print_outcome
+from relaydeck.cli.output import print_fields, print_json, print_line, print_outcome
 from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
+from relaydeck.quantities import counted
 
 
 def show(filters: dict[str, str], limit: int, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from relaydeck.doctor.finding import Finding
 from relaydeck.errors import OperatorError
 
 Json = dict[str, Any]
@@ -17,14 +18,6 @@ Resource = Literal["networks", "signers", "notifications", "relayers"]
 # The collections that are listed in pages: the resources, tokens and the audit log.
 Collection = Literal["networks", "signers", "notifications", "relayers", "tokens", "audit"]
 IDENTITY: dict[Resource, str] = {"networks": "name", "signers": "id", "notifications": "id", "relayers": "id"}
-
-
-class Finding(NamedTuple):
-    """The result of one check of `relaydeck doctor`."""
-
-    result: Literal["ok", "warn", "FAIL"]
-    subject: str
-    remark: str
 
 
 class View(NamedTuple):

@@ -6,9 +6,10 @@ from typing import Any
 
 from relaydeck.cli.backend import Json
 from relaydeck.cli.json_shapes import Scheduled
-from relaydeck.cli.output import counted, print_change, print_fields, print_json, print_note, print_record
+from relaydeck.cli.output import print_change, print_fields, print_json, print_note, print_record
 from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
+from relaydeck.quantities import counted
 
 _POLL_SECONDS = 0.1
 

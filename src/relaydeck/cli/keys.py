@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from relaydeck.cli.json_shapes import Rotated
 from relaydeck.cli.local.store import actor, existing_store
-from relaydeck.cli.output import counted, print_outcome, progress_bar
+from relaydeck.cli.output import print_outcome, progress_bar
 from relaydeck.errors import OperatorError
+from relaydeck.quantities import counted
 from relaydeck.store.rotation import Rotation, RotationReport
 
 _MIN_PAUSE_SECONDS = 0.002

@@ -152,10 +152,6 @@ def waiting_bar(label: str, *, count: int, at_least: int) -> Iterator[None]:
         yield
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
-    return f"1 {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
-
-
 def _console(*, soft_wrap: bool) -> "Console":
     from rich.console import Console
 

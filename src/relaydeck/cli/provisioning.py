@@ -8,9 +8,10 @@ from pathlib import Path
 
 from relaydeck.cli.backend import ApplyFile, Json
 from relaydeck.cli.confirmation import confirm, require_terminal
-from relaydeck.cli.output import counted, print_json, print_notes, print_outcome, print_styled
+from relaydeck.cli.output import print_json, print_notes, print_outcome, print_styled
 from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
+from relaydeck.quantities import counted
 
 _MOST_NAMED = 20  # in a question
 CHANGES = 2  # the exit code of a plan that contains changes, with --detailed-exitcode

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from relaydeck.cli.output import counted, print_json, print_line, print_note, print_rows
+from relaydeck.cli.output import print_json, print_line, print_note, print_rows
 from relaydeck.cli.target import backend
+from relaydeck.quantities import counted
 
 Json = dict[str, Any]
 

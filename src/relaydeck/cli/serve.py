@@ -27,9 +27,9 @@ from relaydeck import __version__
 from relaydeck.app import Application
 from relaydeck.cli.connection_limit import connection_limit
 from relaydeck.cli.console_link import host_in_url, print_link_on_terminal
-from relaydeck.cli.doctor.machine import is_open_to_others
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, print_first_token
 from relaydeck.credentials.kinds import TokenKind
+from relaydeck.doctor.machine import is_open_to_others
 from relaydeck.errors import OperatorError
 from relaydeck.http.metrics import allocate
 from relaydeck.log import Log

@@ -3,8 +3,9 @@
 import sys
 
 from relaydeck.cli.backend import Json
-from relaydeck.cli.output import counted, print_json, print_note, print_table, progress_bar
+from relaydeck.cli.output import print_json, print_note, print_table, progress_bar
 from relaydeck.cli.target import backend
+from relaydeck.quantities import counted
 
 _COLUMNS = {
     "signer": lambda view: view["signer_id"],

@@ -1,11 +1,16 @@
 """Commands on the home folder itself, with or without a running service."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from relaydeck.cli.backend import Audit, Events, Finding, Provisioning, Records, Relayers, SignerChecks, Tokens
+    from relaydeck.cli.backend import Audit, Events, Provisioning, Records, Relayers, SignerChecks, Tokens
+    from relaydeck.doctor.finding import Finding
+
+
+_MANY_STEPS = 100_000  # a second or so
 
 
 class LocalBackend:
@@ -54,8 +59,9 @@ class LocalBackend:
         return LocalProvisioning()
 
     def findings(self) -> "Iterator[Finding]":
-        from relaydeck.cli.doctor.home import findings
-        from relaydeck.cli.doctor.machine import Machine
+        from relaydeck.cli.output import progress_bar
+        from relaydeck.doctor.home import findings
+        from relaydeck.doctor.machine import Machine
         from relaydeck.settings import read_settings
 
-        return findings(read_settings(), Machine())
+        return findings(read_settings(), Machine(), partial(progress_bar, at_least=_MANY_STEPS))

@@ -8,7 +8,8 @@ from relaydeck.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from relaydeck.cli.backend import Audit, Events, Finding, Provisioning, Records, Relayers, SignerChecks, Tokens
+    from relaydeck.cli.backend import Audit, Events, Provisioning, Records, Relayers, SignerChecks, Tokens
+    from relaydeck.doctor.finding import Finding
 
 
 class RemoteBackend:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from relaydeck.cli.backend import Finding, Json
-from relaydeck.cli.output import counted
+from relaydeck.cli.backend import Json
 from relaydeck.cli.remote.connection import Connection, is_unencrypted
 from relaydeck.cli.remote.records import RemoteRecords
+from relaydeck.doctor.finding import Finding
 from relaydeck.errors import OperatorError
+from relaydeck.quantities import counted
 
 _MOST_NAMED = 20
 _CHECK_RELAYER = "see 'relaydeck relayer why'"

@@ -2,9 +2,9 @@
 
 import sys
 
-from relaydeck.cli.backend import Finding
 from relaydeck.cli.output import print_json, print_styled
 from relaydeck.cli.target import backend
+from relaydeck.doctor.finding import Finding
 
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from relaydeck.cli.backend import Finding
+from relaydeck.doctor.finding import Finding
 from relaydeck.http.limit_server import LimitServer, LimitServerError
 from relaydeck.settings import Settings
 

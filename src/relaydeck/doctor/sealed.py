@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from relaydeck.cli.backend import Finding
-from relaydeck.cli.doctor.nodes import node_findings
-from relaydeck.cli.output import counted, progress_bar
 from relaydeck.credentials.token_rows import FORGED, forged_tokens
+from relaydeck.doctor.finding import Finding, Progress
+from relaydeck.doctor.nodes import node_findings
 from relaydeck.errors import OperatorError
+from relaydeck.quantities import counted
 from relaydeck.settings import Settings
 from relaydeck.store.audit import COUNT_SQL, BrokenLink, verify
 from relaydeck.store.database import Reader, Row
@@ -15,11 +15,10 @@ from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.row_proofs import PROOFS_SINCE
 from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
 
-_MANY_ENTRIES = 100_000  # a second or so
 _STEP_ENTRIES = 1000
 
 
-def sealed_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
+def sealed_findings(database: Reader, settings: Settings, progress: Progress) -> Iterator[Finding]:
     rows = database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
     try:
         keyring = open_keyring(read_master_key(settings.master_key_path), [(row.id, row.wrapped) for row in rows])
@@ -31,7 +30,7 @@ def sealed_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
     proven = schema_version(database) >= PROOFS_SINCE
     if proven:
         yield from forged_token_findings(database, keyring)
-    yield _audit_log(database, keyring, has_stored_head=proven)
+    yield _audit_log(database, keyring, progress, has_stored_head=proven)
     yield from node_findings(database, keyring, settings.rpc_allowed)
 
 
@@ -55,9 +54,9 @@ def forged_token_findings(database: Reader, keyring: Keyring) -> Iterator[Findin
         yield Finding("FAIL", "tokens", f"{token.name!r} {FORGED}; revoke it and find out who changed the database")
 
 
-def _audit_log(database: Reader, keyring: Keyring, *, has_stored_head: bool) -> Finding:
+def _audit_log(database: Reader, keyring: Keyring, progress: Progress, *, has_stored_head: bool) -> Finding:
     ((total,),) = database.stream(COUNT_SQL)
-    with progress_bar(f"checking {total:,} audit entries", total, at_least=_MANY_ENTRIES) as advance:
+    with progress(f"checking {total:,} audit entries", total) as advance:
         found = verify(lambda sql: _counting(database.stream(sql), advance), keyring, has_stored_head=has_stored_head)
     if isinstance(found, BrokenLink):
         remark = f"entry {found.seq} {found.why}; the entries before it are unchanged: compare the rest with a backup"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from relaydeck.cli.backend import Finding
+from relaydeck.doctor.finding import Finding
 from relaydeck.networks.model import RpcUrl
 from relaydeck.settings import AddressRange
 from relaydeck.store.database import Reader

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from relaydeck.cli.backend import Finding
-from relaydeck.cli.doctor.sealed import sealed_findings
-from relaydeck.cli.doctor.signers import signer_findings
+from relaydeck.doctor.finding import Finding, Progress
+from relaydeck.doctor.sealed import sealed_findings
+from relaydeck.doctor.signers import signer_findings
 from relaydeck.errors import StoreError, StoreUnreachable, operator_words
 from relaydeck.settings import Settings
 from relaydeck.store.copying.mark import unfinished_copy_of
@@ -15,7 +15,7 @@ from relaydeck.store.engines import open_reader_at
 from relaydeck.store.migrate import newest_version, schema_version
 
 
-def database_findings(settings: Settings, now: float) -> Iterator[Finding]:
+def database_findings(settings: Settings, now: float, progress: Progress) -> Iterator[Finding]:
     where = settings.database
     if isinstance(where, Path) and not where.is_file():
         yield Finding("FAIL", "database", f"{where} does not exist; run 'relaydeck serve' to create it, or restore it")
@@ -23,14 +23,14 @@ def database_findings(settings: Settings, now: float) -> Iterator[Finding]:
     remedy = "restore it from a backup" if isinstance(where, Path) else "check the database server"
     try:
         with closing(open_reader_at(where)) as database, database.snapshot():
-            yield from _inside(database, settings, now)
+            yield from _inside(database, settings, now, progress)
     except StoreUnreachable as error:
         yield Finding("FAIL", "database", "; ".join(operator_words(error)))
     except StoreError as error:
         yield Finding("FAIL", "database", f"{where} cannot be read ({error}); {remedy}")
 
 
-def _inside(database: Reader, settings: Settings, now: float) -> Iterator[Finding]:
+def _inside(database: Reader, settings: Settings, now: float, progress: Progress) -> Iterator[Finding]:
     if problems := database.damage():
         yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
     else:
@@ -47,7 +47,7 @@ def _inside(database: Reader, settings: Settings, now: float) -> Iterator[Findin
         yield _tokens(database, now)
         if schema.result == "ok":  # an older schema has no checks of signers
             yield from signer_findings(database, settings)
-        yield from sealed_findings(database, settings)
+        yield from sealed_findings(database, settings, progress)
 
 
 def _schema(version: int) -> Finding:

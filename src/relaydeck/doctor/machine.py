@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from relaydeck.cli.backend import Finding
+from relaydeck.doctor.finding import Finding
 from relaydeck.settings import Settings
 from relaydeck.timestamps import utc
 

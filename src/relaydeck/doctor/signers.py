@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from relaydeck.cli.backend import Finding
-from relaydeck.cli.output import counted
+from relaydeck.doctor.finding import Finding
+from relaydeck.quantities import counted
 from relaydeck.settings import Settings
 from relaydeck.signers.drivers.registry import driver_names
 from relaydeck.store.database import Reader
