@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# Python keeps the modules it has compiled: otherwise every start of the service, in every test, compiles them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed \
 	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/bin/promtool
 
@@ -80,6 +83,7 @@ $(VENV)/.runtime: requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-index --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.tools: requirements-tools.lock
