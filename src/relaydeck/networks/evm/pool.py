@@ -45,6 +45,22 @@ class NodeState(NamedTuple):
     problem: str
 
 
+class OneNode:
+    """One URL of a pool, for a caller that adapts its questions to what this node offers."""
+
+    def __init__(self, node: Node, pool: "NodePool") -> None:
+        self.key = node  # the same object in every conversation with this URL
+        self._pool = pool
+
+    async def ask(self, question: Question[T]) -> T:
+        """Raises `NodeError` or `UrlFailed`."""
+        return await self._pool.ask_one(self.key, question)
+
+    async def ask_all(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        """Independent questions in one request. An answer may be a `NodeError`."""
+        return await self._pool.ask_batch(self.key, questions)
+
+
 class _Moved(Exception):
     """The URL was set aside while the call was under way."""
 
@@ -78,13 +94,20 @@ class NodePool:
 
     async def ask(self, question: Question[T], deadline: float | None = None) -> Answer[T]:
         """`deadline` is on the event loop's clock. Raises `NodeError` or `NodesUnreachable`."""
-        return await self._run(lambda node: self._client.ask(node.url, question), deadline)
+        return await self._run(lambda node: self.ask_one(node, question), deadline)
 
     async def ask_all(self, questions: Sequence[Question[Any]], deadline: float | None = None) -> Answer[list[Any]]:
         """Independent questions to one URL, together. An answer may be a `NodeError`."""
-        return await self._run(lambda node: self._ask_batch(node, questions), deadline)
+        return await self._run(lambda node: self.ask_batch(node, questions), deadline)
 
-    async def _ask_batch(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
+    async def converse(self, talk: Callable[[OneNode], Awaitable[T]], deadline: float | None = None) -> Answer[T]:
+        """Questions to one URL that depend on each other. When the URL fails, `talk` starts again with the next."""
+        return await self._run(lambda node: talk(OneNode(node, self)), deadline)
+
+    async def ask_one(self, node: Node, question: Question[T]) -> T:
+        return await self._client.ask(node.url, question)
+
+    async def ask_batch(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
         size = node.batch_size
         parts = [questions[start : start + size] for start in range(0, len(questions), size)]
         answers = await gather_some(_MAX_TOGETHER, partial(self._ask_part, node), parts)
@@ -100,7 +123,7 @@ class NodePool:
             except BatchRefused:
                 if len(questions) > self._options.max_batch:  # smaller batches may be accepted
                     node.shrink_batches(len(questions))
-                    return await self._ask_batch(node, questions)
+                    return await self.ask_batch(node, questions)
                 node.batches = False
             except (UrlFailed, asyncio.CancelledError):  # cancelled: it timed out
                 node.shrink_batches(len(questions))
