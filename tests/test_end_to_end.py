@@ -316,6 +316,7 @@ def they_ask_what_it_costs_and_whether_all_is_well(team: Team) -> None:
     assert [step["step"] for step in asked["steps"]] == list(steps)
     lines = team.type("doctor").splitlines()
     assert {line.split()[0] for line in lines} == {"ok"}, lines
+    assert [each["subject"] for each in team.ask("GET", "doctor")] == [line[6:].partition(": ")[0] for line in lines]
 
 
 def they_look_ahead(team: Team) -> None:

@@ -292,7 +292,7 @@ class Worker:
             api = self._admin_api()
             is_stopping = self._settings.stop_mark(os.getppid()).exists
             sources = module.Sources(
-                self._revision, self._estimator.pool, self._directory, self._estimator, is_stopping
+                self._revision, self._estimator.pool, self._directory, self._estimator, is_stopping, api.examination
             )
             proofs = self._store.vault.proofs
             self._console = module.Console(self._settings, self._writer, api.find, api.read, sources, proofs)

@@ -89,7 +89,7 @@ def every_page() -> Pages:
 
     found: Pages = {}
     for pages in PAGES:
-        found |= pages(PageServices(Settings(), None))  # type: ignore[arg-type]
+        found |= pages(PageServices(Settings(), None, None))  # type: ignore[arg-type]
     return found
 
 

@@ -6,14 +6,11 @@ from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.resources import Lists
 from relaydeck.admin.responses import Content, reply
 from relaydeck.admin.routes import Methods
-from relaydeck.credentials.token_rows import FORGED, forged_tokens
+from relaydeck.doctor.audit_log import verify_audit
 from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.store import audit
-from relaydeck.store.audit import BrokenLink
 from relaydeck.store.open_store import Store
-
-_MOST_NAMED = 20
 
 
 class AuditOperations:
@@ -45,11 +42,4 @@ def verification(store: Store, saved: str) -> AuditVerification:
     earlier = audit.read_head(saved) if saved else None
     if saved and earlier is None:
         raise BadRequest("head is not the head of an audit log")
-    found = audit.verify(store.database.stream, store.vault, earlier)
-    if isinstance(found, BrokenLink):
-        return AuditVerification(None, None, found.seq, found.why)
-    if forged := forged_tokens(store.database, store.vault.proofs):
-        named = [f"the token {token.name!r} {FORGED}" for token in forged[:_MOST_NAMED]]
-        more = [f"and {len(forged) - _MOST_NAMED} more tokens"] if len(forged) > _MOST_NAMED else []
-        return AuditVerification(None, None, None, "; ".join(named + more))
-    return AuditVerification(found.seq, str(found), None, None)
+    return AuditVerification(*verify_audit(store.database, store.vault, earlier))

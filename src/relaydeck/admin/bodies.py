@@ -231,6 +231,14 @@ class AuditVerification(msgspec.Struct, frozen=True):
     ]
 
 
+class DoctorFinding(msgspec.Struct, frozen=True):
+    """The result of one check."""
+
+    result: Annotated[str, field("How it ended.", example="ok", schema={"enum": ["ok", "warn", "FAIL"]})]
+    subject: Annotated[str, field("What was checked.", example="schema")]
+    remark: Annotated[str, field("What was found, and what to do about it.", example="version 13")]
+
+
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     sequence: Annotated[Whole, field("Its position in the chain.", example=7)]
     at: Annotated[str, field("When, in UTC.", example=_MOMENT)]

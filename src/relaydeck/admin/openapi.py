@@ -35,6 +35,7 @@ _TAGS = {
     "tokens": "Access tokens.",
     "events": "Events and their deliveries.",
     "audit": "The audit log: every change and who made it.",
+    "doctor": "The checks of `relaydeck doctor`: files, database, sealed values, nodes, signers and the fleet.",
 }
 
 
@@ -131,6 +132,7 @@ OPERATIONS = [
         "AuditVerification",
         query=(Parameter("head", "An earlier head, which the log must contain.", "7:" + "c0ffee00" * 8),),
     ),
+    Operation("get", "doctor", "runDoctor", "Check the service and what it depends on", "DoctorFinding", listed=True),
 ]
 
 

@@ -33,6 +33,7 @@ _RESPONSES = (
     bodies.AuditEntry,
     bodies.AuditHead,
     bodies.AuditVerification,
+    bodies.DoctorFinding,
     bodies.ApplyReport,
     bodies.PlannedStep,
     bodies.PlannedField,

@@ -55,6 +55,7 @@ from relaydeck.client.models import (
     Event,
     Explanation,
     ExportedFile,
+    Finding,
     FirstRunways,
     Network,
     NewToken,
@@ -646,6 +647,15 @@ def verify_audit(*, head: str | None = None) -> Call[AuditVerification]:
     True
     """
     return Call("GET", with_query(path("admin", "v1", "audit", "verify"), head=head), read_one(AuditVerification))
+
+
+def run_doctor() -> Call[Page[Finding]]:
+    """What `relaydeck doctor` finds on the server. It takes as long as its slowest check.
+
+    >>> [each.remark for each in client.admin.run_doctor() if each.subject == "relayers"]
+    ['no relayer is disabled']
+    """
+    return Call("GET", path("admin", "v1", "doctor"), read_page(Finding))
 
 
 def apply(

@@ -97,6 +97,7 @@ class Admin:
 
     get_audit_head = _run(admin.get_audit_head)
     verify_audit = _run(admin.verify_audit)
+    run_doctor = _run(admin.run_doctor)
 
     apply = _run(admin.apply)
     export = _run(admin.export)

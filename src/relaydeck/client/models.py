@@ -399,6 +399,14 @@ class AuditVerification(Record, frozen=True):
     problem: str | None
 
 
+class Finding(Record, frozen=True):
+    """The result of one check: `ok`, `warn` or `FAIL`."""
+
+    result: str
+    subject: str
+    remark: str
+
+
 class AuditEntry(Record, frozen=True, kw_only=True):
     sequence: int
     at: datetime

@@ -1,5 +1,7 @@
 """Everything below `/console`: finds the page of a request, checks who sent it, and renders refusals."""
 
+from functools import partial
+
 from relaydeck.console.admin_calls import AdminCalls
 from relaydeck.console.forms import reason_of
 from relaydeck.console.guard import require_form_token, require_same_origin
@@ -9,6 +11,8 @@ from relaydeck.console.responses import ROOT, asset, event_stream, redirect
 from relaydeck.console.services import Page, Pages, PageServices, Sources
 from relaydeck.console.sign_in import SignIn
 from relaydeck.console.visit import Read, Visit, Visitor, form_fields
+from relaydeck.doctor.audit_log import verify_stored_audit
+from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.errors import Forbidden, RequestError, UnknownPath, WrongMethod
 from relaydeck.http.pipeline import Call, Find, Reply
 from relaydeck.settings import Settings
@@ -25,13 +29,17 @@ class Console:
         self._find_admin = find_admin
         self._revision = sources.revision
         self._live = LiveUpdates(sources.revision, sources.is_stopping, settings.console_streams)
-        self.close = self._live.close
         self._read = read
         self._sign_in = SignIn(settings, writer, read, proofs)
         self._pages: Pages = {}
-        services = PageServices(settings, sources)
+        self._verification = SharedRun(partial(verify_stored_audit, settings), "audit-verification")
+        services = PageServices(settings, sources, self._verification)
         for pages in PAGES:
             self._pages |= pages(services)
+
+    def close(self) -> None:
+        self._live.close()
+        self._verification.close()
 
     async def answer(self, call: Call) -> Reply:
         """`call.argument` is the method and the path. A refusal becomes a page; a failure is left to the pipeline."""

@@ -4,6 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from relaydeck.console.visit import Visit
+from relaydeck.doctor.audit_log import AuditResult
+from relaydeck.doctor.finding import Finding
+from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http.pipeline import Reply
 from relaydeck.relayers.directory import RelayerDirectory
@@ -23,8 +26,10 @@ class Sources(NamedTuple):
     directory: RelayerDirectory
     estimator: Estimator
     is_stopping: Callable[[], bool]
+    examination: SharedRun[list[Finding]]
 
 
 class PageServices(NamedTuple):
     settings: Settings
     sources: Sources
+    verification: SharedRun[AuditResult]  # of the audit log

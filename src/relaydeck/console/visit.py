@@ -67,6 +67,11 @@ class Visit(NamedTuple):
         """The fields of the form; of a field that occurs more than once, the last."""
         return dict(form_fields(self.call))
 
+    @property
+    def wants_events(self) -> bool:
+        """Whether a script follows the work instead of a reader who waits for the page."""
+        return self.call.headers.get(b"accept") == b"text/event-stream"
+
     def require_change(self) -> None:
         """For a page that only serves to change something. Raises Forbidden."""
         if not self.visitor.may_change:

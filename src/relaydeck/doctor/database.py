@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from relaydeck.doctor.finding import Finding, Progress
+from relaydeck.doctor.fleet import fleet_findings
 from relaydeck.doctor.sealed import sealed_findings
 from relaydeck.doctor.signers import signer_findings
 from relaydeck.errors import StoreError, StoreUnreachable, operator_words
@@ -31,7 +32,9 @@ def database_findings(settings: Settings, now: float, progress: Progress) -> Ite
 
 
 def _inside(database: Reader, settings: Settings, now: float, progress: Progress) -> Iterator[Finding]:
-    if problems := database.damage():
+    with progress("checking that the database is sound", 0):
+        problems = database.damage()
+    if problems:
         yield Finding("FAIL", "database", f"{'; '.join(problems)}; restore it from a backup")
     else:
         yield Finding("ok", "database", f"{settings.database} {database.soundness}")
@@ -45,7 +48,8 @@ def _inside(database: Reader, settings: Settings, now: float, progress: Progress
     yield schema
     if schema.result != "FAIL":
         yield _tokens(database, now)
-        if schema.result == "ok":  # an older schema has no checks of signers
+        if schema.result == "ok":  # an older schema may lack what these read
+            yield from fleet_findings(database)
             yield from signer_findings(database, settings)
         yield from sealed_findings(database, settings, progress)
 

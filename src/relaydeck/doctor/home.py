@@ -19,3 +19,8 @@ def findings(settings: Settings, machine: Machine, progress: Progress = no_progr
     yield from machine_findings(settings, machine)
     yield from limits_findings(settings)
     yield from database_findings(settings, machine.now(), progress)
+
+
+def examine(settings: Settings, progress: Progress) -> list[Finding]:
+    """Every finding, from the machine itself."""
+    return list(findings(settings, Machine(), progress))

@@ -1,37 +1,38 @@
 """Checks that need the master key: every sealed value, the audit log, and the nodes behind sealed URLs."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from relaydeck.credentials.token_rows import FORGED, forged_tokens
+from relaydeck.doctor.audit_log import read_keyring, verify_chain
 from relaydeck.doctor.finding import Finding, Progress
 from relaydeck.doctor.nodes import node_findings
 from relaydeck.errors import OperatorError
 from relaydeck.quantities import counted
 from relaydeck.settings import Settings
-from relaydeck.store.audit import COUNT_SQL, BrokenLink, verify
-from relaydeck.store.database import Reader, Row
+from relaydeck.store.audit import BrokenLink
+from relaydeck.store.database import Reader
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.row_proofs import PROOFS_SINCE
-from relaydeck.store.sealing import Damaged, Keyring, open_keyring, read_master_key
-
-_STEP_ENTRIES = 1000
+from relaydeck.store.sealing import Damaged, Keyring
 
 
 def sealed_findings(database: Reader, settings: Settings, progress: Progress) -> Iterator[Finding]:
-    rows = database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
     try:
-        keyring = open_keyring(read_master_key(settings.master_key_path), [(row.id, row.wrapped) for row in rows])
+        keyring = read_keyring(database, settings)
     except OperatorError as error:
         yield Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
         return
-    yield Finding("ok", "master key", f"{settings.master_key_path} opens {counted(len(rows), 'data key')}")
-    yield from _sealed_values(database, keyring)
+    ((keys,),) = database.read("SELECT count(*) FROM data_keys")
+    yield Finding("ok", "master key", f"{settings.master_key_path} opens {counted(keys, 'data key')}")
+    with progress("opening sealed values", 0):
+        yield from _sealed_values(database, keyring)
     proven = schema_version(database) >= PROOFS_SINCE
     if proven:
         yield from forged_token_findings(database, keyring)
     yield _audit_log(database, keyring, progress, has_stored_head=proven)
-    yield from node_findings(database, keyring, settings.rpc_allowed)
+    with progress("calling every node", 0):
+        yield from node_findings(database, keyring, settings.rpc_allowed)
 
 
 def _sealed_values(database: Reader, keyring: Keyring) -> Iterator[Finding]:
@@ -55,17 +56,8 @@ def forged_token_findings(database: Reader, keyring: Keyring) -> Iterator[Findin
 
 
 def _audit_log(database: Reader, keyring: Keyring, progress: Progress, *, has_stored_head: bool) -> Finding:
-    ((total,),) = database.stream(COUNT_SQL)
-    with progress(f"checking {total:,} audit entries", total) as advance:
-        found = verify(lambda sql: _counting(database.stream(sql), advance), keyring, has_stored_head=has_stored_head)
+    found = verify_chain(database, keyring, progress, has_stored_head=has_stored_head)
     if isinstance(found, BrokenLink):
         remark = f"entry {found.seq} {found.why}; the entries before it are unchanged: compare the rest with a backup"
         return Finding("FAIL", "audit log", remark)
     return Finding("ok", "audit log", f"{counted(found.seq, 'entry', 'entries')}, every link holds")
-
-
-def _counting(rows: Iterable[Row], advance: Callable[[int], None]) -> Iterator[Row]:
-    for number, row in enumerate(rows, 1):
-        if number % _STEP_ENTRIES == 0:
-            advance(_STEP_ENTRIES)
-        yield row

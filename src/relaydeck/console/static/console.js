@@ -4,6 +4,7 @@
 import { startLive } from "./live.js";
 import { startShortcuts } from "./shortcuts.js";
 import { startTimes } from "./times.js";
+import { startWork } from "./work.js";
 
 /** @param {ParentNode} part */
 function revealControls(part) {
@@ -61,4 +62,5 @@ revealControls(document);
 startShortcuts();
 startTimes();
 loadParts(document);
+startWork(() => revealControls(document));
 startLive(() => revealControls(document));

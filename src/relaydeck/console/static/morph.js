@@ -1,7 +1,7 @@
 // @ts-check
 // Changes a part of the page into its newer version, touching only what differs.
 
-const KEPT = "form[data-keep], [data-load], input, select, textarea";
+const KEPT = "form[data-keep], [data-load], [data-kept], input, select, textarea";
 const OWN = new Set(["open", "hidden", "tabindex"]); // attributes that the reader or a script has set
 
 /** What identifies an element among its siblings. @param {Node} node */

@@ -2,7 +2,7 @@
 // Keys: `/` searches, `?` lists the shortcuts, `g` and a letter goes to a section.
 
 /** @type {Record<string, string>} */
-const SECTIONS = { o: "", r: "/relayers", s: "/signers", n: "/notifications", d: "/deliveries", a: "/audit" };
+const SECTIONS = { o: "", r: "/relayers", s: "/signers", n: "/notifications", d: "/deliveries", a: "/audit", h: "/health" };
 const PATIENCE_MS = 1200;
 
 let goingSince = 0;

@@ -93,6 +93,8 @@ def test_a_healthy_home(home: Path, node: str) -> None:
         f"ok    database: {home}/relaydeck.db is sound",
         f"ok    schema: version {newest_version()}",
         "ok    tokens: 1 live",
+        "ok    relayers: no relayer is disabled",
+        "ok    deliveries: no delivery was given up",
         f"ok    master key: {home}/master.key opens 1 data key",
         "ok    sealed values: all 2 open",
         "ok    audit log: 2 entries, every link holds",
@@ -216,7 +218,7 @@ def test_a_long_audit_log_shows_progress_on_a_terminal(provisioned: Path, monkey
     monkeypatch.setattr("sys.stderr", terminal)
     assert examined(provisioned, progress=partial(progress_bar, at_least=5))["audit log"].result == "ok"
     assert terminal.getvalue() == ""
-    monkeypatch.setattr("relaydeck.doctor.sealed._STEP_ENTRIES", 2)
+    monkeypatch.setattr("relaydeck.doctor.audit_log._STEP_ENTRIES", 2)
     assert examined(provisioned, progress=partial(progress_bar, at_least=4))["audit log"].result == "ok"
     assert "checking 4 audit entries" in terminal.getvalue()
     assert "100%" in terminal.getvalue()

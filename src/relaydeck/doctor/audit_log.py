@@ -1,0 +1,74 @@
+"""The verification of the audit log and of the tokens, with its progress."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+from relaydeck.credentials.token_rows import FORGED, forged_tokens
+from relaydeck.doctor.finding import Progress, no_progress
+from relaydeck.settings import Settings
+from relaydeck.store.audit import COUNT_SQL, BrokenLink, Head, verify
+from relaydeck.store.database import Reader, Row
+from relaydeck.store.engines import open_reader_at
+from relaydeck.store.sealing import Keyring, open_keyring, read_master_key
+from relaydeck.store.vault import Vault
+
+_STEP_ENTRIES = 1000
+_MOST_NAMED = 20
+
+
+class AuditResult(NamedTuple):
+    """Either `entries` and `head`, or `problem`, with `broken_at` if it is about an entry."""
+
+    entries: int | None
+    head: str | None
+    broken_at: int | None
+    problem: str | None
+
+
+def verify_audit(
+    database: Reader, opener: Keyring | Vault, saved: Head | None = None, progress: Progress = no_progress
+) -> AuditResult:
+    """`saved` is an earlier head, which the log must contain."""
+    found = verify_chain(database, opener, progress, saved)
+    if isinstance(found, BrokenLink):
+        return AuditResult(None, None, found.seq, found.why)
+    if forged := forged_tokens(database, opener.proofs):
+        named = [f"the token {token.name!r} {FORGED}" for token in forged[:_MOST_NAMED]]
+        more = [f"and {len(forged) - _MOST_NAMED} more tokens"] if len(forged) > _MOST_NAMED else []
+        return AuditResult(None, None, None, "; ".join(named + more))
+    return AuditResult(found.seq, str(found), None, None)
+
+
+def verify_stored_audit(settings: Settings, progress: Progress) -> AuditResult:
+    """On a connection of its own: verifying a long log delays no other read."""
+    with closing(open_reader_at(settings.database)) as database, database.snapshot():
+        return verify_audit(database, read_keyring(database, settings), progress=progress)
+
+
+def verify_chain(
+    database: Reader,
+    opener: Keyring | Vault,
+    progress: Progress,
+    saved: Head | None = None,
+    *,
+    has_stored_head: bool = True,
+) -> Head | BrokenLink:
+    ((total,),) = database.stream(COUNT_SQL)
+    with progress(f"checking {total:,} audit entries", total) as advance:
+        return verify(
+            lambda sql: _counting(database.stream(sql), advance), opener, saved, has_stored_head=has_stored_head
+        )
+
+
+def _counting(rows: Iterable[Row], advance: Callable[[int], None]) -> Iterator[Row]:
+    for number, row in enumerate(rows, 1):
+        if number % _STEP_ENTRIES == 0:
+            advance(_STEP_ENTRIES)
+        yield row
+
+
+def read_keyring(database: Reader, settings: Settings) -> Keyring:
+    """Raises OperatorError."""
+    rows = database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
+    return open_keyring(read_master_key(settings.master_key_path), [(row.id, row.wrapped) for row in rows])
