@@ -29,6 +29,8 @@ class FaultNode:
         self.answers: dict[str, Any] = {}  # by method, method and selector, or method, selector and address
         self.largest_batch: int | None = None  # a larger one is refused
         self.refused_address = ""  # questions about it get an error
+        self.raw: dict[str, tuple[str, bytes, str]] = {}  # by method: status line, body (%ID% is the id), headers
+        self.poison = ""  # requests that contain it get the raw answer "poison"
         self.url = ""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -109,6 +111,8 @@ class FaultNode:
             return "200 OK", b"<html>welcome</html>", ""
         if mood == "gzip":
             return "200 OK", b"\x1f\x8b\x08\x00broken", "content-encoding: gzip\r\n"
+        if found := self._raw_answer(body):
+            return found
         too_large = isinstance(body, list) and self.largest_batch is not None and len(body) > self.largest_batch
         if too_large or (isinstance(body, list) and mood.startswith("no_batch")):
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no batches here"}}
@@ -116,6 +120,16 @@ class FaultNode:
             return status, json.dumps([error] if mood == "no_batch_list" else error).encode(), ""
         replies = [self._reply(mood, call) for call in (body if isinstance(body, list) else [body])]
         return "200 OK", json.dumps(replies if isinstance(body, list) else replies[0]).encode(), ""
+
+    def _raw_answer(self, body: Any) -> tuple[str, bytes, str] | None:
+        """What this node sends byte for byte for a method, or for a request with the poison in it."""
+        if isinstance(body, list):
+            return None
+        key = "poison" if self.poison and self.poison in json.dumps(body) else body["method"]
+        if key not in self.raw:
+            return None
+        status, raw, headers = self.raw[key]
+        return status, raw.replace(b"%ID%", str(body["id"]).encode()), headers
 
     def _reply(self, mood: str, call: Any) -> dict[str, Any]:
         if mood == "limit_exceeded":

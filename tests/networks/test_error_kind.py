@@ -54,7 +54,54 @@ def test_a_long_reason_is_cut() -> None:
         (-32000, "insufficient funds for gas * price + value", ErrorKind.REFUSED),
         (-32000, "gas required exceeds allowance (30000000)", ErrorKind.REFUSED),
         (-32602, "invalid argument", ErrorKind.REFUSED),
+        (-32000, "intrinsic gas too low: gas 0, minimum needed 21000", ErrorKind.REFUSED),
+        (-32000, "exceeds block gas limit", ErrorKind.REFUSED),
+        (-32000, "gas limit exceeded", ErrorKind.REFUSED),
     ],
 )
 def test_other_meanings(code: int, message: str, meaning: ErrorKind) -> None:
     assert error_kind(NodeError(code, message)) is meaning
+
+
+# As the providers document or send them, with the HTTP status.
+PROVIDERS = [
+    (429, 429, "Your app has exceeded its compute units per second capacity.", ErrorKind.BUSY),
+    (429, 429, "Your app has exceeded its throughput limit.", ErrorKind.BUSY),
+    (429, -32005, "daily request count exceeded, request rate limited", ErrorKind.BUSY),
+    (200, -32005, "project ID request rate exceeded", ErrorKind.BUSY),
+    (200, -32007, "50/second request limit reached - reduce calls per second", ErrorKind.BUSY),
+    (200, -32003, "daily request limit reached - upgrade your account", ErrorKind.BUSY),
+    (200, -32029, "Too Many Requests", ErrorKind.BUSY),
+    (200, -32090, "Too many requests, reason: call rate limit exhausted, retry in 10s", ErrorKind.BUSY),
+    (200, -32097, "rate limit exceeded, retry in 10s", ErrorKind.BUSY),
+    (200, -32005, "You've exceeded the RPS limit available on the current plan.", ErrorKind.BUSY),
+    (500, 15, "Too many request, try again later", ErrorKind.BUSY),
+    (200, -32001, "You've reached the usage limit for your current plan.", ErrorKind.BUSY),
+    (200, -32016, "over rate limit", ErrorKind.BUSY),
+    (200, -32000, "Monthly capacity limit exceeded. Visit the dashboard.", ErrorKind.BUSY),
+    (200, -32000, "server is busy", ErrorKind.BUSY),
+    (401, -32600, "Must be authenticated!", ErrorKind.DENIED),
+    (401, -32002, "rejected due to project ID settings", ErrorKind.DENIED),
+    (403, -32052, "API key is not allowed to access blockchain", ErrorKind.DENIED),
+    (402, 0, "Payment Required", ErrorKind.DENIED),
+    (200, -32000, "Unauthorized: invalid api key", ErrorKind.DENIED),
+    (503, -32000, "node is not ready", ErrorKind.PASSING),
+    (200, -32000, "still syncing", ErrorKind.PASSING),
+    (200, -32000, "block not found", ErrorKind.PASSING),
+    (200, -32603, "backend is unavailable", ErrorKind.PASSING),
+    (500, 12, "Can't route your request to suitable provider", ErrorKind.PASSING),
+    (500, 19, "Temporary internal error. Please retry", ErrorKind.PASSING),
+    (500, 30, "Request timeout on the free tier", ErrorKind.PASSING),
+    (200, -32046, "Cannot fulfill request", ErrorKind.PASSING),
+    (502, -32000, "x", ErrorKind.PASSING),
+    (413, -32600, "request entity too large", ErrorKind.PASSING),
+    (500, -32000, "execution reverted: too many requests", ErrorKind.REVERTED),
+    (429, 3, "execution reverted: rate limit", ErrorKind.REVERTED),
+    (404, 3, "execution reverted", ErrorKind.REVERTED),
+    (500, -32000, "insufficient funds for gas * price + value", ErrorKind.REFUSED),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "message", "meaning"), PROVIDERS)
+def test_answers_of_providers(status: int, code: int, message: str, meaning: ErrorKind) -> None:
+    assert error_kind(NodeError(code, message, status=status)) is meaning

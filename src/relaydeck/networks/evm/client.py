@@ -2,14 +2,16 @@
 
 import errno
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
 
 from relaydeck.address_guard import AddressRefused, server_guard
 from relaydeck.connection_failure import ConnectionFailure, classify
-from relaydeck.networks.evm.errors import NodeError, UrlFailed
+from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import Question
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from relaydeck.settings import AddressRange
@@ -44,6 +46,12 @@ class _Reply(msgspec.Struct):
     error: Any = None
 
 
+class _Response(NamedTuple):
+    status: int
+    body: bytes
+    wait: float | None  # seconds, from Retry-After
+
+
 class BatchRefused(Exception):
     """The URL answers single questions but refuses batches."""
 
@@ -70,47 +78,73 @@ class Client:
     async def ask(self, url: str, question: Question[T]) -> T:
         """Return the answer. Raises `NodeError` for the node's error object and `UrlFailed` for anything else."""
         self._number = number = self._number + 1
-        raw = await self._post(url, msgspec.json.encode(question.body(number)))
-        return _read(question, _decode(self._single, raw), number)
+        response = await self._post(url, msgspec.json.encode(question.body(number)))
+        if response.status == 200:
+            return _read(question, _decode(self._single, response.body), number, response)
+        return _read(question, self._error_reply(response), number, response)
 
     async def ask_batch(self, url: str, questions: Sequence[Question[Any]]) -> list[Any]:
         """Return the answers in the order of the questions, with a `NodeError` for each error object."""
         first = self._number + 1
         self._number += len(questions)
         bodies = [question.body(first + i) for i, question in enumerate(questions)]
-        replies = _decode(self._any, await self._post(url, msgspec.json.encode(bodies), batch=True))
-        if not isinstance(replies, list) or _is_refusal(replies):
-            raise BatchRefused
+        response = await self._post(url, msgspec.json.encode(bodies))
+        replies = self._batch_replies(response)
         by_number = {reply.id: reply for reply in replies if type(reply.id) is int}
         if len(replies) != len(questions) or len(by_number) != len(questions):
             raise UrlFailed("answered a batch with the wrong number of answers")
-        return [_result(question, by_number, first + i) for i, question in enumerate(questions)]
+        return [_result(question, by_number, first + i, response) for i, question in enumerate(questions)]
 
-    async def _post(self, url: str, body: bytes, batch: bool = False) -> bytes:
+    def _batch_replies(self, response: _Response) -> list[_Reply]:
+        """Raises `BatchRefused` when one error stands for the whole batch, for example because it is too large."""
+        if response.status != 200 and not response.body.lstrip().startswith(b"["):
+            raise self._batch_refusal(response)
+        replies = _decode(self._any, response.body)
+        if not isinstance(replies, list) or _is_refusal(replies):
+            raise _busy_reply(replies, response) or BatchRefused
+        return replies
+
+    def _batch_refusal(self, response: _Response) -> Exception:
+        try:
+            reply = self._error_reply(response)
+        except NodeError:  # too large for this node
+            return BatchRefused()
+        except UrlFailed as failure:
+            return failure if failure.busy or response.status >= 500 else BatchRefused()
+        return _busy_reply(reply, response) or BatchRefused()
+
+    def _error_reply(self, response: _Response) -> _Reply:
+        """The JSON-RPC error in a response with another status than 200. Raises when there is none."""
+        try:
+            reply = self._single.decode(response.body)
+            if reply.error is not None:
+                return reply
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            pass
+        raise _refusal(response)
+
+    async def _post(self, url: str, body: bytes) -> _Response:
         try:
             try:
-                return await self._once(url, body, batch)
+                return await self._once(url, body)
             except aiohttp.ClientConnectorError:
                 raise
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 # The node may have closed a kept connection while we wrote. A read can be repeated: once.
-                return await self._once(url, body, batch)
+                return await self._once(url, body)
         except (AddressRefused, aiohttp.ClientError, OSError, ValueError) as error:
             raise _failure(error) from None
 
-    async def _once(self, url: str, body: bytes, batch: bool) -> bytes:
+    async def _once(self, url: str, body: bytes) -> _Response:
         async with self._session.post(url, data=body, **_OPTIONS) as response:
-            status = response.status
-            # Some nodes send 400 with a JSON-RPC error object, which is an answer.
-            if status not in (200, 400):
-                raise _refusal(response, batch)
+            wait = _seconds(response.headers.get("Retry-After", ""))
             chunks, size = [], 0
             while chunk := await response.content.readany():
                 size += len(chunk)
                 if size > self._limit:
                     raise UrlFailed(f"answered more than {self._limit} bytes")
                 chunks.append(chunk)
-        return b"".join(chunks)
+        return _Response(response.status, b"".join(chunks), wait)
 
 
 def _is_refusal(replies: list[_Reply]) -> bool:
@@ -118,24 +152,40 @@ def _is_refusal(replies: list[_Reply]) -> bool:
     return len(replies) == 1 and replies[0].id is None and replies[0].error is not None
 
 
-def _refusal(response: aiohttp.ClientResponse, batch: bool) -> Exception:
+def _busy_reply(replies: _Reply | list[_Reply], response: _Response) -> NodeError | None:
+    """The error for a whole batch that a smaller batch would get too: the URL is over its limits."""
+    reply = replies[0] if isinstance(replies, list) else replies
+    if reply.error is None:
+        return None
+    error = _node_error(reply.error, response)
+    return error if error_kind(error) is ErrorKind.BUSY else None
+
+
+def _refusal(response: _Response) -> Exception:
     status = response.status
-    if status == 429:
-        return UrlFailed("answered HTTP 429", busy=True, wait=_seconds(response.headers.get("Retry-After", "")))
-    if batch and status < 500:
-        return BatchRefused()
+    if status == 429 or (status == 503 and response.wait is not None):
+        return UrlFailed(f"answered HTTP {status}", busy=True, wait=response.wait)
+    if status == 413:
+        return NodeError(413, "the node accepts no request of this size (HTTP 413)", status=413)
     return UrlFailed(f"answered HTTP {status}")
 
 
 def _seconds(retry_after: str) -> float | None:
-    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
+    """Of the header's two forms, seconds and a date. None when it is neither."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after)
+    try:
+        moment = parsedate_to_datetime(retry_after)
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _failure(error: Exception) -> UrlFailed:
     if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
         # This says nothing about the node: it is set aside for a moment as busy, not as failed.
         return UrlFailed("was not asked: this machine has no socket left for it", busy=True)
-    return UrlFailed(_PROBLEMS[classify(error)])  # not the exception's text, which may contain the URL
+    return UrlFailed(_PROBLEMS[classify(error)], silent=True)  # not the exception's text, which may contain the URL
 
 
 def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
@@ -145,25 +195,28 @@ def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
         raise UrlFailed("answered something other than a JSON-RPC response") from None
 
 
-def _result(question: Question[Any], replies: dict[int, _Reply], number: int) -> Any:
+def _result(question: Question[Any], replies: dict[int, _Reply], number: int, response: _Response) -> Any:
     try:
-        return _read(question, replies.get(number, _Reply()), number)
+        return _read(question, replies.get(number, _Reply()), number, response)
     except NodeError as error:
         return error
 
 
-def _read(question: Question[T], reply: _Reply, number: int) -> T:
+def _read(question: Question[T], reply: _Reply, number: int, response: _Response) -> T:
+    if reply.error is not None and reply.id is None:  # the node did not read the request as far as its id
+        raise _node_error(reply.error, response)
     if type(reply.id) is not int or reply.id != number:
         raise UrlFailed("answered with another request's id")
     if reply.error is not None:
-        raise _node_error(reply.error)
+        raise _node_error(reply.error, response)
     if reply.result is msgspec.UNSET:
         raise UrlFailed("answered with neither result nor error")
     return question.read(reply.result)
 
 
-def _node_error(error: Any) -> NodeError:
+def _node_error(error: Any, response: _Response) -> NodeError:
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         raise UrlFailed("answered with an error of the wrong shape")
     code = error.get("code")
-    return NodeError(code if type(code) is int else 0, error["message"], error.get("data"))
+    number = code if type(code) is int else 0
+    return NodeError(number, error["message"], error.get("data"), status=response.status, wait=response.wait)

@@ -17,23 +17,34 @@ class BadTransaction(Exception):
 
 
 class UrlFailed(Exception):
-    """`reason` contains our own words only. `wait` is the pause that the node requested, if any."""
+    """`reason` contains our own words only. `wait` is the pause that the node requested, if any.
 
-    def __init__(self, reason: str, *, busy: bool = False, wait: float | None = None) -> None:
+    `silent`: no answer arrived, so nothing shows that a node is there. `busy`: a node is there and refuses for now.
+    """
+
+    def __init__(self, reason: str, *, silent: bool = False, busy: bool = False, wait: float | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.silent = silent
         self.busy = busy
         self.wait = wait
 
 
 class NodeError(Exception):
-    """An error object as the node sent it: `message` and `data` are text from outside."""
+    """An error object as the node sent it: `message` and `data` are text from outside.
 
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    `status` is the HTTP status of the response, and `wait` its Retry-After in seconds.
+    """
+
+    def __init__(
+        self, code: int, message: str, data: Any = None, *, status: int = 200, wait: float | None = None
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
         self.data = data
+        self.status = status
+        self.wait = wait
 
 
 class NodesUnreachable(Exception):
@@ -47,33 +58,60 @@ class ErrorKind(Enum):
     |---|---|
     | REVERTED, REFUSED | it is the node's answer to the question, and goes to the caller |
     | BUSY | the URL is over its limits: it is set aside, as for an HTTP 429 |
+    | DENIED | the URL does not serve this client, for example because its key is wrong: it is set aside |
     | PASSING | this node cannot answer this question now: the next one is asked, the URL stays in use |
     """
 
     REVERTED = "reverted"
     REFUSED = "refused"
     BUSY = "busy"
+    DENIED = "denied"
     PASSING = "passing"
 
 
-_BUSY_CODES = frozenset({429, -32005, -32029, -32097})
-_BUSY_WORDS = re.compile(r"rate.?limit|too many requests|limit exceeded|quota|capacity exceeded", re.IGNORECASE)
-# -32601, -32004: unknown method; -32603: internal error; -32001, -32002: state not available (any more)
-_PASSING_CODES = frozenset({-32700, -32601, -32603, -32004, -32002, -32001})
-_PASSING_WORDS = re.compile(r"missing trie node|header not found|timed? ?out|not synced", re.IGNORECASE)
-_FAILED_WORDS = re.compile(
+def _words(*patterns: str) -> "re.Pattern[str]":
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+_FAILED_WORDS = _words(
     r"revert|vm exception|invalid opcode|invalid jump|bad jump|out of gas|stack (?:under|over)flow",
-    re.IGNORECASE,
+)
+# Codes and messages that large providers send, each instead of an answer. 15: too many requests; -32007, -32090: the
+# rate of the plan; -32029, -32097: the rate of a shared endpoint.
+_BUSY_CODES = frozenset({15, 429, -32005, -32007, -32029, -32090, -32097})
+_BUSY_WORDS = _words(
+    r"rate.?limit|rate exceeded|request rate|rps limit|per.second|too many (?:requests?|concurrent|connections)",
+    r"(?<!gas )limit (?:exceeded|reached|exhausted)|(?:requests?|usage|throughput|plan|monthly|daily) (?:count|limit)",
+    r"quota|compute units?|capacity (?:limit )?exceeded|out of (?:credits|capacity)|throttl|slow down|overloaded",
+    r"try again later|retry (?:in|after) \d|server (?:is )?busy",
+)
+_DENIED_STATUSES = frozenset({401, 402, 403, 404, 405, 407, 451})
+_DENIED_CODES = frozenset({-32051, -32052, -32701})  # -32701: only for users of a paid plan
+_DENIED_WORDS = _words(
+    r"unauthori[sz]ed|must be authenticated|forbidden|access denied|payment required",
+    r"(?:invalid|missing|unknown|disabled|expired) (?:api|access|project|app)|api.?key|project id",
+)
+# -32601, -32004: unknown method; -32603: internal error; -32001, -32002: state not available (any more); 12, 19, 30:
+# no upstream node, a temporary error, a timeout of a plan without charge; -32046: a gateway without an answer
+_PASSING_CODES = frozenset({12, 19, 30, -32700, -32601, -32603, -32004, -32002, -32001, -32046})
+_PASSING_STATUSES = frozenset({408, 413, 502, 503, 504})
+_PASSING_WORDS = _words(
+    r"missing trie node|(?:header|block) not found|unknown block|timed? ?out|deadline exceeded",
+    r"not synced|syncing|not (?:yet )?ready|not initiali[sz]ed|is behind|not available|unavailable",
+    r"state .*(?:pruned|discarded)|no (?:healthy |suitable )?(?:backends?|upstreams?|nodes?|providers?)",
+    r"can'?t route|bad gateway|temporary|internal (?:server )?error|method .*not (?:found|supported|exist)",
 )
 
 
 def error_kind(error: NodeError) -> ErrorKind:
-    # Reverts first: one node reports them as -32603, others as 3, -32000 or -32015.
+    # Reverts first: one node reports them as -32603, others as 3, -32000 or -32015, and at any HTTP status.
     if error.code == 3 or returned_data(error) is not None or _FAILED_WORDS.search(error.message):
         return ErrorKind.REVERTED
-    if error.code in _BUSY_CODES or _BUSY_WORDS.search(error.message):
+    if error.status == 429 or error.code in _BUSY_CODES or _BUSY_WORDS.search(error.message):
         return ErrorKind.BUSY
-    if error.code in _PASSING_CODES or _PASSING_WORDS.search(error.message):
+    if error.status in _DENIED_STATUSES or error.code in _DENIED_CODES or _DENIED_WORDS.search(error.message):
+        return ErrorKind.DENIED
+    if error.status in _PASSING_STATUSES or error.code in _PASSING_CODES or _PASSING_WORDS.search(error.message):
         return ErrorKind.PASSING
     return ErrorKind.REFUSED
 

@@ -9,7 +9,7 @@ import re
 from enum import Enum
 from math import inf
 
-from relaydeck.networks.evm.errors import NodeError
+from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.url_secrets import secrets_pattern
 from relaydeck.networks.model import RpcUrl
@@ -35,6 +35,8 @@ class Node:
         self._least_batch, self._largest_batch = options.max_batch, options.largest_batch
         self.credit = 0  # of the smooth weighted choice
         self.failures = 0  # since the last real answer
+        self.failed_question: object = None  # the last one that this URL failed and another answered
+        self.doubted_at = -inf  # when a failed question last started a probe, on the pool's clock
         self.resume_at = 0.0  # when an OUT URL may be probed again
         self.answered_at = 0.0  # by any call, on the event loop's clock
         self.reason = "not asked yet"
@@ -58,6 +60,18 @@ class Node:
         if self.probe is not None or self.state is State.UP:
             return False
         return self.state is State.NEW or now >= self.resume_at
+
+    def note_answer(self, loop_time: float) -> None:
+        self.answered_at = loop_time
+        self.failures = 0
+        self.failed_question = None
+        if self.state is State.UP:
+            self.answers, self.reason = True, ""
+
+    def note_failure(self, failure: UrlFailed) -> None:
+        """No URL answered a question. The state shows why this one did not, until it answers another."""
+        if self.state is State.UP:
+            self.answers, self.reason = failure.busy, failure.reason
 
     def scrubbed(self, error: NodeError) -> NodeError:
         """The same error without the secret parts of this URL, should the node quote them."""

@@ -5,6 +5,8 @@ Invariants:
 - A URL is asked only after a probe has found the right chain id on it. There is one probe at a time per URL.
 - A call never waits for the probe of one URL while another URL is usable.
 - A timeout counts against a URL only when it had a fair time to answer and answered no other call meanwhile.
+- A question that fails never closes a URL by itself: a probe that fails does, or two different questions in a row that
+  fail here and that another URL answers. One caller's question cannot take the nodes away from the others.
 """
 
 import asyncio
@@ -94,15 +96,15 @@ class NodePool:
 
     async def ask(self, question: Question[T], deadline: float | None = None) -> Answer[T]:
         """`deadline` is on the event loop's clock. Raises `NodeError` or `NodesUnreachable`."""
-        return await self._run(lambda node: self.ask_one(node, question), deadline)
+        return await self._run(lambda node: self.ask_one(node, question), deadline, question)
 
     async def ask_all(self, questions: Sequence[Question[Any]], deadline: float | None = None) -> Answer[list[Any]]:
         """Independent questions to one URL, together. An answer may be a `NodeError`."""
-        return await self._run(lambda node: self.ask_batch(node, questions), deadline)
+        return await self._run(lambda node: self.ask_batch(node, questions), deadline, questions)
 
     async def converse(self, talk: Callable[[OneNode], Awaitable[T]], deadline: float | None = None) -> Answer[T]:
         """Questions to one URL that depend on each other. When the URL fails, `talk` starts again with the next."""
-        return await self._run(lambda node: talk(OneNode(node, self)), deadline)
+        return await self._run(lambda node: talk(OneNode(node, self)), deadline, talk)
 
     async def ask_one(self, node: Node, question: Question[T]) -> T:
         return await self._client.ask(node.url, question)
@@ -141,33 +143,49 @@ class NodePool:
 
     # -- one question, over several URLs ----------------------------------------------------------
 
-    async def _run(self, send: Callable[[Node], Awaitable[T]], deadline: float | None) -> Answer[T]:
+    async def _run(self, send: Callable[[Node], Awaitable[T]], deadline: float | None, key: object) -> Answer[T]:
+        """`key` is the question: a URL that fails the same one again is not blamed twice."""
         if deadline is None:
             deadline = asyncio.get_running_loop().time() + self._options.deadline
         tries: Counter[Node] = Counter()
+        failed: dict[Node, UrlFailed] = {}
         passing: NodeError | None = None
         while node := await self._next(tries, deadline):
             try:
-                return Answer(await self._attempt(node, send, tries, deadline), node.shown)
+                value = await self._attempt(node, send, tries, deadline)
             except _Moved:
                 continue
             except _Slow:
                 pass
             except UrlFailed as failure:
-                self._set_aside(node, failure)
+                self._doubt(node, failure)
+                failed[node] = failure
             except NodeError as error:
-                kind = error_kind(error)
-                if kind is ErrorKind.BUSY:
-                    self._set_aside(node, UrlFailed("is over its limits", busy=True))
-                elif kind is ErrorKind.PASSING:
-                    passing = node.scrubbed(error)
-                    tries[node] = _MAX_TRIES  # it would answer the same again
-                else:
-                    raise node.scrubbed(error) from None
+                passing = self._passing_error(node, error, tries) or passing
+            else:
+                if failed:
+                    self._blame(failed, key)
+                return Answer(value, node.shown)
             tries[node] += 1
+        for node, problem in failed.items():
+            node.note_failure(problem)
         if passing is not None:
             raise passing
         raise NodesUnreachable(self._problems())
+
+    def _passing_error(self, node: Node, error: NodeError, tries: Counter[Node]) -> NodeError | None:
+        """An error after which another node may answer. Raises an error that is the node's answer."""
+        match error_kind(error):
+            case ErrorKind.BUSY:
+                self._doubt(node, UrlFailed("is over its limits", busy=True, wait=error.wait))
+            case ErrorKind.DENIED:
+                self._doubt(node, UrlFailed("does not accept our key", busy=True, wait=self._options.pause_max))
+            case ErrorKind.PASSING:
+                tries[node] = _MAX_TRIES  # it would answer the same again
+                return node.scrubbed(error)
+            case _:
+                raise node.scrubbed(error) from None
+        return None
 
     async def _attempt(
         self, node: Node, send: Callable[[Node], Awaitable[T]], tries: Counter[Node], deadline: float
@@ -190,8 +208,7 @@ class NodePool:
             raise
         finally:
             node.scopes.discard(scope)
-        node.answered_at = loop.time()
-        node.failures = 0
+        node.note_answer(loop.time())
         return result
 
     def _share(self, node: Node, remaining: float, tries: Counter[Node]) -> float:
@@ -212,7 +229,7 @@ class NodePool:
             return _Slow()
         if granted < self._options.try_timeout / 4:
             return NodesUnreachable("no node answered in time: " + self._problems())
-        return UrlFailed("timed out")
+        return UrlFailed("timed out", silent=True)
 
     # -- which URL is next ------------------------------------------------------------------------
 
@@ -230,7 +247,7 @@ class NodePool:
         """The URLs to choose from now, or else the probes to wait for."""
         probes: list[asyncio.Task[None]] = []
         for tier in self._tiers(tries):
-            usable = self._usable(tier)
+            usable = self._usable(tier, tries)
             probes += [node.probe for node in tier if node.probe is not None]
             if usable or any(node.state is State.NEW for node in tier):
                 return usable, probes
@@ -242,35 +259,55 @@ class NodePool:
         yield [node for node in self._nodes if node.spare and not tries[node]]
         yield [node for node in self._nodes if 0 < tries[node] < _MAX_TRIES]
 
-    def _usable(self, nodes: list[Node]) -> list[Node]:
+    def _usable(self, nodes: list[Node], tries: Counter[Node]) -> list[Node]:
         now = self._monotonic()
         for node in nodes:
             if node.needs_probe(now):
                 self._start_probe(node)
-        return [node for node in nodes if node.state is State.UP]
+        # A URL that failed this call is tried again after its probe.
+        return [node for node in nodes if node.state is State.UP and not (tries[node] and node.probe)]
 
     # -- set aside and probed back ----------------------------------------------------------------
 
-    def _set_aside(self, node: Node, failure: UrlFailed) -> None:
+    def _doubt(self, node: Node, failure: UrlFailed) -> None:
+        """The question may be the cause of a failure, so a probe decides, unless the node itself asks for a pause."""
+        if node.state is not State.UP:
+            return
+        node.reason = failure.reason
+        if failure.busy:
+            node.failures += 1
+            self._set_aside(node, answers=True, pause=self._pause(node, failure.wait))
+        elif failure.silent:
+            self._set_aside(node, answers=False, pause=0.0)
+            self._start_probe(node)
+        elif node.probe is None and self._monotonic() - node.doubted_at >= self._options.pause_base:
+            node.doubted_at = self._monotonic()
+            self._start_probe(node)
+
+    def _blame(self, failed: dict[Node, UrlFailed], question: object) -> None:
+        """Another URL answered what these failed. Two different questions in a row are no accident."""
+        for node, failure in failed.items():
+            if failure.busy or node.failed_question == question:
+                continue
+            node.failed_question = question
+            node.failures += 1
+            if node.failures > 1:
+                self._set_aside(node, answers=node.answers, pause=self._pause(node))
+
+    def _set_aside(self, node: Node, *, answers: bool, pause: float) -> None:
+        node.resume_at = self._monotonic() + pause
+        node.answers = answers
         if node.state is not State.UP:
             return
         node.state = State.OUT
         node.epoch += 1
-        node.failures += 1
-        node.reason = failure.reason
-        node.answers = failure.busy
-        # The question may have caused the first failure: probe at once whether the node still answers.
-        first = node.failures == 1 and not failure.busy
-        node.resume_at = self._monotonic() + (0.0 if first else self._pause(node, failure.wait))
-        if first:
-            self._start_probe(node)
         if any(other.state is not State.OUT for other in self._nodes):
             node.release_calls()
 
     def _pause(self, node: Node, wanted: float | None = None) -> float:
         grown = self._options.pause_base * (1 << min(node.failures - 1, 20))
         pause = min(self._options.pause_max, grown) * self._jitter.uniform(0.5, 1.0)
-        return min(self._options.pause_max, max(pause, wanted or 0.0))
+        return max(pause, min(wanted or 0.0, self._options.longest_wait))
 
     def _start_probe(self, node: Node) -> None:
         node.probe = self._tasks.start(self._probe(node))
@@ -280,18 +317,23 @@ class NodePool:
             evidence = await probe(self._client, node, self.chain_id, self._options.try_timeout)
         finally:
             node.probe = None
-        node.reason = evidence.error
-        node.answers = evidence.answers
         node.probed_at = self._monotonic()
-        if evidence.ok:
-            node.state = State.UP
-            self.seen_block(evidence.block or 0)
+        if not evidence.ok:
+            self._probe_failed(node, evidence)
             return
-        wrong_chain = evidence.chain_id is not None
-        node.state = State.OUT
+        self.seen_block(evidence.block or 0)
+        node.answers = True
+        if node.probed_at >= node.resume_at:  # otherwise it was blamed during the probe
+            node.state = State.UP
+            node.reason = ""
+
+    def _probe_failed(self, node: Node, evidence: Evidence) -> None:
+        node.reason = evidence.error
         node.failures += 1
+        wrong_chain = evidence.chain_id is not None
         wait = self._options.pause_max if wrong_chain else evidence.wait
-        node.resume_at = self._monotonic() + self._pause(node, wait)
+        self._set_aside(node, answers=evidence.answers, pause=self._pause(node, wait))
+        node.state = State.OUT
 
     def probe_unreachable(self, seconds: float) -> None:
         """Let the next question wait for a new probe of every unreachable URL not probed in the last `seconds`."""

@@ -40,7 +40,7 @@ async def probe(client: Client, node: Node, chain_id: int, timeout: float) -> Ev
     except UrlFailed as failure:
         error, wait, answers = failure.reason, failure.wait, failure.busy
     except NodeError as answer:
-        error = f"answered error {answer.code} when asked for its chain id"
+        error, wait = f"answered error {answer.code} when asked for its chain id", answer.wait
     return Evidence(node.shown, not error, chain, block, error, loop.time() - started, wait, answers)
 
 
