@@ -22,7 +22,7 @@ from relaydeck.contract.views import relayer_encoder, signer_encoder
 from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.credentials.token_book import TokenBook
 from relaydeck.credentials.token_rows import Token
-from relaydeck.errors import ServerFailure, StoreError, operator_words
+from relaydeck.errors import Damaged, ServerFailure, StoreError, operator_words
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.access_log import AccessLog
@@ -74,7 +74,6 @@ from relaydeck.store.audit import AuditLog
 from relaydeck.store.follower import Follower, FollowsTable
 from relaydeck.store.listing import Listing
 from relaydeck.store.open_store import Store, open_store
-from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -345,9 +344,7 @@ class Worker:
 
     def _report_damage(self, damage: Damaged) -> None:
         self._metrics.count(DAMAGED_VALUES)
-        self._log.event(
-            "error", "a sealed value cannot be opened", record=damage.place.record, table=damage.place.table
-        )
+        self._log.event("error", "a sealed value cannot be opened", record=damage.record, table=damage.table)
 
     def _report_forged_token(self, token: Token) -> None:
         self._metrics.count(FORGED_TOKENS)

@@ -26,6 +26,7 @@
     │   ├── StoreTrouble                  the database failed to complete the operation: full, unreachable, broken
     │   │   └── StoreUnreachable          no connection to the database exists or can be made
     │   └── StoreRefusal                  the database works and refuses the data
+    ├── Damaged                           a sealed value does not open
     └── OperatorError                     for an operator: the problem and the remedy
 
 A RequestError declares everything that is known about a status: both OpenAPI documents and the metrics derive their
@@ -301,6 +302,15 @@ class StoreUnreachable(StoreTrouble):
 
 class StoreRefusal(StoreError):
     """The data violates a constraint: only the operation that wrote it fails."""
+
+
+class Damaged(RelaydeckError):
+    """A sealed value that does not open: changed, moved, or sealed by a key that is gone."""
+
+    def __init__(self, table: str, record: str, field: str) -> None:
+        super().__init__(f"the sealed {field} of {table} record {record!r} does not open")
+        self.table = table
+        self.record = record
 
 
 class OperatorError(RelaydeckError):

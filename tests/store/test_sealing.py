@@ -8,10 +8,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relaydeck.errors import OperatorError
+from relaydeck.errors import Damaged, OperatorError
 from relaydeck.store.row_proofs import RowProofs
 from relaydeck.store.sealing import (
-    Damaged,
     Keyring,
     MasterKey,
     Place,

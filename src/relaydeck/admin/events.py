@@ -5,7 +5,7 @@ import msgspec
 from relaydeck.admin import queries
 from relaydeck.admin.bodies import Attempt, Delivery, DeliveryWithAttempts, Replayed
 from relaydeck.admin.filters import FILTERS
-from relaydeck.admin.queries import Query, Read
+from relaydeck.admin.queries import Query
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import ChangeRunner, Content, identifier_in_path, refuse_content, reply
 from relaydeck.admin.routes import Methods
@@ -15,6 +15,7 @@ from relaydeck.http.pipeline import Call, Reply
 from relaydeck.notifications import deliveries, events
 from relaydeck.notifications.deliveries import DeliveryRow
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.database import ReadRows
 from relaydeck.timestamps import utc_with_milliseconds
 
 
@@ -37,7 +38,7 @@ class EventOperations:
     async def list_events(self, call: Call) -> Reply:
         after, limit, _ = self._span(call)
 
-        def read_events(read: Read) -> Content:
+        def read_events(read: ReadRows) -> Content:
             found = [event.shown() for event in events.list_events(read, after, limit)]
             return Content(found, notes=_gap(read, after))
 
@@ -78,7 +79,7 @@ class EventOperations:
         )
 
 
-def list_deliveries(read: Read, after: int, limit: int, query: Query) -> list[DeliveryRow]:
+def list_deliveries(read: ReadRows, after: int, limit: int, query: Query) -> list[DeliveryRow]:
     """Raises BadRequest for a value that a filter refuses."""
     filters = tuple(each for each in FILTERS["deliveries"] if each.name != "after")
     return deliveries.list_deliveries(read, after, limit, *queries.conditions(filters, query))
@@ -101,14 +102,14 @@ def replay_dead(context: ChangeContext) -> int:
     return count
 
 
-def _gap(read: Read, after: int) -> tuple[str, ...]:
+def _gap(read: ReadRows, after: int) -> tuple[str, ...]:
     oldest = events.oldest_sequence(read)
     if oldest is None or after >= oldest - 1:
         return ()
     return (f"events before {oldest} were removed at the end of their retention",)
 
 
-def read_delivery(read: Read, name: str) -> DeliveryWithAttempts:
+def read_delivery(read: ReadRows, name: str) -> DeliveryWithAttempts:
     """Raises RecordNotFound."""
     row = deliveries.find_delivery(read, name)
     if row is None:

@@ -15,11 +15,11 @@ from collections.abc import Callable
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from relaydeck.errors import BadRequest, KeyUsedOtherwise, ServerFailure
+from relaydeck.errors import BadRequest, Damaged, KeyUsedOtherwise, ServerFailure
 from relaydeck.http.pipeline import Call, Reply, written_at
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import Row, Transaction
-from relaydeck.store.sealing import Damaged, Place, derived_key
+from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.sealing import Place, derived_key
 
 KEPT_SECONDS = 86_400
 _ENCRYPTED, _NONCE_BYTES = b"\x01", 12
@@ -86,7 +86,7 @@ def purge(transaction: Transaction, now: float) -> None:
     transaction.execute("DELETE FROM idempotency_keys WHERE created_at <= :oldest", {"oldest": int(now) - KEPT_SECONDS})
 
 
-def can_purge(read: Callable[[str, dict[str, int]], list[Row]], now: float) -> bool:
+def can_purge(read: ReadRows, now: float) -> bool:
     oldest = {"oldest": int(now) - KEPT_SECONDS}
     return bool(read("SELECT 1 FROM idempotency_keys WHERE created_at <= :oldest LIMIT 1", oldest))
 

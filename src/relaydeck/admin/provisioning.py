@@ -13,7 +13,7 @@ from relaydeck.admin.plan_report import apply_report
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import ChangeRunner, Content, if_match_of, refuse_deep, reply
 from relaydeck.admin.routes import Methods
-from relaydeck.errors import BadRequest, MistakenDocument, NotPossible
+from relaydeck.errors import BadRequest, Damaged, MistakenDocument, NotPossible
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.provisioning.apply import FilePlanner, require_same, take_steps
@@ -22,14 +22,14 @@ from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.plan import Plan
 from relaydeck.provisioning.plan_revision import is_revision
 from relaydeck.provisioning.references import GivenReferences, Reference
-from relaydeck.provisioning.stored import ORIGIN, ReadRows
+from relaydeck.provisioning.stored import ORIGIN
 from relaydeck.secret import Secret
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.signers.key_answers import Questions, ask_keys
 from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.database import ReadRows
 from relaydeck.store.open_store import Store
-from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 
 _decode = body_decoder(ApplyRequest)

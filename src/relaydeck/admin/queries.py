@@ -14,11 +14,10 @@ from relaydeck.networks import network_rows
 from relaydeck.notifications import notification_rows
 from relaydeck.relayers import relayer_rows
 from relaydeck.store import audit
-from relaydeck.store.database import Row
+from relaydeck.store.database import ReadRows
 from relaydeck.store.row_proofs import TOKEN_COLUMNS
 from relaydeck.store.vault import Vault
 
-Read = Callable[[str, dict[str, Any]], list[Row]]
 Query = Mapping[str, str]
 _GREATEST_DIGITS = 18  # a whole number in a query fits a column of 64 bits
 
@@ -92,7 +91,7 @@ def read_query(query: bytes) -> Query:
     return given
 
 
-def find(read: Read, vault: Vault, collection: Collection, name: str) -> RecordView:
+def find(read: ReadRows, vault: Vault, collection: Collection, name: str) -> RecordView:
     """Raises the collection's error when there is no such record."""
     rows = read(
         f"SELECT {collection.columns} FROM {collection.table} WHERE {collection.identity} = :name", {"name": name}
@@ -103,7 +102,7 @@ def find(read: Read, vault: Vault, collection: Collection, name: str) -> RecordV
 
 
 def list_page(
-    read: Read,
+    read: ReadRows,
     vault: Vault,
     collection: Collection,
     query: Query,

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.admin.bodies import AuditEntry, Signer, Token
+from relaydeck.errors import Damaged
 from relaydeck.networks.model import FeeToken
 from relaydeck.notifications import notification_rows
 from relaydeck.provisioning.export import keyed_documents
@@ -18,7 +19,6 @@ from relaydeck.signers.signer_types import response_type
 from relaydeck.store.database import Row
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.row_proofs import TOKEN_COLUMNS
-from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 

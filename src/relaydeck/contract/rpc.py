@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from relaydeck.contract.wire import FeeEstimateResult, RpcError, RpcRequest, RpcResponse
-from relaydeck.errors import BadRequest, ServerFailure
+from relaydeck.errors import BadRequest, Damaged, ServerFailure
 from relaydeck.fees.errors import InvalidParams, RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import FeeEstimateParams
@@ -15,7 +15,6 @@ from relaydeck.http.decoding import body_decoder, reason_of
 from relaydeck.http.parameters import path_identifier
 from relaydeck.http.pipeline import Call, CatchUp, Reply
 from relaydeck.relayers.directory import RelayerDirectory
-from relaydeck.store.sealing import Damaged
 
 METHOD_NOT_FOUND = RpcError(-32601, "Method not found", "feeEstimate is the only method.")
 _NUMBER = re.compile(rb"-?[0-9]")

@@ -6,12 +6,12 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.contract.wire import Signer
+from relaydeck.errors import Damaged
 from relaydeck.fields import contract_view
 from relaydeck.relayers.relayer_rows import from_row, without_urls
 from relaydeck.signers.signer_types import SHOWN_FIELDS, response_type
 from relaydeck.store.database import Row
 from relaydeck.store.listing import Encoded
-from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 
 _config_from_json = msgspec.json.Decoder(dict[str, str]).decode

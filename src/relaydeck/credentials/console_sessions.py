@@ -11,8 +11,7 @@ from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.secret import Secret
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import Row, Transaction
-from relaydeck.store.follower import ReadRows
+from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.row_proofs import RowProofs
 
 CODE_SECONDS = 600

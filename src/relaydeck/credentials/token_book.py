@@ -9,8 +9,7 @@ from relaydeck.credentials.kinds import permissions_of
 from relaydeck.credentials.token_rows import Token, tokens_after
 from relaydeck.credentials.tokens import digest_of
 from relaydeck.errors import Unauthorized
-from relaydeck.store.database import Reader, Transaction
-from relaydeck.store.follower import ReadRows
+from relaydeck.store.database import Reader, ReadRows, Transaction
 from relaydeck.store.row_proofs import RowProofs
 
 

@@ -7,8 +7,7 @@ from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import digest_of
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
-from relaydeck.store.database import Database, Reader, Transaction
-from relaydeck.store.follower import ReadRows
+from relaydeck.store.database import Database, Reader, ReadRows, Transaction
 from relaydeck.store.row_proofs import TOKEN_COLUMNS, RowProofs
 
 

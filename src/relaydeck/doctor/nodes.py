@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from relaydeck.doctor.finding import Finding
+from relaydeck.errors import Damaged
 from relaydeck.networks.model import RpcUrl
 from relaydeck.settings import AddressRange
 from relaydeck.store.database import Reader
 from relaydeck.store.rotation import SEALED_COLUMNS
-from relaydeck.store.sealing import Damaged, Keyring
+from relaydeck.store.sealing import Keyring
 from relaydeck.web_addresses import shown_address
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from relaydeck.credentials.token_rows import FORGED, forged_tokens
 from relaydeck.doctor.audit_log import read_keyring, verify_chain
 from relaydeck.doctor.finding import Finding, Progress
 from relaydeck.doctor.nodes import node_findings
-from relaydeck.errors import OperatorError
+from relaydeck.errors import Damaged, OperatorError
 from relaydeck.quantities import counted
 from relaydeck.settings import Settings
 from relaydeck.store.audit import BrokenLink
@@ -14,7 +14,7 @@ from relaydeck.store.database import Reader
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.row_proofs import PROOFS_SINCE
-from relaydeck.store.sealing import Damaged, Keyring
+from relaydeck.store.sealing import Keyring
 
 
 def sealed_findings(database: Reader, settings: Settings, progress: Progress) -> Iterator[Finding]:

@@ -1,15 +1,10 @@
 """Changes of networks, each with its entry in the audit log."""
 
-from relaydeck.errors import RecordNotFound
+from relaydeck.errors import Damaged, RecordNotFound
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import Row, Transaction
 from relaydeck.store.facts import Facts, Hidden, record_facts
-from relaydeck.store.references import refuse_while_used
-from relaydeck.store.removals import remove_row
-from relaydeck.store.sealing import Damaged
-from relaydeck.store.vault import Vault
 
 
 def create(context: ChangeContext, network: Network) -> None:
@@ -18,29 +13,22 @@ def create(context: ChangeContext, network: Network) -> None:
 
 
 def update(context: ChangeContext, network: Network) -> None:
-    before = _stored_facts(_row(context.transaction, network.name), context.vault)
+    before = _stored_facts(context, network.name)
     network_rows.update(context.transaction, context.vault, network)
     context.changed("network.updated", network.name, before, _facts(network))
 
 
 def delete(context: ChangeContext, name: str) -> None:
     """Raises StillInUse while a relayer is on it."""
-    before = _stored_facts(_row(context.transaction, name), context.vault)
-    refuse_while_used(context.transaction, "network", name)
-    remove_row(context.transaction, "networks", "name", name)
-    context.removed("network", name, before)
+    context.remove("network", name, _stored_facts(context, name), identity="name")
 
 
-def _row(transaction: Transaction, name: str) -> Row:
-    row = transaction.one(f"SELECT {network_rows.COLUMNS} FROM networks WHERE name = :name", {"name": name})
+def _stored_facts(context: ChangeContext, name: str) -> Facts:
+    row = context.transaction.one(f"SELECT {network_rows.COLUMNS} FROM networks WHERE name = :name", {"name": name})
     if row is None:
         raise RecordNotFound("network")
-    return row
-
-
-def _stored_facts(row: Row, vault: Vault) -> Facts:
     try:
-        return _facts(network_rows.from_row(row, vault))
+        return _facts(network_rows.from_row(row, context.vault))
     except Damaged:
         sealed = network_rows.TABLE.sealed_value(row, "rpc_urls")
         return _facts(network_rows.without_urls(row)) | {"rpc_urls": Hidden(sealed, "damaged")}

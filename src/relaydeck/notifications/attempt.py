@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from relaydeck.errors import ServerFailure, StoreError
+from relaydeck.errors import Damaged, ServerFailure, StoreError
 from relaydeck.log import Log
 from relaydeck.notifications import outbox, signing
 from relaydeck.notifications.claims import ClaimLost, Claims
@@ -16,7 +16,6 @@ from relaydeck.notifications.retries import ReceiverResponse, decide
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
-from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
 _RETRY_SECONDS = 1.0  # between attempts to save while the store fails

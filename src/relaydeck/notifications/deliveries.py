@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from relaydeck.notifications.outbox import NOW, AttemptRecord, ReadRows
-from relaydeck.store.database import Transaction
+from relaydeck.notifications.outbox import NOW, AttemptRecord
+from relaydeck.store.database import ReadRows, Transaction
 
 COUNT_LIMIT = 10_000  # anyone may ask for the metrics: counting on takes as long as there are failed deliveries
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from relaydeck.background import LateService
 from relaydeck.log import Log
 from relaydeck.settings import Settings
-from relaydeck.store.database import Reader
-from relaydeck.store.follower import ReadRows
+from relaydeck.store.database import Reader, ReadRows
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 

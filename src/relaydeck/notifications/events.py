@@ -12,8 +12,7 @@ from relaydeck.identifiers import new_identifier
 from relaydeck.notifications import outbox
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import EventBody
-from relaydeck.notifications.outbox import ReadRows
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import ReadRows, Transaction
 from relaydeck.timestamps import utc
 
 VERSION = 1  # of the payload: within a version fields may be added, never changed or removed

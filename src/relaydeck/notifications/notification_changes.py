@@ -14,8 +14,6 @@ from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext, change_entries
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, Hidden, secret_fact
-from relaydeck.store.references import refuse_while_used
-from relaydeck.store.removals import remove_row
 from relaydeck.web_addresses import shown_address
 
 
@@ -68,10 +66,7 @@ def update_all(
 
 def delete(context: ChangeContext, notification_id: str) -> None:
     """Raises StillInUse while a relayer refers to it."""
-    before = _stored_facts(context.transaction, notification_id)
-    refuse_while_used(context.transaction, "notification", notification_id)
-    remove_row(context.transaction, "notifications", "id", notification_id)
-    context.removed("notification", notification_id, before)
+    context.remove("notification", notification_id, _stored_facts(context.transaction, notification_id))
 
 
 def send_test(context: ChangeContext, notification_id: str) -> Event:

@@ -6,11 +6,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from relaydeck.errors import Damaged
 from relaydeck.notifications.model import Notification, NotificationType
 from relaydeck.secret import Secret
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.record_table import RecordTable
-from relaydeck.store.sealing import Damaged, Place
+from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
 
 PREVIOUS_KEY_SECONDS = 86_400  # how long a replaced key signs beside the new one

@@ -7,12 +7,11 @@ Where processes share the work, each claims the deliveries it attempts (`claims.
 when its claim expires; any other is free when it is due. The queries below look for free deliveries.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
-from relaydeck.store.database import Row, Transaction
+from relaydeck.store.database import ReadRows, Transaction
 
-ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 State = Literal["pending", "delivered", "dead"]
 NOW = 0  # a due time that is always in the past, whatever the clock is set to
 

@@ -1,7 +1,6 @@
 """What is kept for a limited time: finished events, and signing keys that were replaced."""
 
-from relaydeck.notifications.outbox import ReadRows
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import ReadRows, Transaction
 
 BATCH_EVENTS = 500
 

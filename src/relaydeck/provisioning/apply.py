@@ -10,11 +10,12 @@ from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.plan_revision import changes_since, differs, plan_revision
 from relaydeck.provisioning.planner import key_questions, make_plan
 from relaydeck.provisioning.steps import take_step
-from relaydeck.provisioning.stored import ORIGIN, ReadRows, Stored
+from relaydeck.provisioning.stored import ORIGIN, Stored
 from relaydeck.signers.key_answers import Answers, Questions
 from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.database import ReadRows
 from relaydeck.store.open_store import Store
 from relaydeck.store.vault import Vault
 

@@ -13,14 +13,13 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET
 
-from relaydeck.errors import OperatorError
+from relaydeck.errors import Damaged, OperatorError
 from relaydeck.fields import Field, fields_of
 from relaydeck.provisioning.declared_records import RECORD_TYPES, TABLES, Resource, settable_fields
 from relaydeck.provisioning.toml_text import Content, written_key, written_table
 from relaydeck.signers.signer_types import SHAPES, secret_fields
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
-from relaydeck.store.sealing import Damaged
 
 _SIMPLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 Refer = Callable[[str], Content]  # from the name of a sealed value to the reference that stands for it

@@ -17,8 +17,8 @@ from relaydeck.fields import fields_of
 from relaydeck.provisioning.declared_records import RESOURCES
 from relaydeck.provisioning.differences import shown
 from relaydeck.provisioning.plan import Change, Create, Plan, Step
-from relaydeck.provisioning.stored import ReadRows
 from relaydeck.secret import Secret
+from relaydeck.store.database import ReadRows
 from relaydeck.timestamps import utc
 
 _REVISION = re.compile(r"([0-9]{1,18})-([0-9a-f]{16})")

@@ -1,19 +1,17 @@
 """The stored records, looked up one at a time, so that a small file is quick on a large database."""
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from relaydeck.errors import Damaged
 from relaydeck.provisioning.declared_records import IDENTITY, REFERRING, TABLES, Resource
 from relaydeck.signers import signer_rows
 from relaydeck.signers.signer_types import NewSigner
-from relaydeck.store.database import Row
-from relaydeck.store.sealing import Damaged
+from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.vault import Vault
 
-ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 ORIGIN = "apply"  # of the rows that pruning may remove
 
 

@@ -12,7 +12,7 @@ from relaydeck.fields import own_field as field
 from relaydeck.quantities import write_span
 from relaydeck.relayers import balance_rows
 from relaydeck.relayers.balance_rows import BalancePeriod
-from relaydeck.relayers.incidents import ReadRows
+from relaydeck.store.database import ReadRows
 from relaydeck.timestamps import utc
 
 MOST_POINTS = 5_000

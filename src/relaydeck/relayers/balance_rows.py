@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from relaydeck.relayers.incidents import ReadRows
-from relaydeck.store.database import Row, Transaction
+from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.in_list import in_list
 
 TABLE = "balances"

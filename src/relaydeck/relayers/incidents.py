@@ -1,13 +1,10 @@
 """Open incidents: one row for each relayer that has a problem, none for the others."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from relaydeck.store.database import Row, Transaction
-
-ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 
 TABLE = "troubles"  # its first name: renaming a table would break the old processes of a rolling upgrade
 COLUMNS = "failed_rounds, failing_since, evidence, low_since, balance, checked_at"

@@ -4,18 +4,15 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.errors import RelayerNotFound
+from relaydeck.errors import Damaged, RelayerNotFound
 from relaydeck.fields import contract_view
 from relaydeck.notifications import events
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import incidents, relayer_rows
 from relaydeck.relayers.model import DisabledReason, Relayer
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import Row, Transaction
+from relaydeck.store.database import Row
 from relaydeck.store.facts import Facts, Hidden, record_facts
-from relaydeck.store.removals import remove_row
-from relaydeck.store.sealing import Damaged
-from relaydeck.store.vault import Vault
 
 
 def create(context: ChangeContext, relayer: Relayer) -> None:
@@ -25,14 +22,14 @@ def create(context: ChangeContext, relayer: Relayer) -> None:
 
 def update(context: ChangeContext, relayer: Relayer) -> None:
     """Write every field except the identity and the state, which stay as they are."""
-    before = _stored_facts(_row(context.transaction, relayer.id), context.vault, settable_only=True)
+    before = _stored_facts(context, relayer.id, settable_only=True)
     relayer_rows.update(context.transaction, context.vault, relayer)
     context.changed("relayer.updated", relayer.id, before, _facts(relayer, settable_only=True))
 
 
 def set_paused(context: ChangeContext, relayer_id: str, *, paused: bool) -> bool:
     """Return whether the relayer changed. Only a change has an audit entry and an event."""
-    before = relayer_rows.without_urls(_row(context.transaction, relayer_id))
+    before = relayer_rows.without_urls(_row(context, relayer_id))
     if before.paused == paused:
         return False
     context.transaction.execute(
@@ -56,7 +53,7 @@ def enable(context: ChangeContext, relayer_id: str) -> None:
 
 
 def _set_disabled(context: ChangeContext, relayer_id: str, reason: DisabledReason | None) -> None:
-    before = relayer_rows.without_urls(_row(context.transaction, relayer_id))
+    before = relayer_rows.without_urls(_row(context, relayer_id))
     values = {
         "disabled": reason is not None,
         "reason": None if reason is None else msgspec.json.encode(reason).decode(),
@@ -94,16 +91,14 @@ def report_signer(context: ChangeContext, kind: EventKind, relayer_id: str, deta
 
 
 def delete(context: ChangeContext, relayer_id: str) -> None:
-    before = _stored_facts(_row(context.transaction, relayer_id), context.vault)
-    remove_row(context.transaction, "relayers", "id", relayer_id)
-    context.removed("relayer", relayer_id, before)
+    context.remove("relayer", relayer_id, _stored_facts(context, relayer_id))
 
 
 def _record_event(
     context: ChangeContext, kind: EventKind, relayer_id: str, details: dict[str, str] | None = None
 ) -> None:
     assert tuple(details or ()) == kind.details
-    row = _row(context.transaction, relayer_id)
+    row = _row(context, relayer_id)
     try:
         relayer = relayer_rows.from_row(row, context.vault)
     except Damaged:
@@ -135,16 +130,17 @@ def _shown(relayer: Relayer) -> dict[str, Any]:
     return shown
 
 
-def _row(transaction: Transaction, relayer_id: str) -> Row:
-    row = transaction.one(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
+def _row(context: ChangeContext, relayer_id: str) -> Row:
+    row = context.transaction.one(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
     if row is None:
         raise RelayerNotFound(relayer_id)
     return row
 
 
-def _stored_facts(row: Row, vault: Vault, *, settable_only: bool = False) -> Facts:
+def _stored_facts(context: ChangeContext, relayer_id: str, *, settable_only: bool = False) -> Facts:
+    row = _row(context, relayer_id)
     try:
-        return _facts(relayer_rows.from_row(row, vault), settable_only=settable_only)
+        return _facts(relayer_rows.from_row(row, context.vault), settable_only=settable_only)
     except Damaged:
         sealed = relayer_rows.TABLE.sealed_value(row, "custom_rpc_urls")
         facts = _facts(relayer_rows.without_urls(row), settable_only=settable_only)

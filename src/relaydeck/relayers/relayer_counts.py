@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from relaydeck.relayers import incidents, runway_rows
-from relaydeck.relayers.incidents import ReadRows
+from relaydeck.store.database import ReadRows
 
 MOST_NETWORKS = 100
 COUNT_LIMIT = 100_000

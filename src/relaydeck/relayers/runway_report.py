@@ -11,9 +11,8 @@ from relaydeck.fields import own_field as field
 from relaydeck.relayers import relayer_rows, runway_rows
 from relaydeck.relayers.balance_history import TopUp, top_ups
 from relaydeck.relayers.balance_rows import BalancePeriod
-from relaydeck.relayers.incidents import ReadRows
 from relaydeck.relayers.runway import Duration, Forecast, WindowName, forecast
-from relaydeck.store.database import Row
+from relaydeck.store.database import ReadRows, Row
 
 _Whole = Annotated[int, Meta(ge=0)]
 _EXAMPLE = {"seconds": 93_600, "earliest_seconds": 79_200, "latest_seconds": 108_000}

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from relaydeck.relayers import balance_rows
 from relaydeck.relayers.balance_rows import BalancePeriod
-from relaydeck.relayers.incidents import ReadRows
 from relaydeck.relayers.runway import DAY, WEEK
-from relaydeck.store.database import Row, Transaction
+from relaydeck.store.database import ReadRows, Row, Transaction
 
 TABLE = "runways"
 _WIDTH = "CASE WHEN b.since > :day THEN 900 ELSE 3600 END"

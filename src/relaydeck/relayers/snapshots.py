@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from relaydeck.errors import Damaged
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import balance_rows, incidents, relayer_rows, runway_rows
 from relaydeck.relayers.balance_rows import BalancePeriod
-from relaydeck.relayers.incidents import Incident, ReadRows
+from relaydeck.relayers.incidents import Incident
 from relaydeck.relayers.model import Relayer
 from relaydeck.relayers.runway_rows import StoredRunway
-from relaydeck.store.database import Row
+from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.in_list import in_list
-from relaydeck.store.sealing import Damaged
 from relaydeck.store.vault import Vault
 
 if TYPE_CHECKING:

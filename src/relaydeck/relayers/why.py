@@ -7,8 +7,9 @@ from relaydeck.errors import RelayerNotFound
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import snapshots
 from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState, StateName
-from relaydeck.relayers.incidents import NodeProblem, ReadRows
+from relaydeck.relayers.incidents import NodeProblem
 from relaydeck.relayers.snapshots import GetPool, RelayerSnapshot
+from relaydeck.store.database import ReadRows
 from relaydeck.store.schedule import next_check_at
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc

@@ -1,9 +1,8 @@
 """How many signers were checked and how many failed, for the metrics."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from relaydeck.store.database import Row
+from relaydeck.store.database import ReadRows
 
 
 class CheckCounts(NamedTuple):
@@ -12,7 +11,7 @@ class CheckCounts(NamedTuple):
     oldest: int | None  # when the check that is longest ago was made, in seconds
 
 
-def count_checks(read: Callable[[str, dict[str, Any]], list[Row]]) -> CheckCounts:
+def count_checks(read: ReadRows) -> CheckCounts:
     checked, oldest = read("SELECT count(*), min(checked_at) FROM signer_checks", {})[0]
     failing = read("SELECT count(*) FROM signer_checks WHERE outcome <> 'ok'", {})[0][0]
     return CheckCounts(checked, failing, oldest)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from relaydeck.errors import Damaged
 from relaydeck.log import Log
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.signers import check_changes, check_rows
@@ -16,7 +17,6 @@ from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
 from relaydeck.store.rounds import RoundOptions, Rounds
-from relaydeck.store.sealing import Damaged
 from relaydeck.store.writer import Writer
 
 Count = Callable[[str], None]

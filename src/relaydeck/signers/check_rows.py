@@ -1,7 +1,7 @@
 """The latest check of each signer, in the database."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,11 +9,9 @@ from relaydeck.errors import RecordNotFound
 from relaydeck.signers import signer_rows
 from relaydeck.signers.check import RelayerAddress, SignerCheck
 from relaydeck.signers.signer_types import Config
-from relaydeck.store.database import Row, Transaction
+from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.in_list import in_list
 from relaydeck.store.vault import Vault
-
-ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 
 _SIGNER = "SELECT seq, id, type, open_config, sealed_config FROM signers"
 _decode = msgspec.json.Decoder(SignerCheck).decode

@@ -14,8 +14,6 @@ from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, to_json
-from relaydeck.store.references import refuse_while_used
-from relaydeck.store.removals import remove_row
 from relaydeck.store.vault import Vault
 
 
@@ -69,9 +67,7 @@ def delete(context: ChangeContext, signer_id: str) -> None:
     row = context.transaction.one("SELECT type, open_config FROM signers WHERE id = :id", {"id": signer_id})
     if row is None:
         raise RecordNotFound("signer")
-    refuse_while_used(context.transaction, "signer", signer_id)
-    remove_row(context.transaction, "signers", "id", signer_id)
-    context.removed("signer", signer_id, _facts(row.type, msgspec.json.decode(row.open_config)))
+    context.remove("signer", signer_id, _facts(row.type, msgspec.json.decode(row.open_config)))
 
 
 def _facts(signer_type: str, shown: Mapping[str, str]) -> Facts:

@@ -1,17 +1,15 @@
 """What the latest check of its signer means for a relayer. Only reads."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from relaydeck.relayers.explanation import Explanation, RelayerState, StateName
 from relaydeck.signers import check_rows
 from relaydeck.signers.check import SignerCheck
-from relaydeck.store.database import Row
+from relaydeck.store.database import ReadRows
 from relaydeck.timestamps import utc
 
-ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 _STATES: dict[str, StateName] = {"unreachable": "signer_unreachable", "mismatch": "signer_mismatch"}
 
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from relaydeck.errors import ServerFailure
+from relaydeck.errors import Damaged, ServerFailure
 from relaydeck.store.database import EMPTY_CHAIN, Row, Transaction
 from relaydeck.store.row_proofs import RowProofs
-from relaydeck.store.sealing import Damaged, Place, derived_key
+from relaydeck.store.sealing import Place, derived_key
 from relaydeck.store.vault import Vault
 
 _KEY_PLACE = Place("audit_keys", "chain", "key")

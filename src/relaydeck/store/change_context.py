@@ -5,6 +5,8 @@ from typing import NamedTuple
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, difference, to_json
+from relaydeck.store.references import refuse_while_used
+from relaydeck.store.removals import remove_row
 from relaydeck.store.vault import Vault
 
 
@@ -22,7 +24,10 @@ class ChangeContext(NamedTuple):
     def created(self, resource: str, record: str, facts: Facts) -> None:
         self._append(f"{resource}.created", record, None, to_json(facts))
 
-    def removed(self, resource: str, record: str, facts: Facts) -> None:
+    def remove(self, resource: str, record: str, facts: Facts, *, identity: str = "id") -> None:
+        """Delete the row of a record. Raises StillInUse while a relayer refers to it."""
+        refuse_while_used(self.transaction, resource, record)
+        remove_row(self.transaction, f"{resource}s", identity, record)
         self._append(f"{resource}.deleted", record, to_json(facts), None)
 
     def changed(self, action: str, record: str, before: Facts, after: Facts) -> None:

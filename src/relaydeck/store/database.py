@@ -17,6 +17,7 @@ from relaydeck.store.rows import Row as Row
 from relaydeck.store.write_signal import WriteSignal
 
 Values = Mapping[str, Any]
+ReadRows = Callable[[str, Values], list[Row]]  # `Database.read`, or `Transaction.all` inside a transaction
 Result = TypeVar("Result")
 NO_VALUES: Values = {}
 

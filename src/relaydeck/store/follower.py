@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from relaydeck.errors import BadRequest
-from relaydeck.store.database import Database, Reader, Row, Values
+from relaydeck.store.database import Database, Reader, ReadRows, Row
 from relaydeck.store.listing import Listing
 
-ReadRows = Callable[[str, Values], list[Row]]
 Headers = Sequence[tuple[bytes, bytes]]
 NO_SUCH_REVISION = "Relaydeck-Min-Revision is higher than any revision yet"
 

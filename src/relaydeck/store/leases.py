@@ -14,13 +14,10 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from relaydeck.errors import RelaydeckError
-from relaydeck.store.database import Database, Row, Transaction
+from relaydeck.store.database import Database, ReadRows, Transaction
 from relaydeck.store.writer import Writer
-
-ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 
 _TAKE = (
     "INSERT INTO leases (name, holder, fence, expires_at) VALUES (:name, :holder, 1, :until)"

@@ -11,10 +11,9 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from relaydeck.store.database import Reader, Row, Values
+from relaydeck.store.database import Reader, ReadRows, Row
 from relaydeck.store.removals import removed_since
 
-ReadRows = Callable[[str, Values], list[Row]]
 _REMOVED_SINGLY = 100
 
 

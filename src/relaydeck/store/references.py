@@ -9,6 +9,8 @@ _COLUMNS = {"network": "network", "signer": "signer_id", "notification": "notifi
 
 def refuse_while_used(transaction: Transaction, resource: str, record: str) -> None:
     """Raises StillInUse, which names the first relayers that refer to the record and counts all of them."""
+    if resource not in _COLUMNS:
+        return  # nothing refers to it
     condition, values = f"WHERE {_COLUMNS[resource]} = :record", {"record": record}
     rows = transaction.all(f"SELECT id FROM relayers {condition} ORDER BY seq LIMIT {_MOST_NAMED}", values)
     if rows:

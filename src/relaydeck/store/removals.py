@@ -10,9 +10,7 @@ was removed in between, and compares what it holds with the rows that are there.
 prunes, and read after the removals: pruning that happens between two reads is noticed.
 """
 
-from collections.abc import Callable
-
-from relaydeck.store.database import Row, Transaction, Values
+from relaydeck.store.database import ReadRows, Transaction
 
 KEPT_REVISIONS = 100_000
 
@@ -35,7 +33,7 @@ def record_removal(transaction: Transaction, table: str, seq: int) -> None:
         transaction.execute("UPDATE clock SET removals_pruned_to = :revision", prune_to)
 
 
-def removed_since(read: Callable[[str, Values], list[Row]], table: str, seen: int) -> list[int] | None:
+def removed_since(read: ReadRows, table: str, seen: int) -> list[int] | None:
     """The sequence numbers removed after revision `seen`; None when some of those removals are pruned."""
     removed = read(
         "SELECT seq FROM removals WHERE revision > :seen AND resource = :table", {"seen": seen, "table": table}

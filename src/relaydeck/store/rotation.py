@@ -8,10 +8,11 @@ no new value uses an old key; it opens values with any key, so it does not notic
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from relaydeck.errors import Damaged
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.open_store import Store
-from relaydeck.store.sealing import Damaged, Place
+from relaydeck.store.sealing import Place
 
 BATCH_ROWS = 500
 

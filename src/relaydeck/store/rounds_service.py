@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from relaydeck.background import LateService
-from relaydeck.store.database import Reader
-from relaydeck.store.follower import ReadRows
+from relaydeck.store.database import Reader, ReadRows
 from relaydeck.store.schedule import RowChanges, read_row_changes
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import floor, inf
 from typing import NamedTuple
 
-from relaydeck.store.follower import ReadRows
+from relaydeck.store.database import ReadRows
 from relaydeck.store.removals import removed_since
 
 _WHOLE = 1 << 64  # one interval

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from relaydeck.errors import OperatorError, RelaydeckError
+from relaydeck.errors import Damaged, OperatorError
 from relaydeck.store.row_proofs import RowProofs
 
 _VERSION = 1
@@ -36,14 +36,6 @@ class Place(msgspec.Struct, frozen=True, gc=False):
         # Lengths keep ("a", "bc") and ("ab", "c") apart.
         table, record, field = self.table, self.record, self.field
         return f"{len(table)}:{table},{len(record)}:{record},{len(field)}:{field}".encode()
-
-
-class Damaged(RelaydeckError):
-    """A sealed value that does not open: changed, moved, or sealed by a key that is gone."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(f"the sealed {place.field} of {place.table} record {place.record!r} does not open")
-        self.place = place
 
 
 class MasterKey:
@@ -102,11 +94,11 @@ class Keyring:
         header, nonce = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
         cipher = self._ciphers.get(sealing_key_of(sealed))
         if cipher is None or header[:1] != bytes([_VERSION]):
-            raise Damaged(place)
+            raise Damaged(place.table, place.record, place.field)
         try:
             return cipher.decrypt(nonce, sealed[_HEADER_BYTES + _NONCE_BYTES :], header + place.bound())
         except (InvalidTag, ValueError):
-            raise Damaged(place) from None
+            raise Damaged(place.table, place.record, place.field) from None
 
 
 def derived_key(key: bytes, purpose: bytes) -> bytes:

@@ -8,6 +8,7 @@ from relaydeck.admin.views import json_values
 from relaydeck.cli.backend import Advance, Json
 from relaydeck.cli.local.store import change_in, existing_store
 from relaydeck.cli.output import print_note
+from relaydeck.errors import Damaged
 from relaydeck.settings import Settings, read_settings
 from relaydeck.signers import check_changes, check_rows
 from relaydeck.signers.check import SignerCheck, check_signer
@@ -16,7 +17,6 @@ from relaydeck.signers.check_rows import CheckedSigner
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.signers.key_answers import Answers, Questions, ask_keys
 from relaydeck.store.open_store import Store
-from relaydeck.store.sealing import Damaged
 
 _AT_ONCE = 256  # signers that are opened at the same time, however many there are
 

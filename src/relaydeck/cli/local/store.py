@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from relaydeck.errors import OperatorError, RequestError
+from relaydeck.errors import Damaged, OperatorError, RequestError
 from relaydeck.http.error_body import problem_of
 from relaydeck.settings import Settings, read_settings
 from relaydeck.store.audit import AuditLog
@@ -16,7 +16,7 @@ from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.engines import open_reader_at
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.open_store import Store, open_store, open_store_at
-from relaydeck.store.sealing import Damaged, read_master_key
+from relaydeck.store.sealing import read_master_key
 
 
 def actor() -> str:

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from relaydeck.errors import Damaged
 from relaydeck.store.audit import BrokenLink, Head, verify
 from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.copying.contents import Content, ShowProgress
@@ -11,7 +12,7 @@ from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import migrate
 from relaydeck.store.rotation import SEALED_COLUMNS
 from relaydeck.store.row_proofs import RowProofs
-from relaydeck.store.sealing import Damaged, Keyring
+from relaydeck.store.sealing import Keyring
 
 
 class Compared(NamedTuple):
