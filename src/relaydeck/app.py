@@ -291,10 +291,17 @@ class Worker:
             api = self._admin_api()
             is_stopping = self._settings.stop_mark(os.getppid()).exists
             sources = module.Sources(
-                self._revision, self._estimator.pool, self._directory, self._estimator, is_stopping, api.examination
+                settings=self._settings,
+                writer=self._writer,
+                find_admin=api.find,
+                read=api.read,
+                proofs=self._store.vault.proofs,
+                revision=self._revision,
+                is_stopping=is_stopping,
+                estimator=self._estimator,
+                examination=api.examination,
             )
-            proofs = self._store.vault.proofs
-            self._console = module.Console(self._settings, self._writer, api.find, api.read, sources, proofs)
+            self._console = module.Console(sources)
             self._closers.callback(self._console.close)
         return await self._console.answer(call)
 

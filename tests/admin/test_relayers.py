@@ -188,3 +188,16 @@ def test_filters_and_pages(admin: Admin) -> None:
     assert [each["id"] for each in answer.json["data"]] == ["n4"]
     for query in ("state=odd", "state=paused&state=active", "page=x"):
         assert admin.ask("GET", f"relayers?{query}").status == 400
+
+
+def test_why_without_a_probe_calls_no_node(shared: Admin) -> None:
+    probed, stored = (
+        shared.ask("GET", f"relayers/sepolia-1/why?probe={each}").json["data"] for each in ("true", "false")
+    )
+    assert len(probed["nodes"]) == 1
+    assert stored == probed | {"nodes": [], "next_probe_at": stored["next_probe_at"]}
+
+
+def test_probe_is_true_or_false(shared: Admin) -> None:
+    answer = shared.ask("GET", "relayers/sepolia-1/why?probe=1")
+    assert (answer.status, answer.json["detail"]) == (400, "probe must be true or false")

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from relaydeck.console.pages import PAGES
+from relaydeck.console import router
 from relaydeck.console.services import Pages, PageServices
 from relaydeck.settings import Settings
 from tests.conftest import DEMO
@@ -86,11 +86,7 @@ def new_link(running: Running) -> str:
 
 def every_page() -> Pages:
     """Every page by its path, as the console registers them."""
-
-    found: Pages = {}
-    for pages in PAGES:
-        found |= pages(PageServices(Settings(), None, None))  # type: ignore[arg-type]
-    return found
+    return router.every_page(PageServices(Settings(), None, None, None, None))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

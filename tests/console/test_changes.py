@@ -176,6 +176,23 @@ def test_a_refused_signer_keeps_what_was_typed_but_no_secret(operator: Operator)
     assert "planted-in-a-form" not in answer.body.decode()
 
 
+@pytest.mark.parametrize(("resource", "name"), [("signers", "spare"), ("notifications", "spare")])
+def test_a_record_is_deleted_after_its_id_is_typed(
+    served: Running, operator: Operator, resource: str, name: str
+) -> None:
+    bodies = {
+        "signers": {"id": name, "type": "plain", "config": {"key": "0x" + "43" * 32}},
+        "notifications": {"id": name, "type": "webhook", "url": "https://hooks.example.com/x"},
+    }
+    assert served.ask("POST", f"/admin/v1/{resource}", bodies[resource]).status == 201
+    path = f"/{resource}/{name}/delete"
+    etag = etag_in(operator.get(path))
+    refused = operator.post(path, {"typed": "spar", "etag": etag})
+    assert (refused.status, "Type the id exactly as it is shown." in plain(refused)) == (400, True)
+    assert location(operator.post(path, {"typed": name, "etag": etag})) == (303, f"/console/{resource}?done=deleted")
+    assert served.ask("GET", f"/admin/v1/{resource}/{name}").status == 404
+
+
 def test_a_signer_in_use_cannot_be_deleted(operator: Operator) -> None:
     answer = operator.post("/signers/ops/delete", {"typed": "ops", "etag": "*"})
     assert answer.status == 409

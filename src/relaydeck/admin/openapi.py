@@ -91,7 +91,14 @@ OPERATIONS = [
     *_resource("relayers", "Relayer"),
     Operation("post", "relayers/{id}/pause", "pauseRelayer", "Pause a relayer", "Relayer"),
     Operation("post", "relayers/{id}/resume", "resumeRelayer", "Resume a relayer", "Relayer"),
-    Operation("get", "relayers/{id}/why", "explainRelayer", "Explain a relayer's state", "Explanation"),
+    Operation(
+        "get",
+        "relayers/{id}/why",
+        "explainRelayer",
+        "Explain a relayer's state",
+        "Explanation",
+        query=(Parameter("probe", "Whether to call each node now: true (the default) or false.", "true"),),
+    ),
     Operation(
         "get",
         "relayers/{id}/balances",

@@ -1,10 +1,12 @@
-"""`GET /admin/v1/relayers/{id}/why`: explains the state of a relayer, with a call to each of its nodes."""
+"""`GET /admin/v1/relayers/{id}/why`: explains the state of a relayer, by default with a call to each of its nodes."""
 
 import time
 
+from relaydeck.admin.queries import read_query
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.responses import Content, identifier_in_path, reply
 from relaydeck.admin.routes import Methods
+from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.relayers import why
 from relaydeck.relayers.snapshots import GetPool
@@ -22,7 +24,7 @@ class WhyOperation:
         return {"relayers/{id}/why": {"GET": self.explain}}
 
     async def explain(self, call: Call) -> Reply:
-        name = identifier_in_path(call)
+        name, probe = identifier_in_path(call), _wants_probe(call)
         stored, signer = await self._read_pool.run(
             lambda store: (
                 why.read(store.database.read, store.vault, name),
@@ -30,5 +32,15 @@ class WhyOperation:
             )
         )
         interval, rounds = self._settings.monitor_interval_seconds, self._settings.monitor_rounds
-        explanation = await why.explain(stored, self._pool, interval=interval, rounds=rounds, now=time.time())
+        explanation = await why.explain(
+            stored, self._pool, interval=interval, rounds=rounds, now=time.time(), probe=probe
+        )
         return reply(Content(with_signer(explanation, signer)))
+
+
+def _wants_probe(call: Call) -> bool:
+    """Raises BadRequest."""
+    given = read_query(call.query).get("probe", "true")
+    if given not in ("true", "false"):
+        raise BadRequest("probe must be true or false")
+    return given == "true"

@@ -388,13 +388,14 @@ def resume_relayer(relayer_id: str, *, idempotency_key: str | None = None) -> Ca
     return _posted(path("admin", "v1", "relayers", relayer_id, "resume"), Relayer, None, idempotency_key)
 
 
-def explain_relayer(relayer_id: str) -> Call[Explanation]:
-    """Why a relayer is in its state, and what each of its nodes answers at this moment.
+def explain_relayer(relayer_id: str, *, probe: bool = True) -> Call[Explanation]:
+    """Why a relayer is in its state, and what each of its nodes answers at this moment, unless `probe` is false.
 
     >>> client.admin.explain_relayer("sepolia-1").nodes[0].problem
     'refused the connection'
     """
-    return Call("GET", path("admin", "v1", "relayers", relayer_id, "why"), read_one(Explanation))
+    address = path("admin", "v1", "relayers", relayer_id, "why")
+    return Call("GET", with_query(address, probe=None if probe else "false"), read_one(Explanation))
 
 
 def relayer_balances(

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from relaydeck.console.request import reason_of
 from relaydeck.errors import BadRequest, RequestError
 from relaydeck.fields import Field, fields_of
 from relaydeck.secret import Secret
@@ -81,11 +82,6 @@ def with_problem(inputs: list[Input], error: RequestError) -> tuple[list[Input],
         return inputs, reason
     worst = max(named, key=lambda each: len(each.name))
     return [each._replace(problem=reason) if each is worst else each for each in inputs], ""
-
-
-def reason_of(error: RequestError) -> str:
-    """What was wrong, for people."""
-    return error.message if error.example else error.reason or error.message
 
 
 def document_of(inputs: list[Input], form: Mapping[str, str]) -> Json:

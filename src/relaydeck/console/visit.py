@@ -1,48 +1,19 @@
 """A request of a signed-in operator, as a page sees it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl
+from typing import Any, NamedTuple
 
-from relaydeck.console.admin_calls import AdminCalls, SessionCredential
-from relaydeck.console.guard import form_token
+from relaydeck.console.admin_calls import AdminCalls
 from relaydeck.console.rendering import render
+from relaydeck.console.request import form_fields, query_of, reason_of, theme_of
 from relaydeck.console.responses import page
-from relaydeck.credentials.console_sessions import ConsoleSession
-from relaydeck.errors import BadRequest, Forbidden
-from relaydeck.http.parameters import path_identifier, query_parameters
-from relaydeck.http.pipeline import Call, Reply
-from relaydeck.secret import Secret
+from relaydeck.console.visitor import Visitor
+from relaydeck.errors import Forbidden, RequestError
+from relaydeck.http.parameters import path_identifier
+from relaydeck.http.pipeline import Call, Find, Reply
 from relaydeck.store.open_store import Store
 
-T = TypeVar("T")
 Read = Callable[[Callable[[Store], Any]], Awaitable[Any]]  # reads the database in another thread
-_MOST_FIELDS = 2000
-_THEMES = ("light", "dark")
-
-
-class Visitor(NamedTuple):
-    """Who is signed in."""
-
-    session: ConsoleSession
-    secret: Secret
-    credential: SessionCredential
-
-    @property
-    def name(self) -> str:
-        return self.session.token_name
-
-    @property
-    def kind(self) -> str:
-        return self.session.kind
-
-    @property
-    def may_change(self) -> bool:
-        return self.credential.may_change
-
-    @property
-    def form_token(self) -> str:
-        return form_token(self.secret)
 
 
 class Visit(NamedTuple):
@@ -82,31 +53,20 @@ class Visit(NamedTuple):
         shared |= {"theme": theme_of(self.call), "revision": self.revision}
         return page(render(template, **shared, **values), status)
 
-
-def query_of(call: Call) -> dict[str, str]:
-    found = dict(query_parameters(call.query))
-    if any("\0" in value for value in found.values()):
-        raise BadRequest("a value in the query contains a NUL character")
-    return found
+    def refusal(self, error: RequestError) -> Reply:
+        return self.page("refusal.html", status=error.status, error=error, reason=reason_of(error))
 
 
-def form_fields(call: Call) -> list[tuple[str, str]]:
-    """Raises BadRequest."""
-    if call.headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/x-www-form-urlencoded":
-        raise BadRequest("the content type is not that of a form")
-    try:
-        return parse_qsl(call.body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
-    except ValueError:
-        raise BadRequest("the form cannot be read") from None
+class Visits(NamedTuple):
+    find_admin: Find
+    read: Read
+    revision: Callable[[], int]
 
+    def begin(self, visitor: Visitor, call: Call, path: str, identifier: str) -> Visit:
+        named = Call(identifier, call.headers, call.body, call.query, visitor.credential, call.scheme, call.peer)
+        admin = AdminCalls(self.find_admin, visitor.credential)
+        return Visit(visitor, named, admin, self.read, path, self.revision())
 
-def cookies_of(call: Call) -> dict[str, str]:
-    given = call.headers.get(b"cookie", b"").decode("latin-1")
-    pairs = (part.strip().partition("=") for part in given.split(";"))
-    return {name: value for name, _, value in pairs if name}
-
-
-def theme_of(call: Call) -> str:
-    """The theme that the operator chose; empty: that of the system."""
-    chosen = cookies_of(call).get("relaydeck_theme", "")
-    return chosen if chosen in _THEMES else ""
+    def begin_without_query(self, visitor: Visitor, call: Call, path: str) -> Visit:
+        """For a page that refuses a request, perhaps for what is in its query."""
+        return self.begin(visitor, Call("", call.headers, b"", b"", visitor.credential), path, "")

@@ -7,7 +7,6 @@ from pathlib import Path
 from relaydeck.doctor.finding import Finding, Progress
 from relaydeck.doctor.fleet import fleet_findings
 from relaydeck.doctor.sealed import sealed_findings
-from relaydeck.doctor.signers import signer_findings
 from relaydeck.errors import StoreError, StoreUnreachable, operator_words
 from relaydeck.settings import Settings
 from relaydeck.store.copying.mark import unfinished_copy_of
@@ -49,8 +48,7 @@ def _inside(database: Reader, settings: Settings, now: float, progress: Progress
     if schema.result != "FAIL":
         yield _tokens(database, now)
         if schema.result == "ok":  # an older schema may lack what these read
-            yield from fleet_findings(database)
-            yield from signer_findings(database, settings)
+            yield from fleet_findings(database, settings)
         yield from sealed_findings(database, settings, progress)
 
 

@@ -1,21 +1,24 @@
-"""Checks of the fleet: relayers that the monitor has disabled, and deliveries that were given up."""
+"""Checks of the fleet: disabled relayers, deliveries that were given up, and signers."""
 
 from collections.abc import Iterator
 
 import msgspec
 
 from relaydeck.doctor.finding import Finding
+from relaydeck.doctor.signers import signer_findings
 from relaydeck.notifications.deliveries import count_deliveries
 from relaydeck.quantities import counted
 from relaydeck.relayers.model import DisabledReason
+from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
 
 _MOST_NAMED = 20
 
 
-def fleet_findings(database: Reader) -> Iterator[Finding]:
+def fleet_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
     yield from _relayer_findings(database)
     yield _delivery_finding(database)
+    yield from signer_findings(database, settings)
 
 
 def _relayer_findings(database: Reader) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 from relaydeck.console.carried_text import carried, carry
-from relaydeck.console.forms import reason_of
+from relaydeck.console.request import reason_of
 from relaydeck.console.services import Pages, PageServices
 from relaydeck.console.visit import Visit
 from relaydeck.errors import BadRequest, MistakenDocument, PlanChanged, RequestError

@@ -15,7 +15,7 @@ def pages(services: PageServices) -> Pages:
             visit,
             services.verification,
             lambda found: visit.page("audit_verified.html", found=found),
-            services.sources.is_stopping,
+            services.is_stopping,
         )
 
     return {"/audit": {"GET": show_list}, "/audit/verify": {"GET": show_verification}}

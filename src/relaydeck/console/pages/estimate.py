@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from relaydeck.console.forms import reason_of
+from relaydeck.console.request import reason_of
 from relaydeck.console.services import Pages, PageServices
 from relaydeck.console.visit import Visit
 from relaydeck.errors import RequestError

@@ -13,11 +13,9 @@ _WORST_FIRST = ("FAIL", "warn", "ok")
 
 
 def pages(services: PageServices) -> Pages:
-    sources = services.sources
-
     async def show_checks(visit: Visit) -> Reply:
         return await answer_with_result(
-            visit, sources.examination, lambda found: _findings_page(visit, found), sources.is_stopping
+            visit, services.examination, lambda found: _findings_page(visit, found), services.is_stopping
         )
 
     return {"/health": {"GET": show}, "/health/checks": {"GET": show_checks}}

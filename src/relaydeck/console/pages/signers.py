@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from relaydeck.console.formats import visible
 from relaydeck.console.forms import Input, document_of, inputs_of, submitted, with_problem, without_nulls
+from relaydeck.console.pages.deletion import Deletion
 from relaydeck.console.paging import PER_PAGE, Pager, kept, page_number
 from relaydeck.console.responses import path_to, redirect
 from relaydeck.console.services import Pages, PageServices
@@ -15,6 +15,7 @@ from relaydeck.signers.signer_types import SHAPES
 _FILTERS = ("id", "type", "check", "order")
 _ID = Input("id", "text", "Identifier. Left empty, a UUID is generated.")
 _USED = "20"
+_DELETION = Deletion("signers", "One that a relayer uses cannot be removed.")
 
 
 def pages(_services: PageServices) -> Pages:
@@ -23,7 +24,7 @@ def pages(_services: PageServices) -> Pages:
         "/signers/new": {"GET": show_new},
         "/signers/{id}": {"GET": show},
         "/signers/{id}/check": {"POST": check},
-        "/signers/{id}/delete": {"GET": show_delete, "POST": delete},
+        **_DELETION.pages(),
     }
 
 
@@ -75,18 +76,3 @@ async def create(visit: Visit) -> Reply:
 async def check(visit: Visit) -> Reply:
     await visit.admin.change("POST", "signers", visit.identifier, "check")
     return redirect(f"{path_to('signers', visit.identifier)}?done=checked")
-
-
-async def show_delete(visit: Visit) -> Reply:
-    found = await visit.admin.read("signers", visit.identifier)
-    return visit.page("delete.html", resource="signers", id=found.data["id"], etag=found.etag, problem="")
-
-
-async def delete(visit: Visit) -> Reply:
-    form = visit.form
-    if form.get("typed") not in (visit.identifier, visible(visit.identifier)):
-        problem = "Type the identifier exactly as it is shown."
-        shown = {"resource": "signers", "id": visit.identifier, "etag": form.get("etag", ""), "problem": problem}
-        return visit.page("delete.html", status=400, **shown)
-    await visit.admin.change("DELETE", "signers", visit.identifier, if_match=form.get("etag", "*"))
-    return redirect("/signers?done=deleted")

@@ -1,0 +1,33 @@
+"""Checks that nobody has changed the database behind the service: its tokens and its audit log."""
+
+from collections.abc import Iterator
+
+from relaydeck.credentials.token_rows import FORGED, forged_tokens
+from relaydeck.doctor.audit_log import verify_chain
+from relaydeck.doctor.finding import Finding, Progress
+from relaydeck.quantities import counted
+from relaydeck.store.audit import BrokenLink
+from relaydeck.store.database import Reader
+from relaydeck.store.migrate import schema_version
+from relaydeck.store.row_proofs import PROOFS_SINCE
+from relaydeck.store.sealing import Keyring
+
+
+def proof_findings(database: Reader, keyring: Keyring, progress: Progress) -> Iterator[Finding]:
+    proven = schema_version(database) >= PROOFS_SINCE
+    if proven:
+        yield from _forged_token_findings(database, keyring)
+    yield _audit_log(database, keyring, progress, has_stored_head=proven)
+
+
+def _forged_token_findings(database: Reader, keyring: Keyring) -> Iterator[Finding]:
+    for token in forged_tokens(database, keyring.proofs):
+        yield Finding("FAIL", "tokens", f"{token.name!r} {FORGED}; revoke it and find out who changed the database")
+
+
+def _audit_log(database: Reader, keyring: Keyring, progress: Progress, *, has_stored_head: bool) -> Finding:
+    found = verify_chain(database, keyring, progress, has_stored_head=has_stored_head)
+    if isinstance(found, BrokenLink):
+        remark = f"entry {found.seq} {found.why}; the entries before it are unchanged: compare the rest with a backup"
+        return Finding("FAIL", "audit log", remark)
+    return Finding("ok", "audit log", f"{counted(found.seq, 'entry', 'entries')}, every link holds")
