@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -60,15 +61,18 @@ class Engine:
         check_receiver(relayer.policies, transaction.to)
         cache = self._caches.find(relayer.custom_rpc_urls or network.rpc_urls, network.chain_id)
         deadline = asyncio.get_running_loop().time() + self._options.deadline
-        try:
+        with _node_failures():
             wei, rate = await self._native_fee(cache, relayer, transaction, token, deadline, trace)
-        except NodesUnreachable as failure:
-            raise NodeUnreachable(str(failure)) from None
-        except NodeError as error:
-            raise NodeRefused(printable(error.message) or f"error {error.code}") from None
-        except TimeoutError:
-            raise NodeUnreachable("no node answered in time") from None
         return self._converted(wei, rate, token, trace)
+
+    async def rate(self, network: Network, token: FeeToken) -> Rate:
+        """The rate that an estimate would use now. Raises RpcFailure."""
+        cache = self._caches.find(network.rpc_urls, network.chain_id)
+        deadline = asyncio.get_running_loop().time() + self._options.deadline
+        with _node_failures():
+            rate = await _result_of(cache.rate(token).take(), deadline)
+        rate.check_age(self._now(), self._options.max_skew)
+        return rate
 
     async def _decode(self, text: str, chain_id: int) -> Transaction:
         try:
@@ -147,6 +151,19 @@ class Engine:
 
     async def close(self) -> None:
         await self._caches.close()
+
+
+@contextmanager
+def _node_failures() -> Iterator[None]:
+    """Raise the failure of a node as the failure of an estimate."""
+    try:
+        yield
+    except NodesUnreachable as failure:
+        raise NodeUnreachable(str(failure)) from None
+    except NodeError as error:
+        raise NodeRefused(printable(error.message) or f"error {error.code}") from None
+    except TimeoutError:
+        raise NodeUnreachable("no node answered in time") from None
 
 
 async def _result_of(task: "asyncio.Task[T]", deadline: float) -> T:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from relaydeck.fees.errors import InternalFailure, RpcFailure
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
 from relaydeck.fees.options import FeeOptions
-from relaydeck.networks.model import Network, RpcUrl
+from relaydeck.networks.model import FeeToken, Network, RpcUrl
 from relaydeck.relayers.model import Relayer
 
 if TYPE_CHECKING:
     from relaydeck.fees.engine import Engine
+    from relaydeck.fees.rates import Rate
     from relaydeck.networks.evm.pool import NodePool
 
 
@@ -47,6 +48,11 @@ class Estimator:
         except Exception as error:
             # The text of an unexpected error may quote a URL, so it is only in the cause.
             raise InternalFailure(f"an unexpected {type(error).__name__}") from error
+
+    async def rate(self, network: Network, token: FeeToken) -> "Rate":
+        """What one native coin is worth in the token, as an estimate would use it now. Raises `RpcFailure`."""
+        engine = self._engine or await self._load()
+        return await engine.rate(network, token)
 
     async def pool(self, urls: tuple[RpcUrl, ...], chain_id: int) -> "NodePool":
         """The node pool that estimates over these URLs use; the monitor reads from it, too."""

@@ -1,14 +1,25 @@
-"""Networks: their nodes, and the tokens that can pay a fee, with the source of each rate."""
+"""Networks: their nodes and what they answer, and the tokens that can pay a fee with the age of each rate."""
 
+import asyncio
+
+from relaydeck.console.node_calls import NodeCalls, read_network, read_networks
 from relaydeck.console.paging import PER_PAGE, Pager, kept, page_number
 from relaydeck.console.services import Pages, PageServices
 from relaydeck.console.visit import Visit
+from relaydeck.fees.rate_report import report_rates
 from relaydeck.http.pipeline import Reply
+from relaydeck.timestamps import utc
 from relaydeck.web_addresses import shown_address
 
 
-def pages(_services: PageServices) -> Pages:
-    return {"/networks": {"GET": show_list}, "/networks/{id}": {"GET": show}}
+def pages(services: PageServices) -> Pages:
+    chains = ChainPages(services)
+    return {
+        "/networks": {"GET": show_list},
+        "/networks/{id}": {"GET": show},
+        "/networks/{id}/now": {"GET": chains.show_network},
+        "/nodes": {"GET": chains.show_nodes},
+    }
 
 
 async def show_list(visit: Visit) -> Reply:
@@ -26,3 +37,22 @@ async def show(visit: Visit) -> Reply:
     return visit.page(
         "network.html", network=found.data, nodes=nodes, used=used, entries=entries.data, notes=found.notes
     )
+
+
+class ChainPages:
+    """Pages that take as long as the slowest node. Another page loads them after it is shown."""
+
+    def __init__(self, services: PageServices) -> None:
+        self._estimator = services.estimator
+        self._calls = NodeCalls(services.estimator)
+
+    async def show_nodes(self, visit: Visit) -> Reply:
+        networks = await visit.read(read_networks)
+        return visit.page("nodes.html", nodes=await self._calls.call_all(networks))
+
+    async def show_network(self, visit: Visit) -> Reply:
+        name = visit.identifier
+        network = await visit.read(lambda store: read_network(store, name))
+        nodes, rates = await asyncio.gather(self._calls.call(network), report_rates(self._estimator, network))
+        shown = [(token, each, utc(each.updated_at)) for token, each in zip(network.fee_tokens, rates, strict=True)]
+        return visit.page("network_now.html", network=network, nodes=nodes, rates=shown)

@@ -2,6 +2,7 @@
 // Everything here is an addition: pages are read and relayers are paused without it.
 
 import { startLive } from "./live.js";
+import { morph } from "./morph.js";
 import { startShortcuts } from "./shortcuts.js";
 import { startTimes } from "./times.js";
 import { startWork } from "./work.js";
@@ -36,15 +37,22 @@ function switchTheme() {
   document.cookie = `relaydeck_theme=${root.dataset.theme}; path=/console; max-age=31536000; samesite=strict`;
 }
 
-/** Fill parts of a page that take their time. @param {ParentNode} part */
-async function loadParts(part) {
-  for (const section of part.querySelectorAll("[data-load]")) {
-    if (!(section instanceof HTMLElement) || !section.dataset.load) continue;
-    const response = await fetch(section.dataset.load, { headers: { "x-console-refresh": "1" } });
-    if (!response.ok) continue;
+/** Fill a part of a page that takes its time, once or every so many seconds. @param {HTMLElement} part */
+async function loadPart(part) {
+  if (!document.hidden) await replacePart(part);
+  const seconds = Number(part.dataset.loadEvery);
+  if (seconds) setTimeout(loadPart, seconds * 1000, part);
+}
+
+/** @param {HTMLElement} part */
+async function replacePart(part) {
+  try {
+    const response = await fetch(part.dataset.load ?? "", { headers: { "x-console-refresh": "1" } });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const loaded = page.querySelector("[data-loaded]");
-    if (loaded) section.querySelector("p")?.replaceWith(document.adoptNode(loaded));
+    if (response.ok && loaded) morph(part.querySelector("[data-loaded]") ?? part, document.adoptNode(loaded));
+  } catch {
+    // The service is away: what is shown stays.
   }
 }
 
@@ -61,6 +69,8 @@ document.addEventListener("drop", onDrop);
 revealControls(document);
 startShortcuts();
 startTimes();
-loadParts(document);
+for (const part of document.querySelectorAll("[data-load]")) {
+  if (part instanceof HTMLElement) loadPart(part);
+}
 startWork(() => revealControls(document));
 startLive(() => revealControls(document));

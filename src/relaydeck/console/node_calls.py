@@ -1,0 +1,88 @@
+"""What the nodes of networks answer now. Pages that are open at the same time share the calls."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from relaydeck.errors import Damaged, RecordNotFound
+from relaydeck.fees.estimator import Estimator
+from relaydeck.networks import network_rows
+from relaydeck.networks.evm.probe import Evidence
+from relaydeck.networks.model import Network, RpcUrl
+from relaydeck.store.database import Row
+from relaydeck.store.open_store import Store
+
+_SHARED_SECONDS = 5.0
+_MOST_NETWORKS = 100
+_MOST_KEPT = 1000
+_SELECT = f"SELECT {network_rows.COLUMNS} FROM networks"
+
+
+class NodeAnswer(NamedTuple):
+    network: str
+    node: str  # scheme and host
+    weight: int
+    problem: str  # empty: there is none
+    block: int | None
+    behind: int | None  # blocks behind the newest one that a node of the network has
+    milliseconds: int
+
+
+def read_networks(store: Store) -> list[Network]:
+    """The first networks, without the URLs that do not open."""
+    rows = store.database.read(f"{_SELECT} ORDER BY seq LIMIT :most", {"most": _MOST_NETWORKS})
+    return [_network(row, store) for row in rows]
+
+
+def read_network(store: Store, name: str) -> Network:
+    """Raises RecordNotFound."""
+    rows = store.database.read(f"{_SELECT} WHERE name = :name", {"name": name})
+    if not rows:
+        raise RecordNotFound("network")
+    return _network(rows[0], store)
+
+
+def _network(row: Row, store: Store) -> Network:
+    try:
+        return network_rows.from_row(row, store.vault)
+    except Damaged:  # the page of the network shows it
+        return network_rows.without_urls(row)
+
+
+class NodeCalls:
+    def __init__(self, estimator: Estimator, now: Callable[[], float] = time.monotonic) -> None:
+        self._estimator = estimator
+        self._now = now
+        self._calls: dict[tuple[tuple[RpcUrl, ...], int], tuple[float, asyncio.Task[list[Evidence]]]] = {}
+
+    async def call_all(self, networks: list[Network]) -> list[NodeAnswer]:
+        """What each node answers; those with a problem first."""
+        answers = await asyncio.gather(*(self.call(each) for each in networks))
+        return sorted((each for some in answers for each in some), key=lambda each: not each.problem)
+
+    async def call(self, network: Network) -> list[NodeAnswer]:
+        evidence = await asyncio.shield(self._shared(network))
+        newest = max((each.block for each in evidence if each.block is not None), default=0)
+        pairs = zip(network.rpc_urls, evidence, strict=True)
+        return [_answer(network.name, url, each, newest) for url, each in pairs]
+
+    def _shared(self, network: Network) -> "asyncio.Task[list[Evidence]]":
+        """The calls of the last seconds, or new ones."""
+        key, now = (network.rpc_urls, network.chain_id), self._now()
+        began, task = self._calls.get(key, (0.0, None))
+        if task is None or (task.done() and now - began >= _SHARED_SECONDS):
+            if len(self._calls) >= _MOST_KEPT:
+                self._calls.clear()
+            task = asyncio.create_task(self._probe(network))
+            self._calls[key] = (now, task)
+        return task
+
+    async def _probe(self, network: Network) -> list[Evidence]:
+        return await (await self._estimator.pool(network.rpc_urls, network.chain_id)).probe_each()
+
+
+def _answer(network: str, url: RpcUrl, evidence: Evidence, newest: int) -> NodeAnswer:
+    behind = None if evidence.block is None else newest - evidence.block
+    milliseconds = round(evidence.seconds * 1000)
+    return NodeAnswer(network, url.shown, url.weight, evidence.error, evidence.block, behind, milliseconds)

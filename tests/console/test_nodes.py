@@ -1,0 +1,85 @@
+"""What pages show of nodes and rates, called while the page is open."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from relaydeck.console.node_calls import NodeAnswer, NodeCalls
+from relaydeck.fees import Estimator, FeeOptions
+from tests.console.conftest import Operator, plain
+from tests.fees.scene import network
+from tests.networks.fault_node import fault_nodes
+from tests.running import Running
+from tests.seeding import opened
+
+
+@pytest.fixture
+async def estimator() -> AsyncIterator[Estimator]:
+    estimator = Estimator(FeeOptions())
+    yield estimator
+    await estimator.close()
+
+
+async def test_nodes_with_a_problem_come_first(estimator: Estimator) -> None:
+    async with fault_nodes("healthy", "http_500", "healthy") as (newest, failing, late):
+        newest.block, late.block = 105, 100
+        calls = NodeCalls(estimator)
+        found = await calls.call_all([network(newest.url, failing.url, late.url)])
+        shown = [each._replace(milliseconds=0) for each in found]
+        hosts = [f"http://127.0.0.1:{each.port}" for each in (newest, failing, late)]
+        assert shown == [
+            NodeAnswer("local", hosts[1], 1, "answered HTTP 500", None, None, 0),
+            NodeAnswer("local", hosts[0], 1, "", 105, 0, 0),
+            NodeAnswer("local", hosts[2], 1, "", 100, 5, 0),
+        ]
+
+
+async def test_pages_of_the_same_moment_share_the_calls(estimator: Estimator) -> None:
+    now = 0.0
+    async with fault_nodes("healthy") as (node,):
+        calls, where = NodeCalls(estimator, lambda: now), network(node.url)
+        await calls.call_all([where, msgspec.structs.replace(where, name="the same nodes")])
+        now = 4.9
+        await calls.call(where)
+        assert node.requests == 1
+        now = 5.0
+        await calls.call(where)
+        assert node.requests == 2
+
+
+def test_the_overview_shows_every_node_by_health(operator: Operator) -> None:
+    assert 'data-load="/console/nodes"' in operator.text("")
+    page = plain(operator.get("/nodes"))
+    assert "1 of 1 nodes" in page
+    assert "http://127.0.0.1:9" in page
+    assert "refused the connection" in page
+
+
+NETWORK = {
+    "network_type": "evm",
+    "chain_id": 5,
+    "native_symbol": "ETH",
+    "rpc_urls": [{"url": "http://127.0.0.1:9/key"}],
+    "fee_tokens": {"USDC": {"address": "0x" + "11" * 20, "decimals": 6, "rate": {"fixed": "2"}}},
+}
+
+
+def test_a_network_shows_its_nodes_and_rates(served: Running, operator: Operator) -> None:
+    assert served.ask("POST", "/admin/v1/networks", NETWORK | {"name": "priced"}).status == 201
+    assert 'data-load="/console/networks/priced/now"' in operator.text("/networks/priced")
+    page = plain(operator.get("/networks/priced/now"))
+    assert "refused the connection" in page
+    assert "Node unreachable: http://127.0.0.1:9 refused the connection" in page
+
+
+def test_a_network_that_does_not_exist(operator: Operator) -> None:
+    assert operator.get("/networks/none/now").status == 404
+
+
+def test_a_network_with_urls_that_do_not_open(served: Running, operator: Operator) -> None:
+    assert served.ask("POST", "/admin/v1/networks", NETWORK | {"name": "broken"}).status == 201
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        transaction.execute("UPDATE networks SET sealed_rpc_urls = :other WHERE name = 'broken'", {"other": b"x"})
+    assert "None." in plain(operator.get("/networks/broken/now"))
+    assert "http://127.0.0.1:9" in plain(operator.get("/nodes"))
