@@ -46,6 +46,7 @@ class FaultProxy:
 def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # head and body are two writes: the second would wait for an acknowledgement
 
         def _take(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -46,6 +46,7 @@ def answer_json(status: int, body: Any) -> Answer:
 def _handler(port: int, mutation: Mutation) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # head and body are two writes: the second would wait for an acknowledgement
 
         def _take(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
