@@ -2,6 +2,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
+from botocore.utils import ContainerMetadataFetcher
 
 from tests.signers.drivers.aws_stand_in import AwsKmsStandIn
 from tests.signers.drivers.cdp_stand_in import CdpStandIn
@@ -36,6 +37,7 @@ async def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     name: str = request.param
     made = IN_VAULT[name](request.getfixturevalue("vault")) if name in IN_VAULT else STAND_INS[name]()
     await made.start()
+    monkeypatch.setattr(ContainerMetadataFetcher, "SLEEP_TIME", 0)  # seconds that botocore waits after a failure
     for variable, value in made.environment().items():
         monkeypatch.setenv(variable, value)
     yield made
