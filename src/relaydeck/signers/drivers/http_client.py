@@ -2,7 +2,9 @@
 
 import ssl
 from collections.abc import Mapping
+from functools import cache
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -74,12 +76,17 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _connector(options: DriverOptions) -> aiohttp.TCPConnector:
+    guard, tls = server_guard(options.allow), _tls(options.ca_file)
+    return guarded_connector(guard, NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
+
+
+@cache
+def _tls(ca_file: Path | None) -> ssl.SSLContext:
+    """Made once for all drivers: reading the certificates of the system takes a tenth of a second."""
     tls = ssl.create_default_context()
-    if options.ca_file is not None:
-        tls.load_verify_locations(options.ca_file)
-    return guarded_connector(
-        server_guard(options.allow), NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS
-    )
+    if ca_file is not None:
+        tls.load_verify_locations(ca_file)
+    return tls
 
 
 def require_confidential(url: str) -> None:
