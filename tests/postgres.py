@@ -30,6 +30,23 @@ _NOBODY = 65_534
 # A test's database need not survive a power cut; that it would is the server's promise, not ours.
 _QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200", "autovacuum=off")
 _SCHEMA = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+# Rows of few and small tables: deleting them takes a tenth of the time of TRUNCATE, which creates every file anew.
+_EMPTY = """
+DO $$
+DECLARE each record;
+BEGIN
+  PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid();
+  SET session_replication_role = replica;
+  FOR each IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_versions' LOOP
+    EXECUTE format('DELETE FROM %I', each.tablename);
+  END LOOP;
+  FOR each IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' LOOP
+    EXECUTE format('ALTER SEQUENCE %I RESTART', each.sequencename);
+  END LOOP;
+  INSERT INTO clock (only_row, revision) VALUES (1, 0);
+END $$
+"""
 
 
 @cache
@@ -59,6 +76,7 @@ class PostgresServer:
         self.port = lasting_port()
         self._numbers = count(1)
         self._emptied: list[str] = []
+        self._schemas: dict[str, list[tuple[Any, ...]]] = {}
         self.process: subprocess.Popen[bytes] | None = None
         # Whatever becomes of the tests, the server ends with their process.
         atexit.register(self.remove)
@@ -125,19 +143,21 @@ class PostgresServer:
         return name
 
     def lend(self, template: str) -> str:
-        """Like a fresh copy of `template`, but maybe one that was given back: that is ten times as quick."""
+        """Like a fresh copy of `template`, but maybe one that was given back."""
         return self._emptied.pop() if self._emptied else self.fresh(template)
 
     def give_back(self, name: str, template: str) -> None:
         """Empty a database for the next test, or remove it if its schema has changed."""
-        self.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
-        if self.ask(_SCHEMA, name) != self.ask(_SCHEMA, template):
+        if self.ask(_SCHEMA, name) != self._schema_of(template):
             self.ask(f"DROP DATABASE {name} WITH (FORCE)")
             return
-        tables = [row[0] for row in self.ask(_SCHEMA, name) if row[0] != "schema_versions"]
-        self.ask(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY", name)
-        self.ask("INSERT INTO clock (only_row, revision) VALUES (1, 0)", name)
+        self.ask(_EMPTY, name)
         self._emptied.append(name)
+
+    def _schema_of(self, template: str) -> list[tuple[Any, ...]]:
+        if template not in self._schemas:
+            self._schemas[template] = self.ask(_SCHEMA, template)
+        return self._schemas[template]
 
     def freeze(self) -> None:
         """Let it hang: it accepts what comes and answers nothing."""
