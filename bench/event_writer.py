@@ -17,7 +17,7 @@ from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
-from relaydeck.relayers.relayer_changes import event_data
+from relaydeck.relayers.relayer_events import event_data
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store

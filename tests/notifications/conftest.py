@@ -15,7 +15,7 @@ from relaydeck.notifications.delivery import Delivery, DeliveryOptions
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.outbox import AttemptRecord
-from relaydeck.relayers.relayer_changes import event_data
+from relaydeck.relayers.relayer_events import event_data
 from relaydeck.secret import Secret
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.writer import Writer

@@ -11,7 +11,7 @@ from relaydeck.notifications import deliveries, events, outbox, retries
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.retries import ReceiverResponse, decide, requested_delay
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
-from relaydeck.relayers.relayer_changes import event_data
+from relaydeck.relayers.relayer_events import event_data
 from relaydeck.store.open_store import Store
 from tests.notifications.conftest import Scene
 from tests.notifications.receiver import accept, answer

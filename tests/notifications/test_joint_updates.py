@@ -8,9 +8,8 @@ import pytest
 
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import notification_changes, notification_rows
-from relaydeck.notifications.model import Notification
+from relaydeck.notifications.model import Notification, NotificationChange
 from relaydeck.notifications.notification_changes import RequestedUpdate
-from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.secret import Secret
 from relaydeck.store.audit import AuditLog, Head, verify
 from relaydeck.store.database import Transaction

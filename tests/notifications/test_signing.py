@@ -8,8 +8,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import notification_changes, retention, signing
-from relaydeck.notifications.model import Notification
-from relaydeck.notifications.notification_rows import NotificationChange
+from relaydeck.notifications.model import Notification, NotificationChange
 from relaydeck.secret import Secret
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext

@@ -9,6 +9,7 @@ import pytest
 
 from relaydeck.provisioning.apply import Provisioner
 from relaydeck.provisioning.file import read_file
+from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.references import Resolver
@@ -64,7 +65,7 @@ class ProvisionedHome:
     def _provisioner(self, text: str | bytes, environment: dict[str, str] | None, prune: bool) -> Provisioner:
         content = text if isinstance(text, bytes) else text.encode()
         file = read_file(content, Resolver(environment or {}, self.folder.parent))
-        return Provisioner(self.store, file, file_name="the file", prune=prune)
+        return Provisioner(self.store, FilePlanner(file, prune), file_name="the file")
 
     def apply(
         self,

@@ -24,8 +24,7 @@ from relaydeck.provisioning.stored import Stored
 from relaydeck.secret import decode_secret
 from relaydeck.signers import signer_changes
 from relaydeck.signers.hints import hints
-from relaydeck.signers.key_answers import Questions
-from relaydeck.signers.known_addresses import KnownAddresses
+from relaydeck.signers.known_addresses import KnownAddresses, Questions
 from relaydeck.signers.signer_types import SHAPES, NewSigner, new_signer
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.open_store import Store

@@ -16,17 +16,16 @@ from relaydeck.admin.routes import Methods
 from relaydeck.errors import BadRequest, Damaged, MistakenDocument, NotPossible
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.pipeline import Call, Reply
-from relaydeck.provisioning.apply import FilePlanner, require_same, take_steps
 from relaydeck.provisioning.export import export_pieces
 from relaydeck.provisioning.file import read_parsed
+from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan import Plan
-from relaydeck.provisioning.plan_revision import is_revision
+from relaydeck.provisioning.plan_revision import is_revision, require_same
 from relaydeck.provisioning.references import GivenReferences, Reference
-from relaydeck.provisioning.stored import ORIGIN
+from relaydeck.provisioning.steps import take_steps
 from relaydeck.secret import Secret
 from relaydeck.signers.key_access import KeyAccess
-from relaydeck.signers.key_answers import Questions, ask_keys
-from relaydeck.signers.known_addresses import KnownAddresses
+from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import ReadRows
 from relaydeck.store.open_store import Store
@@ -53,7 +52,7 @@ class ProvisioningOperations:
     async def apply(self, call: Call) -> Reply:
         expected = _expected_revision(call)
         prepared = await self._read_pool.run(lambda store: self._prepare(store, call))
-        addresses = await self._addresses(prepared.questions)
+        addresses = await find_addresses(self._access, prepared.questions)
         planner = prepared.planner
         if prepared.plan_only:
             return await self._read_pool.run(lambda store: _planned(store, planner, addresses, expected))
@@ -62,7 +61,7 @@ class ProvisioningOperations:
             read = context.transaction.all
             plan = _checked_plan(planner, read, context.vault, addresses)
             require_same(plan, expected, read)
-            take_steps(plan, context._replace(origin=ORIGIN))
+            take_steps(plan, context)
             return Content(apply_report(plan, applied=True))
 
         return await self._changes.run_once(call, "apply", work)
@@ -73,11 +72,6 @@ class ProvisioningOperations:
         planner = FilePlanner(read_parsed(asked.document, GivenReferences(_references(asked))), asked.prune)
         questions = planner.questions(store.database.read, store.vault, self._access.bound_types)
         return _Prepared(planner, asked.plan_only, questions)
-
-    async def _addresses(self, questions: Questions) -> KnownAddresses:
-        """Ask drivers before the transaction, because a key system may take its time."""
-        answers = await ask_keys(await self._access.keys(), questions) if questions else {}
-        return KnownAddresses(self._access.bound_types, answers)
 
     async def export(self, call: Call) -> Reply:
         return await self._read_pool.run(_exported)

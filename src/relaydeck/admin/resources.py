@@ -29,8 +29,7 @@ from relaydeck.notifications import notification_changes
 from relaydeck.provisioning.declared_records import Resource
 from relaydeck.relayers import relayer_changes
 from relaydeck.signers.key_access import KeyAccess
-from relaydeck.signers.key_answers import Questions, ask_keys
-from relaydeck.signers.known_addresses import KnownAddresses
+from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.open_store import Store
 
@@ -126,9 +125,7 @@ class ResourceOperations:
         unknown = KnownAddresses(self._access.bound_types)
         if resource != "relayers" or not unknown.asked_types:
             return unknown
-        asked = await self._read_pool.run(questions)
-        answers = await ask_keys(await self._access.keys(), asked) if asked else {}
-        return KnownAddresses(self._access.bound_types, answers)
+        return await find_addresses(self._access, await self._read_pool.run(questions))
 
     def _deleting(self, resource: Resource) -> Answer:
         async def delete(call: Call) -> Reply:

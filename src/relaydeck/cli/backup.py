@@ -1,20 +1,17 @@
 """`relaydeck backup create`."""
 
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 from relaydeck.cli.backup_key import sealed_master_key
 from relaydeck.cli.json_shapes import WrittenBackup
 from relaydeck.cli.output import print_note, print_outcome, progress_bar
-from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
-from relaydeck.settings import read_settings
+from relaydeck.settings import Settings, read_settings
 from relaydeck.store.copying.backup_writer import refuse_existing, write_backup
 from relaydeck.store.copying.move import complete_source
+from relaydeck.store.copying.snapshot import snapshot_of
 from relaydeck.store.database import Reader
-from relaydeck.store.engines import open_reader_at
 
 
 def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, force: bool, as_json: bool) -> None:
@@ -25,7 +22,7 @@ def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, f
     key_path = settings.master_key_path
     with snapshot_of(settings.database) as reader:
         sealed = sealed_master_key(reader, key_path, passphrase_file) if with_master_key else None
-        tables, rows = write(reader, path, force=force, sealed=sealed)
+        tables, rows = _write(reader, path, force=force, sealed=sealed)
     written = WrittenBackup(str(path), tables, rows, with_master_key)
     print_outcome(written, as_json, f"backed up {tables} tables, {rows} rows to {path}")
     if with_master_key:
@@ -34,7 +31,13 @@ def create(path: Path, *, with_master_key: bool, passphrase_file: Path | None, f
         print_note(f"The backup does not contain the master key: keep a copy of {key_path} elsewhere.")
 
 
-def write(reader: Reader, path: Path, *, force: bool = False, sealed: bytes | None = None) -> tuple[int, int]:
+def back_up(settings: Settings, path: Path) -> None:
+    """Back up the configured database, without its master key."""
+    with snapshot_of(settings.database) as reader:
+        _write(reader, path)
+
+
+def _write(reader: Reader, path: Path, *, force: bool = False, sealed: bytes | None = None) -> tuple[int, int]:
     """Write a backup; return how many tables and rows it contains. `sealed`: the sealed master key, to include it."""
     source = complete_source(reader)
     with progress_bar("backing up", source.count()) as advance:
@@ -42,18 +45,3 @@ def write(reader: Reader, path: Path, *, force: bool = False, sealed: bytes | No
             source, path, now=int(time.time()), advance=advance, force=force, sealed_master_key=sealed
         )
     return len(contents), sum(content.rows for content in contents.values())
-
-
-@contextmanager
-def snapshot_of(where: Path | DatabaseUrl) -> Iterator[Reader]:
-    """The database as it is now, regardless of concurrent writes."""
-    require_database(where)
-    with closing(open_reader_at(where)) as reader, reader.snapshot():
-        yield reader
-
-
-def require_database(where: Path | DatabaseUrl) -> None:
-    if isinstance(where, Path) and not where.is_file():
-        raise OperatorError(
-            f"there is no database {where}", "Choose one with RELAYDECK_HOME or RELAYDECK_DATABASE_URL."
-        )

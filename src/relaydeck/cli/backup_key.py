@@ -13,7 +13,7 @@ from relaydeck.secret import Secret
 from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.copying.passphrase import LEAST_CHARACTERS, open_master_key, seal_master_key
 from relaydeck.store.database import Reader
-from relaydeck.store.sealing import MasterKey, create_master_key, master_key_bytes, open_keyring
+from relaydeck.store.sealing import Keyring, MasterKey, create_master_key, master_key_bytes, open_keyring
 
 
 def sealed_master_key(reader: Reader, path: Path, passphrase_file: Path | None) -> bytes:
@@ -35,6 +35,12 @@ def master_key_for(backup: BackupFile, path: Path, passphrase_file: Path | None)
         return None
     open_keyring(MasterKey(key), backup.data_keys())
     return key
+
+
+def keyring_for(backup: BackupFile, path: Path, passphrase_file: Path | None) -> Keyring | None:
+    """The keyring of the backup, if there is a master key for it. Raises as `master_key_for`."""
+    key = master_key_for(backup, path, passphrase_file)
+    return None if key is None else open_keyring(MasterKey(key), backup.data_keys())
 
 
 def write_master_key(key: bytes | None, path: Path) -> None:

@@ -5,17 +5,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from relaydeck.cli.backup import snapshot_of, write
-from relaydeck.cli.backup_key import master_key_for
+from relaydeck.cli.backup import back_up
+from relaydeck.cli.backup_key import keyring_for
 from relaydeck.cli.json_shapes import Drill, DrilledTable
 from relaydeck.cli.output import print_json, print_line, print_rows, progress_bar
 from relaydeck.cli.restore import checked_backup
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
-from relaydeck.store.audit import BrokenLink
-from relaydeck.store.copying.drill import Compared, Secrets, check_secrets, restore_into_scratch
+from relaydeck.store.copying.drill import Compared, restore_into_scratch
 from relaydeck.store.copying.scratch import scratch_database
-from relaydeck.store.sealing import MasterKey, open_keyring
+from relaydeck.store.copying.sealed_values import Secrets, check_secrets
 
 
 def drill(path: Path | None, passphrase_file: Path | None, as_json: bool) -> None:
@@ -25,8 +24,7 @@ def drill(path: Path | None, passphrase_file: Path | None, as_json: bool) -> Non
         checked_backup(file) as backup,
         scratch_database(settings.database) as database,
     ):
-        key = master_key_for(backup, settings.master_key_path, passphrase_file)
-        keyring = None if key is None else open_keyring(MasterKey(key), backup.data_keys())
+        keyring = keyring_for(backup, settings.master_key_path, passphrase_file)
         proofs = None if keyring is None else keyring.proofs
         compared = restore_into_scratch(backup, database, progress_bar, proofs)
         secrets = None if keyring is None else check_secrets(database, keyring)
@@ -47,8 +45,7 @@ def _backup(path: Path | None, settings: Settings) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="relaydeck-drill-") as folder:
         new = Path(folder) / "backup"
-        with snapshot_of(settings.database) as reader:
-            write(reader, new)
+        back_up(settings, new)
         yield new
 
 
@@ -75,6 +72,4 @@ def _secret_problems(secrets: Secrets | None, master_key_path: Path) -> Iterator
     if secrets is None:
         yield f"the sealed values could not be opened: the master key file {master_key_path} is missing"
         return
-    yield from (str(damage) for damage in secrets.damaged)
-    if isinstance(secrets.audit, BrokenLink):
-        yield f"the audit log is broken: entry {secrets.audit.seq} {secrets.audit.why}"
+    yield from secrets.problems()

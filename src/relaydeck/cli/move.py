@@ -2,13 +2,13 @@
 
 import sys
 
-from relaydeck.cli.backup import require_database
 from relaydeck.cli.json_shapes import Copied
 from relaydeck.cli.output import print_note, print_outcome, progress_bar
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.copying import move as copying
+from relaydeck.store.copying.snapshot import require_database
 from relaydeck.store.open_store import open_for_filling
 
 

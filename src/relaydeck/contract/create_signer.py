@@ -11,7 +11,6 @@ from relaydeck.http.envelope import encode_success
 from relaydeck.http.pipeline import Call, Reply, Written, sender_of, written_at
 from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_changes import SignerCreation
-from relaydeck.signers.signer_types import new_signer
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
 
@@ -31,9 +30,9 @@ class CreateSigner:
 
     async def __call__(self, call: Call) -> Reply:
         request = _decode(call.headers, call.body)
-        new = new_signer(request.__struct_config__.tag, request.config, request.id)
-        caller = sender_of(call)
-        creation = signer_changes.prepare(self._audit.vault, caller.actor, new)
+        kind, caller = request.__struct_config__.tag, sender_of(call)
+        creation = signer_changes.prepare_new(self._audit.vault, caller.actor, kind, request.config, request.id)
+        new = creation.signer.new
         written = await self._write(caller, creation)
         view = signer_view(new.id, new.type, creation.signer.shown, widened=self._widened)
         return Reply(201, encode_success(view, creation.hints), headers=written)

@@ -12,9 +12,8 @@ from relaydeck.http.envelope import encode_success
 from relaydeck.http.parameters import path_identifier
 from relaydeck.http.pipeline import Call, Reply, Written, sender_of, written_at
 from relaydeck.notifications import notification_changes
-from relaydeck.notifications.model import Notification
+from relaydeck.notifications.model import Notification, NotificationChange
 from relaydeck.notifications.notification_changes import RequestedUpdate
-from relaydeck.notifications.notification_rows import NotificationChange
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
 

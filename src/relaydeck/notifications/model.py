@@ -1,6 +1,6 @@
 """A notification, which is a webhook that receives events, and the body of an event."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -42,6 +42,17 @@ class Notification(msgspec.Struct, frozen=True):
             stored=False,
         ),
     ] = False
+
+
+class NotificationChange(NamedTuple):
+    """What to change; None leaves a field as it is. An empty signing key removes the key."""
+
+    type: NotificationType | None = None
+    url: str | None = None
+    signing_key: Secret | None = None
+
+
+NO_CHANGE = NotificationChange()
 
 
 class EventBody(msgspec.Struct, frozen=True):

@@ -7,17 +7,16 @@ from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import events, notification_rows
 from relaydeck.notifications.events import Event
 from relaydeck.notifications.kinds import EventKind
-from relaydeck.notifications.model import Notification
-from relaydeck.notifications.notification_rows import NotificationChange, StoredNotification
-from relaydeck.secret import Secret
+from relaydeck.notifications.model import Notification, NotificationChange
+from relaydeck.notifications.notification_rows import StoredNotification
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext, change_entries
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, Hidden, secret_fact
-from relaydeck.web_addresses import shown_address
 
 
-def create(context: ChangeContext, notification: Notification, signing_key: Secret | None) -> None:
+def create(context: ChangeContext, notification: Notification) -> None:
+    signing_key = notification.signing_key or None
     notification_rows.create(
         context.transaction, context.vault, notification, signing_key, origin=context.origin, now=context.now
     )
@@ -91,9 +90,8 @@ def _stored_facts(transaction: Transaction, notification_id: str) -> Facts:
 
 
 def _facts(stored: StoredNotification) -> Facts:
-    # The path of a webhook's URL may contain a key.
     return {
         "type": stored.type,
-        "url": Hidden(stored.url, shown_address(stored.url)),
+        "url": Hidden(stored.url, stored.shown_url),
         "signing_key": secret_fact(stored.sealed_signing_key),
     }

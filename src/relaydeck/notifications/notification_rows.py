@@ -7,12 +7,13 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.errors import Damaged
-from relaydeck.notifications.model import Notification, NotificationType
+from relaydeck.notifications.model import NO_CHANGE, Notification, NotificationChange, NotificationType
 from relaydeck.secret import Secret
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
+from relaydeck.web_addresses import shown_address
 
 PREVIOUS_KEY_SECONDS = 86_400  # how long a replaced key signs beside the new one
 _UPDATE = (
@@ -20,17 +21,6 @@ _UPDATE = (
     " sealed_previous_key = :sealed_previous_key, previous_key_until = :previous_key_until, revision = :revision"
     " WHERE id = :id"
 )
-
-
-class NotificationChange(NamedTuple):
-    """What to change; None leaves a field as it is. An empty signing key removes the key."""
-
-    type: NotificationType | None = None
-    url: str | None = None
-    signing_key: Secret | None = None
-
-
-NO_CHANGE = NotificationChange()
 
 
 TABLE = RecordTable("notifications", Notification)
@@ -73,6 +63,11 @@ class StoredNotification(NamedTuple):
     def notification(self) -> Notification:
         has_key = self.sealed_signing_key is not None
         return Notification(id=self.id, type=self.type, url=self.url, has_signing_key=has_key)
+
+    @property
+    def shown_url(self) -> str:
+        """Without its path, which may contain a key."""
+        return shown_address(self.url)
 
 
 def find(transaction: Transaction, ids: Sequence[str]) -> dict[str, StoredNotification]:

@@ -5,15 +5,13 @@ from typing import Any
 
 from relaydeck.errors import BadRequest
 from relaydeck.provisioning.declared_records import Resource, field_names
-from relaydeck.provisioning.file import read_document
+from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.mistakes import Mistake, place_in
 from relaydeck.provisioning.plan import Step
 from relaydeck.provisioning.planner import key_questions, make_plan
 from relaydeck.provisioning.references import NO_REFERENCE, NoReferences, Resolver, as_reference
 from relaydeck.provisioning.stored import Stored
-from relaydeck.provisioning.table import Table
-from relaydeck.signers.key_answers import Questions
-from relaydeck.signers.known_addresses import KnownAddresses
+from relaydeck.signers.known_addresses import KnownAddresses, Questions
 
 _UNKNOWN = "is not a known key"
 _IN_THIS_FILE = ", in this file or stored"
@@ -33,8 +31,8 @@ class RecordDocument:
         if isinstance(resolver, NoReferences):
             # Refused here: a plan would take a reference for a missing secret and keep the stored one.
             mistakes += self._mistakes(content, _is_reference, NO_REFERENCE)
-        self._declared = read_document(Table(whole, "", mistakes, resolver))
-        self._refuse(mistakes)
+        self._declared, read_mistakes = read_parsed(whole, resolver)
+        self._refuse(mistakes + read_mistakes)
 
     def _mistakes(self, content: Document, is_wrong: Callable[[Any], bool], problem: str) -> list[Mistake]:
         return [Mistake(self._place + place, problem) for place in _places(content, is_wrong)]

@@ -41,10 +41,10 @@ def read_file(content: bytes, resolver: Resolver) -> ReadFile:
 def read_parsed(document: dict[str, Any], resolver: Resolver) -> ReadFile:
     """The content of a file, however it was written."""
     mistakes: list[Mistake] = []
-    return ReadFile(read_document(Table(document, "", mistakes, resolver)), mistakes)
+    return ReadFile(_read_document(Table(document, "", mistakes, resolver)), mistakes)
 
 
-def read_document(root: Table) -> Declared:
+def _read_document(root: Table) -> Declared:
     declared = Declared()
     for name, table in _networks(root, declared):
         _add(declared, table, "networks", partial(_read_network, name))

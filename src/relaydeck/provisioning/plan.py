@@ -47,3 +47,6 @@ class Plan:
     mistakes: list[Mistake] = field(default_factory=list)
     generated_ids: set[str] = field(default_factory=set)  # of new relayers that the file gives no id
     revision: str = ""
+
+    def note_mistake(self, place: str, problem: str) -> None:
+        self.mistakes.append(Mistake(place, problem))

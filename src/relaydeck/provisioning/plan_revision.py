@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from relaydeck.errors import PlanChanged
 from relaydeck.fields import fields_of
 from relaydeck.provisioning.declared_records import RESOURCES
 from relaydeck.provisioning.differences import shown
@@ -21,6 +22,7 @@ from relaydeck.secret import Secret
 from relaydeck.store.database import ReadRows
 from relaydeck.timestamps import utc
 
+_MOST_LISTED = 50
 _REVISION = re.compile(r"([0-9]{1,18})-([0-9a-f]{16})")
 _CHANGES = ("created", "updated", "deleted")  # not those of a state, which a file does not declare
 _ACTIONS = ", ".join(f"'{resource[:-1]}.{change}'" for resource in RESOURCES for change in _CHANGES)
@@ -41,7 +43,7 @@ def plan_revision(plan: Plan, read: ReadRows) -> str:
     return f"{newest[0].seq if newest else 0}-{hashlib.sha256(content).hexdigest()[:16]}"
 
 
-def differs(plan: Plan, expected: str, changes: list[RecordChange]) -> bool:
+def _differs(plan: Plan, expected: str, changes: list[RecordChange]) -> bool:
     """Whether this is not the plan with the expected revision; `changes` are those since."""
     if plan.revision.partition("-")[2] != expected.partition("-")[2]:
         return True
@@ -49,11 +51,20 @@ def differs(plan: Plan, expected: str, changes: list[RecordChange]) -> bool:
     return any((each.action.partition(".")[0], each.record) in planned for each in changes)
 
 
+def require_same(plan: Plan, expected: str, read: ReadRows) -> None:
+    """Raises PlanChanged when this is not the plan with the expected revision. Empty: any plan will do."""
+    if not expected:
+        return
+    changes = _changes_since(expected, read)
+    if _differs(plan, expected, changes):
+        raise PlanChanged([each._asdict() for each in changes[:_MOST_LISTED]])
+
+
 def is_revision(text: str) -> bool:
     return _REVISION.fullmatch(text) is not None
 
 
-def changes_since(revision: str, read: ReadRows) -> list[RecordChange]:
+def _changes_since(revision: str, read: ReadRows) -> list[RecordChange]:
     """The changes of records after a plan was made, oldest first."""
     sql = f"SELECT moment, actor, action, record FROM audit WHERE seq > :seq AND action IN ({_ACTIONS}) ORDER BY seq"
     rows = read(sql, {"seq": int(revision.partition("-")[0])})

@@ -6,14 +6,12 @@ from typing import Any
 from relaydeck.identifiers import new_identifier
 from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord
 from relaydeck.provisioning.differences import differences
-from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Change, Create, Plan
 from relaydeck.provisioning.pruning import plan_removals
 from relaydeck.provisioning.reader import Values, may_be, missing_in
 from relaydeck.provisioning.signer_planner import SignerPlanner
 from relaydeck.provisioning.stored import Stored, StoredRecord
-from relaydeck.signers.key_answers import KeyAnswer, Questions
-from relaydeck.signers.known_addresses import KnownAddresses
+from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
 
 NewId = Callable[[], str]
 
@@ -61,13 +59,10 @@ class _Planner:
             else:
                 self._plan_record(record, record.name, record.values)
 
-    def _note(self, place: str, problem: str) -> None:
-        self.plan.mistakes.append(Mistake(place, problem))
-
     def _check_mentions(self) -> None:
         for place, resource, record in self._declared.mentions:
             if record not in self._declared.places[resource] and not self._stored.exists(resource, record):
-                self._note(place, f"there is no such {resource[:-1]}, in this file or stored")
+                self.plan.note_mistake(place, f"there is no such {resource[:-1]}, in this file or stored")
 
     def _plan_record(self, declared: DeclaredRecord, name: str, values: Values) -> None:
         found = self._stored.find(declared.resource, name)
@@ -114,7 +109,9 @@ class _Planner:
         applied = self._stored.applied_relayers_named(declared.values["name"])
         known = [each for each in applied if each not in named]
         if len(known) > 1:
-            self._note(f"{declared.place}.id", f"is missing, and {len(known)} stored relayers have this name")
+            self.plan.note_mistake(
+                f"{declared.place}.id", f"is missing, and {len(known)} stored relayers have this name"
+            )
             return None
         return known[0] if known else ""
 
@@ -127,7 +124,7 @@ class _Planner:
         if answer is None:
             return None
         if problem := _address_problem(given, answer):
-            self._note(f"{declared.place}.address", problem)
+            self.plan.note_mistake(f"{declared.place}.address", problem)
             return None
         if answer.problem:
             self.plan.notes.append(f"{declared.place}.address: is stored without verification: {answer.problem}")

@@ -1,7 +1,6 @@
 """Plans what pruning removes: records that an apply created, the file no longer declares and nothing refers to."""
 
 from relaydeck.provisioning.declared_records import Declared, Resource
-from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Plan, Remove
 from relaydeck.provisioning.stored import Stored
 
@@ -34,7 +33,7 @@ class _Pruning:
         user = self._mentioned.get((resource, record)) or self._remaining_user(resource, record, settled)
         if user:
             problem = f"the {resource[:-1]} {record!r} cannot be removed: {user} refers to it"
-            self._plan.mistakes.append(Mistake("--prune", problem))
+            self._plan.note_mistake("--prune", problem)
         else:
             self._plan.steps.append(Remove(resource, record))
 

@@ -6,14 +6,12 @@ from typing import Any
 import msgspec
 
 from relaydeck.provisioning.declared_records import Declared, DeclaredRecord
-from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Create, Plan
 from relaydeck.provisioning.reader import missing_in
 from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.stored import Stored
 from relaydeck.signers.hints import hints
-from relaydeck.signers.key_answers import KeyAnswer
-from relaydeck.signers.known_addresses import KnownAddresses
+from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses
 from relaydeck.signers.signer_types import SHAPES, NewSigner
 
 _NEVER_IN_PLACE = "key material is never changed in place: declare a new signer under another id"
@@ -35,10 +33,7 @@ class SignerPlanner:
         elif isinstance(before, NewSigner):
             self._compare(declared, before)
         else:
-            self._note(declared.place, f"{before}; see 'relaydeck doctor'")
-
-    def _note(self, place: str, problem: str) -> None:
-        self._plan.mistakes.append(Mistake(place, problem))
+            self._plan.note_mistake(declared.place, f"{before}; see 'relaydeck doctor'")
 
     def _plan_new(self, declared: DeclaredRecord) -> None:
         kind, values = declared.values["type"], declared.values["config"]
@@ -54,14 +49,18 @@ class SignerPlanner:
     def _compare(self, declared: DeclaredRecord, before: NewSigner) -> None:
         self._signers[declared.name] = before
         if declared.values["type"] != before.type:
-            self._note(f"{declared.place}.type", f"the stored signer is of type {before.type}; {_NEVER_IN_PLACE}")
+            self._plan.note_mistake(
+                f"{declared.place}.type", f"the stored signer is of type {before.type}; {_NEVER_IN_PLACE}"
+            )
             return
         for name in before.config.__struct_fields__:
             wanted = declared.values["config"].get(name, msgspec.UNSET)
             if isinstance(wanted, Missing):
                 self._plan.notes.append(f"{wanted.place}: {wanted.why}; the stored value is kept")
             elif _plain(wanted) != _plain(getattr(before.config, name)):
-                self._note(f"{declared.place}.config.{name}", f"differs from the stored one; {_NEVER_IN_PLACE}")
+                self._plan.note_mistake(
+                    f"{declared.place}.config.{name}", f"differs from the stored one; {_NEVER_IN_PLACE}"
+                )
 
     def needs_driver(self, signer_id: str) -> bool:
         """Whether only the key system of a stored signer knows its address."""

@@ -1,19 +1,26 @@
 """Takes one step of a plan: creates, changes or removes a record inside a transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from relaydeck.networks import network_changes
 from relaydeck.notifications import notification_changes
-from relaydeck.notifications.model import Notification
-from relaydeck.notifications.notification_rows import NotificationChange
+from relaydeck.notifications.model import Notification, NotificationChange
 from relaydeck.provisioning.declared_records import Resource
-from relaydeck.provisioning.plan import Change, Create, Remove, Step
+from relaydeck.provisioning.plan import Change, Create, Plan, Remove, Step
+from relaydeck.provisioning.stored import ORIGIN
 from relaydeck.relayers import relayer_changes
 from relaydeck.signers import signer_changes
 from relaydeck.store.change_context import ChangeContext
 
+Progress = Callable[[list[Step]], Iterable[Step]]
 Write = Callable[[ChangeContext, Any], object]
+
+
+def take_steps(plan: Plan, context: ChangeContext, progress: Progress = iter) -> None:
+    """Take the steps of an apply, which pruning may undo."""
+    for step in progress(plan.steps):
+        take_step(step, context._replace(origin=ORIGIN))
 
 
 def take_step(step: Step, context: ChangeContext) -> None:
@@ -26,10 +33,6 @@ def take_step(step: Step, context: ChangeContext) -> None:
             _DELETE[resource](context, name)
 
 
-def _create_notification(context: ChangeContext, notification: Notification) -> None:
-    notification_changes.create(context, notification, notification.signing_key or None)
-
-
 def _update_notification(context: ChangeContext, notification: Notification) -> None:
     change = NotificationChange(notification.type, notification.url, notification.signing_key or None)
     notification_changes.update(context, notification.id, change)
@@ -38,7 +41,7 @@ def _update_notification(context: ChangeContext, notification: Notification) -> 
 _CREATE: dict[Resource, Write] = {
     "networks": network_changes.create,
     "signers": signer_changes.create,
-    "notifications": _create_notification,
+    "notifications": notification_changes.create,
     "relayers": relayer_changes.create,
 }
 _UPDATE: dict[Resource, Write] = {  # no signers: key material is never changed in place

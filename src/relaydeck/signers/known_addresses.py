@@ -1,9 +1,35 @@
-"""The addresses of signers, for a plan: derived from the config where that is enough, else as a driver answered."""
+"""The addresses of signers, for a plan: derived from the config where that is enough, else as a driver answered.
+
+Drivers are asked ahead of a change, never inside a transaction: a key system may take its time.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.signers.addresses import derived_address
-from relaydeck.signers.key_answers import Answers, KeyAnswer, KeyQuestion
-from relaydeck.signers.signer_types import NewSigner
+from relaydeck.signers.drivers.errors import DriverError
+from relaydeck.signers.key_access import KeyAccess
+from relaydeck.signers.signer_types import Config, NewSigner
 
+if TYPE_CHECKING:
+    from relaydeck.signers.drivers.keys import SignerKeys
+
+
+class KeyQuestion(NamedTuple):
+    signer_type: str
+    config: Config
+
+
+class KeyAnswer(NamedTuple):
+    """An address, or the problem that kept the driver from finding it."""
+
+    address: str = ""
+    problem: str = ""
+
+
+Questions = Mapping[str, KeyQuestion]  # by the id of the signer
+Answers = Mapping[str, KeyAnswer]
 _NOT_ASKED = KeyAnswer(problem="the signer changed while its key system was asked: try again")
 
 
@@ -26,3 +52,30 @@ class KnownAddresses:
             self.questions[signer.id] = KeyQuestion(signer.type, signer.config)
             return KeyAnswer()
         return self._answers.get(signer.id, _NOT_ASKED)
+
+
+class KeySource(NamedTuple):
+    """The signer types that have a driver, and how to ask the drivers for addresses."""
+
+    bound_types: frozenset[str] = frozenset()
+    ask: Callable[[Questions], Answers] = lambda questions: {}
+
+    def addresses(self, questions: Questions) -> KnownAddresses:
+        return KnownAddresses(self.bound_types, self.ask(questions))
+
+
+async def find_addresses(access: KeyAccess, questions: Questions) -> KnownAddresses:
+    answers = await ask_keys(await access.keys(), questions) if questions else {}
+    return KnownAddresses(access.bound_types, answers)
+
+
+async def ask_keys(keys: "SignerKeys", questions: Questions) -> Answers:
+    answers = await asyncio.gather(*(_ask(keys, each) for each in questions.values()))
+    return dict(zip(questions, answers, strict=True))
+
+
+async def _ask(keys: "SignerKeys", question: KeyQuestion) -> KeyAnswer:
+    try:
+        return KeyAnswer((await keys.identify(question.signer_type, question.config)).address)
+    except DriverError as error:
+        return KeyAnswer(problem=str(error))

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
+from msgspec import UnsetType
 
 from relaydeck.errors import RecordNotFound, SignerExists
 from relaydeck.signers import signer_rows
 from relaydeck.signers.hints import hints
 from relaydeck.signers.signer_rows import PreparedSigner
-from relaydeck.signers.signer_types import SHAPES, NewSigner, secret_fields
+from relaydeck.signers.signer_types import SHAPES, Config, NewSigner, new_signer, secret_fields
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
@@ -26,7 +27,14 @@ class SignerCreation(msgspec.Struct, frozen=True, gc=False):
     hints: list[str]
 
 
-def prepare(vault: Vault, actor: str, new: NewSigner) -> SignerCreation:
+def prepare_new(
+    vault: Vault, actor: str, signer_type: str, config: Config, signer_id: str | UnsetType
+) -> SignerCreation:
+    """Prepare the signer of a request, with a generated id when none is given. Raises BadRequest."""
+    return _prepare(vault, actor, new_signer(signer_type, config, signer_id))
+
+
+def _prepare(vault: Vault, actor: str, new: NewSigner) -> SignerCreation:
     """Do the work that needs no transaction before it begins."""
     prepared = signer_rows.prepare(vault, new)
     facts = to_json(_facts(new.type, prepared.shown)) if prepared.shown else _facts_without_config(new.type)
@@ -40,7 +48,7 @@ def _facts_without_config(signer_type: str) -> str:
 
 def create(context: ChangeContext, new: NewSigner) -> dict[str, str]:
     """Store a signer and return the part of its config that may be shown. Raises SignerExists."""
-    creation = prepare(context.vault, context.actor, new)
+    creation = _prepare(context.vault, context.actor, new)
     (refusal,) = create_all(context.transaction, context.audit, [creation], origin=context.origin, now=context.now)
     if refusal is not None:
         raise refusal

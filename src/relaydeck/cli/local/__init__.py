@@ -30,7 +30,7 @@ class LocalBackend:
 
     @property
     def signer_checks(self) -> "SignerChecks":
-        from relaydeck.cli.local.signer_keys import LocalSignerChecks
+        from relaydeck.cli.local.signer_checks import LocalSignerChecks
 
         return LocalSignerChecks()
 

@@ -4,22 +4,20 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 
 from relaydeck.admin.plan_report import apply_report
 from relaydeck.admin.views import json_values
 from relaydeck.cli.backend import ApplyFile, Json, OutdatedPlan
-from relaydeck.cli.local.signer_keys import ask_now
+from relaydeck.cli.local.signer_addresses import key_source
 from relaydeck.cli.local.store import actor, existing_store, store_for_apply
 from relaydeck.cli.output import progress_bar
 from relaydeck.errors import PlanChanged
-from relaydeck.provisioning.apply import KeySource, Provisioner
+from relaydeck.provisioning.apply import Provisioner
 from relaydeck.provisioning.export import exported
 from relaydeck.provisioning.file import read_file
+from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan import Step
 from relaydeck.provisioning.references import Resolver
-from relaydeck.settings import read_settings
-from relaydeck.signers.key_access import KeyAccess
 
 _MANY_STEPS = 1000  # from which on a progress bar is useful
 
@@ -46,11 +44,9 @@ class LocalProvisioning:
 
 @contextmanager
 def _provisioner(file: ApplyFile, *, prune: bool, may_create: bool) -> Iterator[Provisioner]:
-    declared = read_file(file.content, Resolver(os.environ, file.folder))
+    planner = FilePlanner(read_file(file.content, Resolver(os.environ, file.folder)), prune)
     with store_for_apply(may_create=may_create) as store:
-        settings = read_settings()
-        keys = KeySource(KeyAccess(settings).bound_types, partial(ask_now, settings))
-        yield Provisioner(store, declared, file_name=file.name, prune=prune, keys=keys)
+        yield Provisioner(store, planner, file_name=file.name, keys=key_source())
 
 
 def _with_progress(steps: list[Step]) -> Iterable[Step]:

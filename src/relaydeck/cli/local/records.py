@@ -1,22 +1,16 @@
 """Records in the home: the admin API's own code, without a running service."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from relaydeck.admin import commands, queries
 from relaydeck.admin.commands import COLLECTIONS
 from relaydeck.admin.views import RecordView
 from relaydeck.cli.backend import Collection, Json, Resource, View, Views
-from relaydeck.cli.local.signer_keys import ask_now
+from relaydeck.cli.local.signer_addresses import relayer_addresses
 from relaydeck.cli.local.store import existing_store, local_change
 from relaydeck.http.paging import Page
 from relaydeck.provisioning.references import Resolver
-from relaydeck.settings import read_settings
-from relaydeck.signers.key_access import KeyAccess
-from relaydeck.signers.key_answers import Questions
-from relaydeck.signers.known_addresses import KnownAddresses
-from relaydeck.store.open_store import Store
 
 _COLLECTIONS: dict[Collection, queries.Collection] = {
     "networks": queries.NETWORKS,
@@ -43,18 +37,22 @@ class LocalRecords:
             return _view(queries.find(store.database.read, store.vault, COLLECTIONS[resource], name))
 
     def create(self, resource: Resource, document: Json) -> View:
-        addresses = _known_addresses(
-            resource, lambda store, bound: commands.creation_questions(store, document, bound, _resolver())
-        )
+        addresses = None
+        if resource == "relayers":
+            addresses = relayer_addresses(
+                lambda store, bound: commands.creation_questions(store, document, bound, _resolver())
+            )
         with local_change() as change:
             if resource == "signers":
                 return _view(commands.create_signer(change, commands.read_signer_document(document)))
             return _view(commands.create(change, resource, document, _resolver(), addresses))
 
     def update(self, resource: Resource, name: str, patch: Json) -> View:
-        addresses = _known_addresses(
-            resource, lambda store, bound: commands.patch_questions(store, name, patch, bound, _resolver())
-        )
+        addresses = None
+        if resource == "relayers":
+            addresses = relayer_addresses(
+                lambda store, bound: commands.patch_questions(store, name, patch, bound, _resolver())
+            )
         with local_change() as change:
             return _view(commands.patch(change, resource, name, patch, None, _resolver(), addresses))
 
@@ -65,17 +63,6 @@ class LocalRecords:
 
 def _view(found: RecordView) -> View:
     return View(found.body, found.notes)
-
-
-def _known_addresses(resource: Resource, questions: Callable[[Store, frozenset[str]], Questions]) -> KnownAddresses:
-    """Ask drivers, before the transaction, for what a change of a relayer depends on."""
-    settings = read_settings()
-    bound = KeyAccess(settings).bound_types
-    if resource != "relayers" or not KnownAddresses(bound).asked_types:
-        return KnownAddresses(bound)
-    with existing_store() as store:
-        asked = questions(store, bound)
-    return KnownAddresses(bound, ask_now(settings, asked))
 
 
 def _resolver() -> Resolver:

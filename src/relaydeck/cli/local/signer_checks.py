@@ -1,4 +1,4 @@
-"""The keys of signers, on the home: checks, and addresses for relayers."""
+"""Checks of signers, on the home."""
 
 import asyncio
 import time
@@ -9,13 +9,12 @@ from relaydeck.cli.backend import Advance, Json
 from relaydeck.cli.local.store import change_in, existing_store
 from relaydeck.cli.output import print_note
 from relaydeck.errors import Damaged
-from relaydeck.settings import Settings, read_settings
+from relaydeck.settings import read_settings
 from relaydeck.signers import check_changes, check_rows
 from relaydeck.signers.check import SignerCheck, check_signer
 from relaydeck.signers.check_report import check_report
 from relaydeck.signers.check_rows import CheckedSigner
 from relaydeck.signers.key_access import KeyAccess
-from relaydeck.signers.key_answers import Answers, Questions, ask_keys
 from relaydeck.store.open_store import Store
 
 _AT_ONCE = 256  # signers that are opened at the same time, however many there are
@@ -36,19 +35,6 @@ class LocalSignerChecks:
         with existing_store() as store:
             bound = KeyAccess(read_settings()).bound_types
             yield from _checked(store, _parts(store, _sequences(store, bound), bound), advance)
-
-
-def ask_now(settings: Settings, questions: Questions) -> Answers:
-    """Ask the drivers for the addresses of signers."""
-    return asyncio.run(_ask(settings, questions)) if questions else {}
-
-
-async def _ask(settings: Settings, questions: Questions) -> Answers:
-    access = KeyAccess(settings)
-    try:
-        return await ask_keys(await access.keys(), questions)
-    finally:
-        await access.close()
 
 
 def _sequences(store: Store, bound: frozenset[str]) -> list[int]:

@@ -1,0 +1,28 @@
+"""Plans a file, inside one snapshot or one transaction."""
+
+from typing import NamedTuple
+
+from relaydeck.provisioning.file import ReadFile
+from relaydeck.provisioning.plan import Plan
+from relaydeck.provisioning.plan_revision import plan_revision
+from relaydeck.provisioning.planner import key_questions, make_plan
+from relaydeck.provisioning.stored import Stored
+from relaydeck.signers.known_addresses import KnownAddresses, Questions
+from relaydeck.store.database import ReadRows
+from relaydeck.store.vault import Vault
+
+
+class FilePlanner(NamedTuple):
+    file: ReadFile
+    prune: bool
+
+    def questions(self, read: ReadRows, vault: Vault, bound_types: frozenset[str]) -> Questions:
+        """What drivers have to be asked before `plan`."""
+        return key_questions(self.file.declared, Stored(read, vault), bound_types)
+
+    def plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses) -> Plan:
+        """With every mistake of the file."""
+        plan = make_plan(self.file.declared, Stored(read, vault), addresses, prune=self.prune)
+        plan.mistakes = self.file.mistakes + plan.mistakes
+        plan.revision = plan_revision(plan, read)
+        return plan
