@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 unexport PYTHONDONTWRITEBYTECODE
 
 TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed \
-	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/bin/promtool
+	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/bin/prometheus
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test screenshots coverage check format prove mutate bench docs types sbom lock clean
@@ -116,10 +116,11 @@ $(VENV)/vault/server: tests/vault/go.sum tests/vault/main.go | $(VENV)/.dev
 	@sh tests/vault/install $@
 	@touch $@
 
-# From Debian's package, unpacked without root. A promtool on the PATH is used as it is.
-$(VENV)/bin/promtool: | $(VENV)/.dev
-	@echo "setting up promtool …" >&2
-	@if found=$$(command -v promtool); then ln -s "$$found" $@; else \
+# From Debian's package, unpacked without root. Programs on the PATH are used as they are.
+$(VENV)/bin/prometheus: | $(VENV)/.dev
+	@echo "setting up Prometheus …" >&2
+	@if command -v promtool >/dev/null && command -v prometheus >/dev/null; then \
+		ln -sf "$$(command -v prometheus)" "$$(command -v promtool)" $(VENV)/bin/; else \
 		mkdir -p $(VENV)/prometheus && cd $(VENV)/prometheus && \
 		{ apt-get download --quiet prometheus >&2 || { apt-get update -qq && apt-get download --quiet prometheus >&2; }; } && \
-		dpkg -x prometheus_*.deb . && mv usr/bin/promtool ../bin/promtool && cd .. && rm -rf prometheus; fi
+		dpkg -x prometheus_*.deb . && mv usr/bin/prometheus usr/bin/promtool ../bin/ && cd .. && rm -rf prometheus; fi

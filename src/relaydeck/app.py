@@ -39,6 +39,7 @@ from relaydeck.http.metrics import (
     MONITOR_CHECKS,
     MONITOR_LAG,
     MONITOR_ROUND,
+    MONITOR_SHARDS,
     OPEN_FILES,
     READ_MODEL_AGE,
     RESIDENT_BYTES,
@@ -79,6 +80,7 @@ from relaydeck.store.writer import Writer
 if TYPE_CHECKING:
     from relaydeck.admin.api import AdminApi
     from relaydeck.console.console import Console
+    from relaydeck.relayers.monitor import RoundReport
     from relaydeck.store.remote_follower import RemoteFollower
 
 _CHECK_SECONDS = 1.0
@@ -365,9 +367,10 @@ class Worker:
         self._metrics.count(ESTIMATES, outcome)
         self._metrics.observe(ESTIMATE_SECONDS, nanoseconds, outcome)
 
-    def _report_round(self, completed_at: int, lag: int) -> None:
-        self._metrics.set(MONITOR_ROUND, completed_at)
-        self._metrics.set(MONITOR_LAG, lag)
+    def _report_round(self, report: "RoundReport") -> None:
+        self._metrics.set(MONITOR_ROUND, report.completed_at)
+        self._metrics.set(MONITOR_LAG, report.lag)
+        self._metrics.set(MONITOR_SHARDS, report.shards)
 
     def _report_process(self) -> None:
         figures = own_process()

@@ -1,9 +1,11 @@
-"""Measures the monitor: how many relayers one process checks in a second, and with how many requests.
+"""Measures the monitor: how many relayers processes check in a second, with how many requests, and in how much memory.
 
     python -m tests.proofs.monitor_rate --relayers 20000 --seconds 60
     python -m tests.proofs.monitor_rate --relayers 1000000 --seconds 60 --interval 60 --node stand-in
+    python -m tests.proofs.monitor_rate --relayers 200000 --interval 20 --node stand-in --latency 0.5 --processes 2
 
-The node is Hardhat, or a stand-in in a process of its own, which answers every question at once.
+The node is Hardhat, or a stand-in in a process of its own, which answers after `--latency` seconds. The processes share
+the database as replicas do, and are measured once each holds its share of the relayers.
 """
 
 import argparse
@@ -14,25 +16,27 @@ import resource
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 
 from relaydeck.fees import Estimator, FeeOptions
 from relaydeck.log import Log
-from relaydeck.relayers.monitor import Monitor, MonitorOptions
+from relaydeck.relayers.monitor import SHARDS, Monitor, MonitorOptions
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.writer import Writer
 from tests.networks.fault_node import FaultNode
 from tests.node.process import HARDHAT, running
-from tests.places import place_of
+from tests.places import ENGINES, choose, place_of
+from tests.postgres import PostgresServer
 from tests.seeding import ADDRESS, fill, opened
 
 _COLUMNS = "name network network_type address signer_id paused system_disabled policies origin created_at revision"
 _POLICIES = "{}"
+_LEASE_SECONDS = 3.0
 
 
 def provision(home: Path, count: int, node: str) -> None:
@@ -41,7 +45,20 @@ def provision(home: Path, count: int, node: str) -> None:
     with opened(home) as store, store.database.transaction() as transaction:
         for start in range(0, count, 10_000):
             rows = [
-                (f"r{n}", f"R{n}", "dev", "evm", ADDRESS, "ops", 0, 0, _POLICIES, "api", 0, transaction.revision)
+                (
+                    f"r{n}",
+                    f"R{n}",
+                    "dev",
+                    "evm",
+                    ADDRESS,
+                    "ops",
+                    False,
+                    False,
+                    _POLICIES,
+                    "api",
+                    0,
+                    transaction.revision,
+                )
                 for n in range(start, min(start + 10_000, count))
             ]
             transaction.insert("relayers", columns, rows)
@@ -55,7 +72,15 @@ class _CountingMonitor(Monitor):
         return super()._to_save(checked, result)
 
 
-async def measure(home: Path, seconds: float, interval: float) -> dict[str, Any]:
+class Plan(NamedTuple):
+    home: Path
+    processes: int
+    seconds: float
+    interval: float
+    warm_up: float
+
+
+async def measure(plan: Plan) -> dict[str, int]:
     requests = 0
     post = aiohttp.ClientSession.post
 
@@ -65,16 +90,21 @@ async def measure(home: Path, seconds: float, interval: float) -> dict[str, Any]
         return post(session, *given, **named)
 
     aiohttp.ClientSession.post = counted  # type: ignore[method-assign,assignment]
-    store = open_store_at(home, place_of(home), home / "master.key")
+    store = open_store_at(plan.home, place_of(plan.home), plan.home / "master.key")
     writer, estimator = Writer(store.database), Estimator(FeeOptions())
-    options = MonitorOptions(interval=interval)
+    options = MonitorOptions(interval=plan.interval, lease_seconds=_LEASE_SECONDS)
     log = Log(as_json=True, level="error")
     monitor = _CountingMonitor(store, writer, AuditLog(store.vault), log, estimator.pool, options)
     task = asyncio.create_task(monitor.run())
+    share = SHARDS // plan.processes
+    while not share <= len(monitor._leases.fences) <= share + 1 or monitor._leaving:
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(plan.warm_up)  # until the others have theirs too, and connections are open
+    earlier, asked = monitor.checked, requests
     before, started = time.process_time(), time.monotonic()
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(plan.seconds)
     taken, used = time.monotonic() - started, time.process_time() - before
-    found = {"checks": monitor.checked, "requests": requests}
+    found = {"checks": monitor.checked - earlier, "requests": requests - asked}
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await monitor.close()
@@ -88,26 +118,42 @@ async def measure(home: Path, seconds: float, interval: float) -> dict[str, Any]
     }
 
 
-async def _serve(port: Any) -> None:
+def _run(plan: Plan, results: Any) -> None:
+    results.put(asyncio.run(measure(plan)))
+
+
+def measure_all(plan: Plan) -> list[dict[str, int]]:
+    results: Any = multiprocessing.Queue()
+    processes = [multiprocessing.Process(target=_run, args=(plan, results)) for _ in range(plan.processes)]
+    for each in processes:
+        each.start()
+    found = [results.get() for _ in processes]
+    for each in processes:
+        each.join()
+    return found
+
+
+async def _serve(port: Any, latency: float) -> None:
     node = FaultNode()
+    node.delay = latency
     node.answers = {"eth_getTransactionCount": "0x7", "eth_getBalance": "0xde0b6b3a7640000"}
     await node.start()
     port.put(node.port)
     await asyncio.sleep(3600)
 
 
-def _stand_in(port: Any) -> None:
-    asyncio.run(_serve(port))
+def _stand_in(port: Any, latency: float) -> None:
+    asyncio.run(_serve(port, latency))
 
 
 @contextmanager
-def node_url(kind: str) -> Iterator[str]:
+def node_url(kind: str, latency: float) -> Iterator[str]:
     if kind == "hardhat":
         with running(HARDHAT) as url:
             yield url
         return
     port: Any = multiprocessing.Queue()
-    process = multiprocessing.Process(target=_stand_in, args=(port,), daemon=True)
+    process = multiprocessing.Process(target=_stand_in, args=(port, latency), daemon=True)
     process.start()
     yield f"http://127.0.0.1:{port.get()}"
     process.terminate()
@@ -119,11 +165,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--interval", type=float, default=60.0)
     parser.add_argument("--node", choices=("hardhat", "stand-in"), default="hardhat")
+    parser.add_argument("--latency", type=float, default=0.0, help="of the stand-in, in seconds")
+    parser.add_argument("--warm-up", type=float, default=2 * _LEASE_SECONDS, help="seconds before the measurement")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--database", choices=ENGINES, default="sqlite")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, node_url(given.node) as url:
+    with tempfile.TemporaryDirectory() as folder, node_url(given.node, given.latency) as url, ExitStack() as stack:
         home = Path(folder) / "home"
+        if given.database == "postgresql":
+            server = PostgresServer()
+            stack.callback(server.remove)
+            choose(home, server.url(server.fresh()))
         provision(home, given.relayers, url)
-        print(json.dumps(asyncio.run(measure(home, given.seconds, given.interval)), indent=2))
+        found = measure_all(Plan(home, given.processes, given.seconds, given.interval, given.warm_up))
+        rate = sum(each["checks_per_second"] for each in found)
+        print(json.dumps({"checks_per_second": rate, "processes": found}, indent=2))
 
 
 if __name__ == "__main__":

@@ -258,7 +258,7 @@ async def test_a_store_that_fails_is_no_end(scene: Watching, capfd: pytest.Captu
     running = asyncio.create_task(monitor.run())
     await eventually(lambda: "relayers are not checked" in capfd.readouterr().err)
     run_statement(scene.store.database, "ALTER TABLE elsewhere RENAME TO leases")
-    await eventually(lambda: len(monitor._schedule) == 1)
+    await eventually(lambda: monitor._total == 1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await scene.rounds(monitor, 1)
@@ -305,16 +305,15 @@ async def test_a_look_that_ends_after_the_lease_was_lost_is_not_written_down(sce
     scene.add("r1", node)
     slow, heir = scene.process(rounds=1), scene.process(rounds=1)
     await slow.turn()
-    slow_lease = slow._lease
-    slow_lease.seconds = 10_000  # it believes that it still holds it
-    await slow_lease.hold(scene.writer)
+    slow._leases.seconds = 10_000  # it believes that it still holds it
+    await slow._leases.claim(scene.store.database, scene.writer)
     with scene.store.database.transaction() as transaction:
         transaction.execute("UPDATE leases SET expires_at = 0")
     await heir.turn()
     scene.clock.pass_(60)
     await slow.turn()
     await slow.checks.join()
-    assert (scene.reported(), scene.incident("r1"), slow_lease.held) == ([], Incident(), False)
+    assert (scene.reported(), scene.incident("r1"), slow._leases.until_claim()) == ([], Incident(), 0)
 
 
 async def begun(scene: Watching, node: FaultNode) -> None:
@@ -388,7 +387,7 @@ async def test_with_no_relayer_left_the_lease_is_given_back(scene: Watching) -> 
         relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
     monitor.apply_changes(read_row_changes(scene.store.database.read, "relayers", 0, removed=True))
     assert await monitor.turn() == 60
-    assert scene.store.database.read("SELECT expires_at FROM leases WHERE name = 'monitor'") == [(0,)]
+    assert scene.store.database.read("SELECT name FROM leases WHERE holder <> ''") == []
 
 
 async def test_so_many_looks_at_once_and_no_more(scene: Watching) -> None:

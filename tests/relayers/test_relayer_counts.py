@@ -2,7 +2,7 @@
 
 from relaydeck.relayers import incidents, runway_rows
 from relaydeck.relayers.incidents import Incident
-from relaydeck.relayers.monitor import Monitor, MonitorGauges
+from relaydeck.relayers.monitor import Monitor, MonitorGauges, RoundReport
 from relaydeck.relayers.relayer_counts import STATES, count_relayers
 from relaydeck.relayers.runway_rows import StoredRunway
 from tests.relayers.conftest import INTERVAL, Watching
@@ -37,13 +37,13 @@ async def test_the_monitor_reports_its_rounds_its_lag_and_every_check(scene: Wat
     scene.add("r1", node)
     scene.add("r2", dead)
     checked: list[str] = []
-    rounds: list[tuple[int, int]] = []
+    rounds: list[RoundReport] = []
     monitor: Monitor = scene.process()
-    monitor._gauges = MonitorGauges(checked.append, lambda moment, lag: rounds.append((moment, lag)))
+    monitor._gauges = MonitorGauges(checked.append, rounds.append)
     await scene.rounds(monitor, 1)
     assert sorted(checked) == ["ok", "unanswered"]
-    assert rounds[0] == (0, 0)
-    assert rounds[-1] == (int(scene.clock()), 0)
+    assert rounds[0] == (0, 0, 64)
+    assert rounds[-1] == (int(scene.clock()), 0, 64)
     scene.clock.pass_(INTERVAL)
     before = int(scene.clock())
     await scene.rounds(monitor, 2)

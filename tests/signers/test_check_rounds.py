@@ -131,8 +131,8 @@ async def test_a_mismatch_is_told_once_over_many_rounds(scene: Scene) -> None:
 async def test_a_result_that_comes_after_the_lease_was_lost_is_not_kept(scene: Scene) -> None:
     slow, quick = scene.process(), scene.process()
     await slow.turn()
-    slow._lease.seconds = 1e6  # it believes that it still holds it
-    await slow._lease.hold(scene.writer)
+    slow._leases.seconds = 1e6  # it believes that it still holds it
+    await slow._leases.claim(scene.store.database, scene.writer)
     scene.clock.pass_(2 * INTERVAL)
     with scene.store.database.transaction() as transaction:
         transaction.execute("UPDATE leases SET holder = 'another', fence = fence + 1")

@@ -50,7 +50,7 @@ class Metric:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each with its values
     looked_up: bool = False  # read from the database by each scrape instead of counted
     by_network: bool = False  # looked up for each network; other labels follow
-    combined: Literal["sum", "max"] = "sum"  # of all processes
+    combined: Literal["sum", "max", "oldest"] = "sum"  # of all processes; oldest: the least one that is not 0
 
 
 REQUESTS = Metric(
@@ -114,8 +114,14 @@ MONITOR_CHECKS = Metric(
 MONITOR_ROUND = Metric(
     "monitor_round_timestamp_seconds",
     "gauge",
-    "When the monitor last completed a round over all relayers, in Unix time; 0 where it does not run.",
-    combined="max",
+    "When the monitor last completed a round over the relayers that it checks here, in Unix time: of the process that "
+    "is furthest behind. 0 where it checks none, and before the first round.",
+    combined="oldest",
+)
+MONITOR_SHARDS = Metric(
+    "monitor_shards",
+    "gauge",
+    "Shards of the relayers that are checked here. Over all replicas they add up to 64, or to 0 without relayers.",
 )
 MONITOR_LAG = Metric(
     "monitor_lag_seconds", "gauge", "How late the monitor checks relayers that are due.", combined="max"
@@ -193,6 +199,7 @@ METRICS = (
     ESTIMATE_SECONDS,
     MONITOR_CHECKS,
     MONITOR_ROUND,
+    MONITOR_SHARDS,
     MONITOR_LAG,
     READ_MODEL_AGE,
     WORKERS,
@@ -228,6 +235,7 @@ def _layout() -> tuple[dict[Cell, int], int]:
 _PLACES, _BEAT = _layout()
 _ROW = _BEAT + 1  # the last cell: when the process was last seen alive, in milliseconds of the machine's clock
 _LARGEST = [_PLACES[(each.name,)] for each in METRICS if each.combined == "max"]
+_OLDEST = [_PLACES[(each.name,)] for each in METRICS if each.combined == "oldest"]
 
 
 def allocate(path: Path, processes: int) -> None:
@@ -331,6 +339,8 @@ class Metrics:
         sums = [sum(cells) for cells in columns]
         for place in _LARGEST:
             sums[place] = max(columns[place], default=0)
+        for place in _OLDEST:
+            sums[place] = min(filter(None, columns[place]), default=0)
         return sums
 
 

@@ -5,7 +5,7 @@ written is lost when a process dies: the next check reads the balance again.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from relaydeck.background import TaskSet
@@ -14,7 +14,6 @@ from relaydeck.log import Log
 from relaydeck.relayers import balance_rows
 from relaydeck.relayers.balance_rows import CONFIRM_SECONDS, BalancePeriod, Retention, next_period
 from relaydeck.store.database import Transaction
-from relaydeck.store.leases import LeaseLost
 from relaydeck.store.writer import Writer
 
 _HOUR = 3600
@@ -38,12 +37,12 @@ class BalanceRecorder:
         retention: Retention,
         *,
         seconds: float,
-        require_lease: Callable[[Transaction], None],
+        protected: Callable[[Transaction, Iterable[int]], set[int]],
         now: Callable[[], float],
     ) -> None:
-        """Writes `seconds` after the first balance that was collected, under the lease that `require_lease` checks."""
+        """Writes `seconds` after the first balance that was collected, for those relayers that `protected` returns."""
         self._writer, self._log, self._retention = writer, log, retention
-        self._seconds, self._require_lease, self._now = seconds, require_lease, now
+        self._seconds, self._protected, self._now = seconds, protected, now
         self._tasks = TaskSet()
         self._collected = _Collected({}, {}, set())
 
@@ -77,14 +76,12 @@ class BalanceRecorder:
             return
         try:
             await self._writer.write(lambda transaction: self._save(transaction, collected))
-        except LeaseLost:
-            return  # the process that checks these relayers now reads their balances too
         except ServerFailure as failure:
             self._log.event("error", "balances cannot be saved", problem=failure.reason)
 
     def _save(self, transaction: Transaction, collected: _Collected) -> None:
-        self._require_lease(transaction)
-        present = balance_rows.existing(transaction, collected.sequences)
+        # Without those that another process checks now: it reads their balances too.
+        present = self._protected(transaction, balance_rows.existing(transaction, collected.sequences))
         new = [(each, period) for each in sorted(present & collected.new.keys()) for period in collected.new[each]]
         balance_rows.add(transaction, new)
         if confirmed := sorted(present & collected.confirmed.keys()):

@@ -1,8 +1,8 @@
-"""Checks every relayer that is not paused, once in an interval. One process does it, by a lease.
+"""Checks every relayer that is not paused, once in an interval. The processes share the relayers by leases.
 
-Most checks have nothing to save. Otherwise counts, state and events are saved in one transaction, under the lease's
-fence. Incidents are stored (`incidents.py`), so that the process that takes over continues the count of failed rounds.
-Balances go to the balance recorder, which writes those that changed.
+Most checks have nothing to save. Otherwise counts, state and events are saved in one transaction, under the fence of
+the relayer's shard. Incidents are stored (`incidents.py`), so that the process that takes over continues the count of
+failed rounds. Balances go to the balance recorder, which writes those that changed.
 """
 
 import random
@@ -43,15 +43,25 @@ class MonitorGauges(NamedTuple):
     """Where the monitor reports what it does."""
 
     checked: Callable[[str], None]  # the result of a check: `ok` or `unanswered`
-    rounds: Callable[[int, int], None]  # when the last round was complete (0: none yet), and the lag in seconds
+    rounds: Callable[["RoundReport"], None]
 
 
-NO_GAUGES = MonitorGauges(lambda _result: None, lambda _moment, _lag: None)
+class RoundReport(NamedTuple):
+    """How far this process is with the relayers it checks."""
+
+    completed_at: int = 0  # when its last round was complete; 0: none yet
+    lag: int = 0  # in seconds
+    shards: int = 0  # that it holds
+
+
+NO_GAUGES = MonitorGauges(lambda _result: None, lambda _report: None)
+SHARDS = 64
 
 
 class Monitor(Rounds[RelayerGroup]):
     table: ClassVar[str] = "relayers"
     lease_name: ClassVar[str] = "monitor"
+    shards: ClassVar[int] = SHARDS
     failure: ClassVar[str] = "relayers are not checked"
 
     def __init__(
@@ -73,13 +83,13 @@ class Monitor(Rounds[RelayerGroup]):
         )
         super().__init__(store, writer, log, rounds, now=now, monotonic=monotonic, random=random)
         self._audit, self._pool, self._options, self._gauges = audit, pool, options, gauges
-        self._rounds_seen, self._round_at = 0, 0
+        self._round_ends, self._round_at = 0.0, 0  # the round under way, and when the last one was complete
         self.recorder = BalanceRecorder(
             writer,
             log,
             options.retention,
             seconds=options.record_seconds,
-            require_lease=self._lease.require,
+            protected=self._leases.protected,
             now=now,
         )
         self._runways = RunwayWatch(store.database, interval=options.interval, warn_hours=options.warn_hours, now=now)
@@ -94,14 +104,18 @@ class Monitor(Rounds[RelayerGroup]):
         return pause
 
     def _report_round(self) -> None:
-        if self._cursor is None:
-            self._rounds_seen = self._round_at = 0
-            self._gauges.rounds(0, 0)
+        if not self._cursors:
+            self._round_ends, self._round_at = 0.0, 0
+            self._gauges.rounds(RoundReport())
             return
-        if self._cursor.rounds > self._rounds_seen:
-            self._rounds_seen, self._round_at = self._cursor.rounds, int(self._now())
-        overdue = self._now() - self._waiting[0][0] if self._waiting else 0.0
-        self._gauges.rounds(self._round_at, int(max(self._cursor.lag(self._now()), overdue)))
+        now, reached = self._now(), min(each.reached_at for each in self._cursors.values())
+        if self._round_ends and reached >= self._round_ends:
+            self._round_at = int(now)
+        if reached >= self._round_ends:
+            self._round_ends = now + self._options.interval
+        overdue = now - self._waiting[0][0] if self._waiting else 0.0
+        lag = max(0.0, now - reached, overdue)
+        self._gauges.rounds(RoundReport(self._round_at, int(lag), len(self._leases.fences)))
 
     def read_due(self, sequences: Sequence[int]) -> list[tuple[Sequence[int], RelayerGroup]]:
         found = snapshots.read_relayers(self._read, self._vault, sequences)
@@ -122,7 +136,7 @@ class Monitor(Rounds[RelayerGroup]):
     def _to_save(self, checked: RelayerSnapshot, result: CheckResult) -> Iterator[Coroutine[Any, Any, None]]:
         """What a result leaves to do: for most, nothing."""
         self._gauges.checked("unanswered" if result.nonce is None else "ok")
-        if not self._lease.held:
+        if not self._leases.holds(checked.sequence):
             return
         if result.balance is not None:
             self.recorder.note(checked.sequence, checked.last_balance, result.balance)
@@ -137,7 +151,7 @@ class Monitor(Rounds[RelayerGroup]):
 
     async def _save_runway(self, checked: RelayerSnapshot, decision: Decision) -> None:
         def write(transaction: Transaction) -> EventKind | None:
-            self._lease.require(transaction)
+            self._leases.require(transaction, checked.sequence)
             context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
             return runway_watch.save(context, checked, decision)
 
@@ -147,7 +161,7 @@ class Monitor(Rounds[RelayerGroup]):
 
     async def _save(self, relayer: RelayerSnapshot, result: CheckResult) -> None:
         def write(transaction: Transaction) -> list[EventKind]:
-            self._lease.require(transaction)
+            self._leases.require(transaction, relayer.sequence)
             context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
             return health.save_result(context, relayer, result, self._options.rounds)
 

@@ -13,7 +13,7 @@ from relaydeck.store.rounds_service import RoundsService
 from relaydeck.store.writer import Writer
 
 if TYPE_CHECKING:
-    from relaydeck.relayers.monitor import Monitor
+    from relaydeck.relayers.monitor import Monitor, RoundReport
     from relaydeck.relayers.snapshots import GetPool
 
 _RECORD_SECONDS = 10.0
@@ -29,7 +29,7 @@ class MonitorService(RoundsService):
         log: Log,
         pool: "GetPool",
         count_check: Callable[[str], None],
-        report_round: Callable[[int, int], None],
+        report_round: "Callable[[RoundReport], None]",
     ) -> None:
         """`count_check` and `report_round` are those of `MonitorGauges`."""
         super().__init__(

@@ -56,12 +56,12 @@ class SignerCheckRounds(Rounds[CheckedSigner]):
     async def check_and_save(self, checked: CheckedSigner) -> None:
         keys = await self._access.keys()
         check = await check_signer(keys, checked.id, checked.type, checked.config, clock=self._now)
-        if self._lease.held:
+        if self._leases.holds(checked.sequence):
             await self._settle(checked, check)
 
     async def _settle(self, signer: CheckedSigner, check: SignerCheck) -> None:
         def write(transaction: Transaction) -> tuple[SignerCheck, list[EventKind]]:
-            self._lease.require(transaction)
+            self._leases.require(transaction, signer.sequence)
             context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
             return check_changes.settle(context, signer, check)
 

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from relaydeck.errors import RelaydeckError
 from relaydeck.store.database import Database, ReadRows, Transaction
@@ -28,12 +29,26 @@ _TAKE = (
     " RETURNING fence"
 )
 # An expiry more than this many periods from now was written by a clock that has been set back since: ignore it.
-_ABSURD_PERIODS = 10
+ABSURD_PERIODS = 10
 _SHORTEST_WAIT = 0.01  # seconds, when another process took the lease between two questions
 
 
 class LeaseLost(RelaydeckError):
     """Another process holds the lease now, so this write is not made."""
+
+
+class LeaseClock(NamedTuple):
+    """The clock that expiries are written in: `sql` reads it from the database; without `sql` it is `now`."""
+
+    sql: str = ""
+    now: Callable[[], float] = time.time
+
+    def moment(self, read: ReadRows) -> int:
+        """Now, in milliseconds."""
+        if not self.sql:
+            return milliseconds(self.now())
+        moment: int = read(f"SELECT {self.sql} AS moment", {})[0].moment
+        return moment
 
 
 class Lease:
@@ -53,8 +68,7 @@ class Lease:
         self.holder = holder or secrets.token_hex(8)
         self.seconds = seconds
         self.fence = 0
-        self._clock_sql = clock_sql  # the clock of the database, in milliseconds; empty: that of this machine
-        self._now = now
+        self._clock = LeaseClock(clock_sql, now)
         self._monotonic = monotonic
         self._held_until = -1.0
 
@@ -92,25 +106,18 @@ class Lease:
 
     def _take(self, transaction: Transaction) -> int | None:
         """The fence, or None when another process holds the lease."""
-        now = self._moment(transaction.all)
+        now = self._clock.moment(transaction.all)
         row = transaction.one(
             _TAKE,
             {
                 "name": self.name,
                 "holder": self.holder,
                 "now": now,
-                "until": now + _milliseconds(self.seconds),
-                "absurd": now + _milliseconds(_ABSURD_PERIODS * self.seconds),
+                "until": now + milliseconds(self.seconds),
+                "absurd": now + milliseconds(ABSURD_PERIODS * self.seconds),
             },
         )
         return row.fence if row else None
-
-    def _moment(self, read: ReadRows) -> int:
-        """Now, in milliseconds, by the clock that expiries are written in."""
-        if not self._clock_sql:
-            return _milliseconds(self._now())
-        moment: int = read(f"SELECT {self._clock_sql} AS moment", {})[0].moment
-        return moment
 
     def require(self, transaction: Transaction) -> None:
         """Raises LeaseLost when another process took the lease after this one did."""
@@ -142,9 +149,9 @@ class Lease:
         rows = read("SELECT holder, expires_at FROM leases WHERE name = :name", {"name": self.name})
         if not rows or rows[0].holder == self.holder:
             return 0.0
-        left: float = (rows[0].expires_at - self._moment(read)) / 1000
-        return left if 0 < left <= _ABSURD_PERIODS * self.seconds else 0.0
+        left: float = (rows[0].expires_at - self._clock.moment(read)) / 1000
+        return left if 0 < left <= ABSURD_PERIODS * self.seconds else 0.0
 
 
-def _milliseconds(moment: float) -> int:
+def milliseconds(moment: float) -> int:
     return int(moment * 1000)

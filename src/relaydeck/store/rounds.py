@@ -1,12 +1,14 @@
-"""Checks that are due once in an interval for each row of a table. One process does them, by a lease.
+"""Checks that are due once in an interval for each row of a table. The processes share the table by leases of shards.
 
     a moment of the schedule has come
-      -> hold the lease              another process holds it: sleep until that expires
-      -> load the schedule           once for each lease; from then on the table is followed
+      -> renew the leases            other processes hold them: sleep until one expires
+      -> load the schedules          of shards that were taken; from then on the table is followed
       -> read the rows due           many at a time, each after a short random delay
       -> check                       rows that can be checked together in one task; bounded in number
+      -> release                     shards above the share of this process, once their last checks have ended
 
-What a check saves goes through `Lease.require`, so a process that lost the lease saves nothing.
+What a check saves goes through `ShardLeases.require`, so a process that lost a shard saves nothing for its rows. A
+shard is released when no check of its rows is under way, so two processes never check a row at the same time.
 """
 
 import asyncio
@@ -14,16 +16,18 @@ import heapq
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from relaydeck.background import TaskSet, TurnLoop
 from relaydeck.errors import ServerFailure
 from relaydeck.log import Log
-from relaydeck.store.leases import Lease, LeaseLost
+from relaydeck.store.leases import LeaseLost
 from relaydeck.store.open_store import Store
-from relaydeck.store.schedule import RowChanges, Schedule, ScheduleCursor
+from relaydeck.store.schedule import RowChanges, Schedule, ScheduleCursor, last_check_at
+from relaydeck.store.shard_leases import ShardLeases
 from relaydeck.store.writer import Writer
 
 Checked = TypeVar("Checked")
@@ -51,6 +55,7 @@ class RoundOptions(NamedTuple):
 class Rounds(ABC, Generic[Checked]):
     table: ClassVar[str]
     lease_name: ClassVar[str]
+    shards: ClassVar[int] = 1  # how many parts of the table processes can check by themselves
     failure: ClassVar[str]  # logged while the store fails
 
     def __init__(
@@ -70,12 +75,15 @@ class Rounds(ABC, Generic[Checked]):
         self._now, self._random = now, random
         # A test that brings a clock of its own wants that one everywhere.
         clock_sql = store.database.clock_sql if now is time.time else ""
-        self._lease = Lease(self.lease_name, rounds.lease_seconds, clock_sql=clock_sql, now=now, monotonic=monotonic)
-        self._schedule = Schedule()
-        self._cursor: ScheduleCursor | None = None  # while this process holds the lease
-        self._loaded_fence = 0  # the lease under which the schedule was loaded
+        self._leases = ShardLeases(
+            self.lease_name, self.shards, rounds.lease_seconds, clock_sql=clock_sql, now=now, monotonic=monotonic
+        )
+        self._cursors: dict[int, ScheduleCursor] = {}  # by shard: those that this process checks
+        self._loaded: dict[int, int] = {}  # the fence under which the schedule of a shard was loaded
+        self._leaving: dict[int, float] = {}  # shards to release, and the moment up to which they were checked
         self._waiting: list[tuple[float, int]] = []  # a heap: when to check, sequence number
         self._under_check: set[int] = set()
+        self._spread = rounds.jitter * rounds.interval
         self._slots = asyncio.Semaphore(rounds.max_checks)
         self._loop = TurnLoop(self.turn, self._reset, log, self.failure)
         self.checks = TaskSet()
@@ -93,24 +101,41 @@ class Rounds(ABC, Generic[Checked]):
     def apply_changes(self, changes: RowChanges) -> None:
         """Must be called in the event loop."""
         self._loop.wake()
-        if self._cursor is not None:
-            self._schedule.remove(changes.removed)
-            self._schedule.add(changes.written)
+        for sequence in changes.removed:
+            if (cursor := self._cursor_of(sequence)) is not None:
+                cursor.schedule.remove((sequence,))
+        self._add(changes.written)
 
-    async def _load_schedule(self) -> None:
+    def _cursor_of(self, sequence: int) -> ScheduleCursor | None:
+        return self._cursors.get(self._leases.shard_of(sequence))
+
+    def _add(self, sequences: Iterable[int]) -> None:
+        for sequence in sequences:
+            if (cursor := self._cursor_of(sequence)) is not None:
+                cursor.schedule.add((sequence,))
+
+    async def _load_schedules(self, shards: list[int]) -> None:
         """In parts, so that the event loop can serve requests in between."""
-        self._schedule = Schedule()
-        self._cursor = ScheduleCursor(self._schedule, self._rounds.interval, self._now())
-        self._loaded_fence = self._lease.fence
-        last = 0
-        sql = f"SELECT seq FROM {self.table} WHERE seq > :last ORDER BY seq LIMIT :rows"
+        for shard in shards:
+            self._cursors[shard] = ScheduleCursor(Schedule(), self._rounds.interval, self._start_of(shard))
+            self._loaded[shard] = self._leases.fences[shard]
+        last, listed = 0, ", ".join(map(str, shards))
+        sql = (
+            f"SELECT seq FROM {self.table} WHERE seq > :last AND seq & {self.shards - 1} IN ({listed})"
+            " ORDER BY seq LIMIT :rows"
+        )
         while rows := await self._run_in_reader(partial(self._read, sql, {"last": last, "rows": _LOAD_ROWS})):
-            self._schedule.add(row[0] for row in rows)
+            self._add(row[0] for row in rows)
             last = rows[-1][0]
             await asyncio.sleep(0)
 
-    def _forget_schedule(self) -> None:
-        self._cursor, self._schedule = None, Schedule()
+    def _start_of(self, shard: int) -> float:
+        """Where the last holder stopped, so that no row misses a round; after a longer break, now."""
+        gap = self._leases.gaps.get(shard, 0.0)
+        return self._now() - (gap if gap < self._rounds.interval else 0.0)
+
+    def _forget_schedules(self) -> None:
+        self._cursors, self._loaded, self._leaving = {}, {}, {}
         self._waiting.clear()
 
     # -- running ----------------------------------------------------------------------------------
@@ -119,8 +144,8 @@ class Rounds(ABC, Generic[Checked]):
         await self._loop.run(self._pause)
 
     def _reset(self) -> None:
-        self._lease.drop()
-        self._forget_schedule()  # it may have been loaded in part
+        self._leases.drop()
+        self._forget_schedules()  # they may have been loaded in part
 
     async def _pause(self, seconds: float) -> None:
         collect = self._rounds.collect_seconds if seconds > 0 else 0.0
@@ -129,40 +154,97 @@ class Rounds(ABC, Generic[Checked]):
 
     async def close(self) -> None:
         """A check that has not finished has changed nothing. Another process may take over at once."""
+        unfinished = [*self._under_check, *(sequence for _, sequence in self._waiting)]
         await self.checks.cancel()
         try:
-            await self._lease.release(self._writer)
+            await self._leases.leave(self._writer, self._gaps(unfinished))
         except ServerFailure:
-            self._lease.drop()  # it expires
+            self._leases.drop()  # they expire
+
+    def _gaps(self, unfinished: Iterable[int]) -> dict[int, float]:
+        """For each shard the seconds since every row that was due had been checked."""
+        reached = {shard: each.reached_at for shard, each in self._cursors.items()} | self._leaving
+        self._step_back(reached, unfinished)
+        return {shard: self._now() - moment for shard, moment in reached.items()}
+
+    def _step_back(self, reached: dict[int, float], unfinished: Iterable[int]) -> None:
+        """Move the moment up to which a shard was checked back before the rows that were due and were not checked."""
+        now = self._now()
+        for sequence in unfinished:
+            shard = self._leases.shard_of(sequence)
+            reached[shard] = min(reached.get(shard, now), last_check_at(sequence, self._rounds.interval, now))
 
     async def turn(self) -> float:
         """Start the checks that are due. Return the seconds until there may be more. Raises ServerFailure."""
         any_row = f"SELECT 1 FROM {self.table} LIMIT 1"
-        if not self._schedule and not await self._run_in_reader(partial(self._read, any_row)):
-            await self._lease.release(self._writer)
+        if not self._total and not await self._run_in_reader(partial(self._read, any_row)):
+            self._forget_schedules()
+            await self._leases.leave(self._writer, {})
             return _LONGEST_PAUSE
-        if (wait := await self._lease.wait(self._database, self._writer)) > 0:
-            self._forget_schedule()
-            return wait + 0.1 * self._random()
-        if self._cursor is None or self._loaded_fence != self._lease.fence:
-            await self._load_schedule()
+        if not self._leases.held or self._leases.until_claim() <= 0:
+            await self._claim()
+        if not self._leases.held:
+            return self._leases.until_claim() + 0.1 * self._random()
         self._queue_due()
         await self._start_checks()
+        await self._release_idle()
         return self._until_next()
 
+    @property
+    def _total(self) -> int:
+        """How many rows this process checks."""
+        return sum(len(each.schedule) for each in self._cursors.values())
+
+    async def _claim(self) -> None:
+        if not self._leases.held:
+            self._forget_schedules()
+        await self._leases.claim(self._database, self._writer)
+        fences = self._leases.fences
+        for shard in [each for each, fence in self._loaded.items() if fences.get(each) != fence]:
+            self._lose(shard)
+        for shard in sorted(self._cursors)[self._leases.share :]:
+            self._leaving[shard] = self._cursors.pop(shard).reached_at
+        if gained := sorted(fences.keys() - self._loaded.keys()):
+            await self._load_schedules(gained)
+
+    def _lose(self, shard: int) -> None:
+        """Another process checks the shard."""
+        del self._loaded[shard]
+        self._cursors.pop(shard, None)
+        self._leaving.pop(shard, None)
+
+    async def _release_idle(self) -> None:
+        """Release the shards above the share of this process that have no check under way or waiting."""
+        if not self._leaving:
+            return
+        if self._waiting and self._waiting[0][0] < self._now() - self._spread:
+            self._drop_waiting()  # they are late: the next process is faster
+        sequences = chain(self._under_check, (sequence for _, sequence in self._waiting))
+        idle = self._leaving.keys() - {self._leases.shard_of(each) for each in sequences}
+        await self._leases.release(self._writer, {each: self._now() - self._leaving[each] for each in idle})
+        for shard in idle:
+            self._lose(shard)
+
+    def _drop_waiting(self) -> None:
+        leaving = {each for each in self._waiting if self._leases.shard_of(each[1]) in self._leaving}
+        self._step_back(self._leaving, (sequence for _, sequence in leaving))
+        self._waiting = [each for each in self._waiting if each not in leaving]
+        heapq.heapify(self._waiting)
+
     def _queue_due(self) -> None:
-        assert self._cursor is not None
+        """Shards that are late first: when there are more rows than can wait, no shard is left behind."""
         now = self._now()
-        spread = self._rounds.jitter * self._rounds.interval
-        for sequence in self._cursor.due(now, _MAX_WAITING - len(self._waiting)):
-            heapq.heappush(self._waiting, (now + spread * self._random(), sequence))
+        for cursor in sorted(self._cursors.values(), key=lambda each: each.reached_at):
+            for sequence in cursor.due(now, _MAX_WAITING - len(self._waiting)):
+                heapq.heappush(self._waiting, (now + self._spread * self._random(), sequence))
 
     async def _start_checks(self) -> None:
         now = self._now()
         sequences: list[int] = []
         while self._waiting and self._waiting[0][0] <= now and self._free_slots > len(sequences):
             _, sequence = heapq.heappop(self._waiting)
-            if sequence not in self._under_check:  # else its last check takes longer than the interval
+            # Else its last check takes longer than the interval, or another process has its shard now.
+            if sequence not in self._under_check and self._leases.holds(sequence):
                 sequences.append(sequence)
         if sequences:
             for rows, checked in await self._run_in_reader(partial(self.read_due, sequences)):
@@ -175,13 +257,12 @@ class Rounds(ABC, Generic[Checked]):
         return min(_MAX_READ, self._rounds.max_checks * self._rounds.together - len(self._under_check))
 
     def _until_next(self) -> float:
-        assert self._cursor is not None
-        longest = min(self._rounds.lease_seconds / 3, _LONGEST_PAUSE)
+        longest = min(self._leases.until_claim(), _LONGEST_PAUSE)
         if self._free_slots <= 0:
             return longest  # a check that ends wakes the loop
         until = [self._waiting[0][0] - self._now()] if self._waiting else []
         if len(self._waiting) < _MAX_WAITING:
-            until.append(self._cursor.until_next(self._now()))
+            until += [each.until_next(self._now()) for each in self._cursors.values()]
         return max(min(longest, *until), 0.0)
 
     async def _check(self, rows: Sequence[int], checked: Checked) -> None:
@@ -189,7 +270,7 @@ class Rounds(ABC, Generic[Checked]):
             async with self._slots:
                 await self.check_and_save(checked)
         except LeaseLost:
-            self._lease.drop()
+            self._leases.claim_soon()
             self._log.event("warning", f"another process checks {self.table} now: a result is not saved")
         except ServerFailure as failure:
             self._log.event("error", f"the result of a check of {self.table} cannot be saved", problem=failure.reason)

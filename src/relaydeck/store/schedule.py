@@ -17,7 +17,7 @@ from relaydeck.store.removals import removed_since
 _WHOLE = 1 << 64  # one interval
 _GOLDEN = 0x9E37_79B9_7F4A_7C15  # the golden ratio's fractional part, in 64 bits; odd, so it has an inverse:
 _INVERSE = pow(_GOLDEN, -1, _WHOLE)
-_SLOT_BITS = 12
+_SLOT_BITS = 6  # a process may hold a schedule for each of its shards
 
 
 def phase(sequence: int) -> int:
@@ -30,6 +30,11 @@ def next_check_at(sequence: int, interval: float, now: float) -> float:
     share = phase(sequence) / _WHOLE
     laps = floor(now / interval - share) + 1
     return (laps + share) * interval
+
+
+def last_check_at(sequence: int, interval: float, now: float) -> float:
+    """When the row was last due, apart from the jitter."""
+    return next_check_at(sequence, interval, now) - interval
 
 
 class Schedule:
@@ -99,19 +104,16 @@ class Schedule:
 class ScheduleCursor:
     """The position in the schedule that was reached. A process that cannot keep up falls behind, and nothing queues."""
 
-    def __init__(self, schedule: Schedule, interval: float, now: float) -> None:
-        self._schedule = schedule
+    def __init__(self, schedule: Schedule, interval: float, start: float) -> None:
+        """Numbers that become due from `start` on are returned."""
+        self.schedule = schedule
         self._interval = interval
-        self._started = self._reached = self._position(now)
+        self._reached = self._position(start)
 
     @property
-    def rounds(self) -> int:
-        """How many whole intervals were returned."""
-        return (self._reached - self._started) // _WHOLE
-
-    def lag(self, now: float) -> float:
-        """How many seconds ago the first number that was not returned yet became due."""
-        return max(0.0, now - self._reached / _WHOLE * self._interval)
+    def reached_at(self) -> float:
+        """Every number that became due before this moment was returned."""
+        return self._reached / _WHOLE * self._interval
 
     def _position(self, now: float) -> int:
         return floor(now / self._interval * _WHOLE)
@@ -124,12 +126,12 @@ class ScheduleCursor:
             self._reached += (behind - 1) // _WHOLE * _WHOLE  # missed intervals are skipped
         elif behind < -_WHOLE:
             self._reached = position  # the clock was set back
-        found, self._reached = self._schedule.between(self._reached, max(position, self._reached), most)
+        found, self._reached = self.schedule.between(self._reached, max(position, self._reached), most)
         return found
 
     def until_next(self, now: float) -> float:
         """Seconds until the next number is due, 0 when one is."""
-        first = self._schedule.first_from(self._reached)
+        first = self.schedule.first_from(self._reached)
         return inf if first is None else max(0.0, (first + 1) / _WHOLE * self._interval - now)
 
 
