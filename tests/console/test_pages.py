@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from relaydeck.console.formats import coins, name, visible
+from relaydeck.console.formats import coins, gwei, name, visible, with_coins
 from tests.console.conftest import Operator, every_page
 from tests.running import Running
 from tests.seeding import issue
@@ -193,3 +193,14 @@ def test_amounts_are_whole_coins_with_the_exact_wei_beside() -> None:
 
 def test_names_are_isolated_and_escaped() -> None:
     assert name("<b>\u202e") == "<bdi>&lt;b&gt;\\u202e</bdi>"
+
+
+def test_the_price_of_gas_is_exact() -> None:
+    assert gwei(1_500_000_000) == '<span class="amount" title="1,500,000,000 Wei">1.5 gwei</span>'
+
+
+def test_amounts_in_a_sentence_are_whole_coins() -> None:
+    text = with_coins("its balance was 300000000000000000 Wei, and <b>", "ETH")
+    assert (
+        text == 'its balance was <span class="amount" title="300,000,000,000,000,000 Wei">0.3 ETH</span>, and &lt;b&gt;'
+    )

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from relaydeck.console.problems import RelayerProblem, read_problems
 from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
-from relaydeck.relayers import incidents, why
-from relaydeck.relayers.explanation import RelayerState
+from relaydeck.relayers import incidents
 from relaydeck.signers.check import SignerCheck
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
@@ -38,13 +38,6 @@ class NetworkCounts(NamedTuple):
         return self.total - self.disabled - self.paused
 
 
-class RelayerProblem(NamedTuple):
-    relayer_id: str
-    name: str
-    network: str
-    state: RelayerState
-
-
 class SignerProblem(NamedTuple):
     signer_id: str
     outcome: str
@@ -52,18 +45,11 @@ class SignerProblem(NamedTuple):
     checked_at: str
 
 
-class FailingNode(NamedTuple):
-    node: str
-    problem: str
-    relayers: int
-
-
 class Fleet(NamedTuple):
     networks: list[NetworkCounts]
     problems: list[RelayerProblem]
     troubled: int  # relayers with an open incident
     signers: list[SignerProblem]
-    nodes: list[FailingNode]
     deliveries: DeliveryCounts
 
     def total(self, state: str) -> int:
@@ -73,8 +59,7 @@ class Fleet(NamedTuple):
 class FleetReader:
     """Counting a million relayers takes long, so that the counts are kept for a multiple of that time."""
 
-    def __init__(self, rounds: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rounds = rounds
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counts: list[NetworkCounts] = []
         self._fresh_until = 0.0
@@ -84,10 +69,9 @@ class FleetReader:
         troubled: int = read(f"SELECT count(*) FROM {incidents.TABLE}", {})[0][0]
         return Fleet(
             self._read_counts(read),
-            self._problems(store),
+            read_problems(read),
             troubled,
             _signer_problems(read),
-            _failing_nodes(read),
             count_deliveries(read),
         )
 
@@ -99,19 +83,6 @@ class FleetReader:
             self._fresh_until = began + (took * _KEPT_TIMES if took > _SLOW_SECONDS else 0.0)
         return self._counts
 
-    def _problems(self, store: Store) -> list[RelayerProblem]:
-        rows = store.database.read(
-            f"SELECT relayer_id FROM {incidents.TABLE} ORDER BY coalesce(failing_since, low_since, 0) DESC LIMIT :most",
-            {"most": _MOST_SHOWN},
-        )
-        found = []
-        for row in rows:
-            stored = why.read(store.database.read, store.vault, row.relayer_id)
-            relayer = stored.snapshot.relayer
-            for state in why.states_of(stored, self._rounds):
-                found.append(RelayerProblem(relayer.id, relayer.name, relayer.network, state))
-        return found
-
 
 def _signer_problems(read: ReadRows) -> list[SignerProblem]:
     rows = read(
@@ -120,13 +91,3 @@ def _signer_problems(read: ReadRows) -> list[SignerProblem]:
     )
     checks = [msgspec.json.decode(row.result, type=SignerCheck) for row in rows]
     return [SignerProblem(each.signer_id, each.outcome, each.explanation, utc(each.checked_at)) for each in checks]
-
-
-def _failing_nodes(read: ReadRows) -> list[FailingNode]:
-    """The nodes that failed in the monitor's latest rounds, with the number of relayers that use them."""
-    counted: dict[tuple[str, str], int] = {}
-    for row in read(f"SELECT {incidents.COLUMNS} FROM {incidents.TABLE} LIMIT :most", {"most": 1000}):
-        for each in incidents.from_row(row).evidence:
-            counted[each.node, each.problem] = counted.get((each.node, each.problem), 0) + 1
-    found = [FailingNode(node, problem, count) for (node, problem), count in counted.items()]
-    return sorted(found, key=lambda each: -each.relayers)[:_MOST_SHOWN]

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-_COIN = 10**18
 _STEPS = ((60, "s", 1), (3600, "min", 60), (86_400, "h", 3600), (float("inf"), "d", 86_400))
+_WEI = re.compile(r"\b(\d{1,78}) Wei\b")
 # Characters that show nothing or change the direction of the text around them.
 _INVISIBLE = re.compile("[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
@@ -52,11 +52,26 @@ def lasts(seconds: int) -> str:
 
 def coins(wei: int | str, symbol: str = "") -> Markup:
     """An amount in whole coins, with the exact one in Wei as its title."""
-    whole, rest = divmod(int(wei), _COIN)
-    text = f"{whole:,}.{rest:018d}".rstrip("0").rstrip(".")
+    return _amount(int(wei), 18, symbol)
+
+
+def gwei(wei: int | str) -> Markup:
+    """The price of gas, with the exact one in Wei as its title."""
+    return _amount(int(wei), 9, "gwei")
+
+
+def _amount(wei: int, places: int, symbol: str) -> Markup:
+    whole, rest = divmod(wei, 10**places)
+    text = f"{whole:,}.{rest:0{places}d}".rstrip("0").rstrip(".")
     return Markup('<span class="amount" title="{} Wei">{}{}</span>').format(
-        f"{int(wei):,}", text, f" {visible(symbol)}".rstrip()
+        f"{wei:,}", text, f" {visible(symbol)}".rstrip()
     )
+
+
+def with_coins(text: str, symbol: str) -> Markup:
+    """Text with its amounts in Wei written as whole coins."""
+    parts = _WEI.split(visible(text))
+    return Markup().join(coins(part, symbol) if number % 2 else part for number, part in enumerate(parts))
 
 
 def short_address(address: str) -> Markup:

@@ -24,6 +24,8 @@ def _load() -> Environment:
         "visible": formats.visible,
         "ago": formats.moment(),
         "coins": formats.coins,
+        "gwei": formats.gwei,
+        "with_coins": formats.with_coins,
         "lasts": formats.lasts,
         "short_address": formats.short_address,
         "as_json": formats.as_json,

@@ -26,7 +26,7 @@ def _relayer_findings(database: Reader) -> Iterator[Finding]:
         "SELECT id, disabled_reason FROM relayers WHERE system_disabled ORDER BY seq LIMIT :most", {"most": _MOST_NAMED}
     )
     for row in rows:
-        remark = f"is disabled: {_reason(row.disabled_reason)}; see 'relaydeck relayer why {row.id}'"
+        remark = f"is disabled: {_reason(row.disabled_reason).rstrip('.')}; see 'relaydeck relayer why {row.id}'"
         yield Finding("FAIL", f"relayer {row.id!r}", remark)
     total = database.read("SELECT count(*) FROM relayers WHERE system_disabled", {})[0][0]
     if not total:

@@ -9,8 +9,8 @@ _LATEST = "8"
 _FIRST = "5"
 
 
-def pages(services: PageServices) -> Pages:
-    overview = _overview(FleetReader(services.settings.monitor_rounds))
+def pages(_services: PageServices) -> Pages:
+    overview = _overview(FleetReader())
     return {"": {"GET": overview}, "/": {"GET": overview}}
 
 

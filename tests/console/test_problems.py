@@ -1,0 +1,65 @@
+"""What is wrong right now, as the overview sums it up."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from relaydeck.console.problems import Balance, RelayerProblem, read_problems
+from relaydeck.relayers import incidents
+from relaydeck.relayers.incidents import Incident, NodeProblem
+from relaydeck.store.open_store import Store
+from tests.seeding import fill, opened, relayer
+
+REFUSED = (NodeProblem("http://node", "refused the connection"),)
+SINCE = "1970-01-01T00:16:40Z"
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    fill(home, relayers=[relayer(f"r{number}") for number in range(5)])
+    with opened(home) as store:
+        yield store
+
+
+def trouble(store: Store, incident: Incident, *names: str, change: str = "paused = paused") -> None:
+    with store.database.transaction() as transaction:
+        for name in names:
+            incidents.save(transaction, name, incident)
+            transaction.execute(f"UPDATE relayers SET {change} WHERE id = :id", {"id": name})
+
+
+def test_a_fleet_without_a_problem(store: Store) -> None:
+    assert read_problems(store.database.read) == []
+
+
+def test_relayers_with_the_same_cause_are_one_entry(store: Store) -> None:
+    failing = Incident(failed_rounds=3, failing_since=1000, evidence=REFUSED)
+    trouble(store, failing, "r0", "r1", "r2", "r3", change="system_disabled = true")
+    (found,) = read_problems(store.database.read)
+    assert found._replace(relayers=()) == RelayerProblem(
+        "disabled", "dev", "http://node refused the connection", None, SINCE, (), 4
+    )
+    assert found.relayers == (("r0", "Relayer r0"), ("r1", "Relayer r1"), ("r2", "Relayer r2"))
+
+
+def test_what_is_worse_comes_first(store: Store) -> None:
+    trouble(store, Incident(low_since=1000, balance=3), "r0")
+    trouble(store, Incident(failed_rounds=1, failing_since=1000, evidence=REFUSED), "r1")
+    trouble(
+        store, Incident(failed_rounds=9, failing_since=1000, evidence=REFUSED), "r2", change="system_disabled = true"
+    )
+    found = read_problems(store.database.read)
+    assert [each.state for each in found] == ["disabled", "failing", "low_balance"]
+    assert found[2].low == Balance(3, 0, "ETH")
+
+
+def test_a_paused_relayer_needs_no_attention(store: Store) -> None:
+    trouble(store, Incident(failed_rounds=1, failing_since=1000, evidence=REFUSED), "r0", change="paused = true")
+    assert read_problems(store.database.read) == []
+
+
+def test_without_evidence_the_reason_is_the_cause(store: Store) -> None:
+    reason = """system_disabled = true, disabled_reason = '{"details": "gone", "type": "NonceSyncFailed"}'"""
+    trouble(store, Incident(low_since=1000, balance=3), "r0", change=reason)
+    assert [each.cause for each in read_problems(store.database.read)] == ["gone", ""]
