@@ -21,7 +21,6 @@ ReadRows = Callable[[str, Values], list[Row]]  # `Database.read`, or `Transactio
 Result = TypeVar("Result")
 NO_VALUES: Values = {}
 
-NEXT_REVISION = "UPDATE clock SET revision = revision + 1 WHERE only_row = 1"
 # Read together with the revision, because almost every write needs them: on SQLite each statement releases the
 # interpreter and takes it again, which costs more than these subqueries.
 START_COLUMNS = (
@@ -29,7 +28,6 @@ START_COLUMNS = (
     " (SELECT max(revision) FROM tokens) AS tokens_revision,"
     " (SELECT max(seq) FROM audit) AS audit_end, (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash"
 )
-SET_AUDIT_HEAD = "UPDATE clock SET audit_head = "
 EMPTY_CHAIN = (0, bytes(32))  # stands for the audit entry before the first
 _ROWS_PER_INSERT = 64
 
@@ -51,7 +49,7 @@ class Transaction:
     """One write transaction: all of its changes are committed, or none."""
 
     def __init__(self, start: Row) -> None:
-        """From the row of START_COLUMNS, read after NEXT_REVISION."""
+        """From a row of START_COLUMNS with the revision of this transaction."""
         self.changes_tokens = False  # set by a change of a token, so that every process learns of it at once
         self.revision: int = start.revision
         self.tokens_revision: int = start.tokens_revision or 0  # of the latest change of any token

@@ -16,9 +16,7 @@ from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreTrouble
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import (
-    NEXT_REVISION,
     NO_VALUES,
-    SET_AUDIT_HEAD,
     START_COLUMNS,
     Execute,
     Result,
@@ -47,7 +45,7 @@ _OPENING_LOCK = _MIGRATION_LOCK + 1
 # commit in the order of their revisions.
 _BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
-    f" {NEXT_REVISION} RETURNING pg_notify('{CHANNEL}', revision::text);"
+    f" UPDATE clock SET revision = revision + 1 RETURNING pg_notify('{CHANNEL}', revision::text);"
     # A statement of its own: one statement sees the database as of its start, which is before it waited for the lock.
     f" SELECT {START_COLUMNS} FROM clock"
 )
@@ -267,7 +265,7 @@ def _status_of_commit(connection: PostgresConnection, audit_head: bytes | None) 
     if audit_head is None:
         return connection.execute("COMMIT").statusmessage
     # Both in one message, which takes no parameters: the head costs no round trip.
-    sql = f"{SET_AUDIT_HEAD}decode('{audit_head.hex()}', 'hex'); COMMIT"
+    sql = f"UPDATE clock SET audit_head = decode('{audit_head.hex()}', 'hex'); COMMIT"
     committed = connection.execute(sql.encode(), prepare=False)
     while committed.nextset():
         pass

@@ -13,9 +13,7 @@ from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTroub
 from relaydeck.store import sqlite_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import (
-    NEXT_REVISION,
     NO_VALUES,
-    SET_AUDIT_HEAD,
     START_COLUMNS,
     Execute,
     Result,
@@ -37,7 +35,9 @@ _PRAGMAS = (
     "PRAGMA cache_size = -16000",
 )
 _SCHEMA_TYPES = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
-_BEGIN = f"{NEXT_REVISION} RETURNING {START_COLUMNS}"
+# The lock of BEGIN IMMEDIATE keeps the next revision free until it is stored, with the commit.
+_START = f"SELECT revision + 1 AS {START_COLUMNS} FROM clock"
+_END = "UPDATE clock SET revision = ?, audit_head = coalesce(?, audit_head)"
 _STATEMENTS_KEPT = 512  # compiled: an insertion has a statement for every number of rows
 _BUSY_TIMEOUT_MS = 10_000  # how long to wait for other processes that write
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
@@ -57,8 +57,8 @@ def _translate_errors() -> Iterator[None]:
 
 class SqliteTransaction(Transaction):
     def __init__(self, connection: sqlite3.Connection) -> None:
-        start = connection.execute(_BEGIN)
-        super().__init__(row_maker(_BEGIN, start)(start.fetchone()))
+        start = connection.execute(_START)
+        super().__init__(row_maker(_START, start)(start.fetchone()))
         self._connection = connection
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
@@ -225,8 +225,7 @@ class SqliteDatabase(SqliteReader):
             connection.execute("BEGIN IMMEDIATE")
             transaction = SqliteTransaction(connection)
             yield transaction
-            if transaction.audit_head is not None:
-                connection.execute(SET_AUDIT_HEAD + "?", (transaction.audit_head,))
+            connection.execute(_END, (transaction.revision, transaction.audit_head))
             connection.execute("COMMIT")
         self.erasing = self.erasing or transaction.erases_secrets
         self.write_signal.send(of_tokens=transaction.changes_tokens)
