@@ -30,8 +30,9 @@ coverage: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests and measure which branches
 	@$(BIN)/python -m coverage run -m pytest -n 2 $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
 
-check: $(VENV)/.dev clients/typescript/node_modules/.installed ## Check format, lint, types (source, tests, bench, scripts) and the layers
+check: $(VENV)/.dev clients/typescript/node_modules/.installed tests/console/lint/node_modules/.installed ## Check format, lint, types (source, tests, bench, scripts) and the layers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" clients/typescript/node_modules/.bin/tsc -p tests/console/jsconfig.json
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/console/lint/node_modules/.bin/oxlint --quiet -c tests/console/lint/.oxlintrc.json src/relaydeck/console/static
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest -n 0 tests/test_layers.py
 
 format: $(VENV)/.dev ## Format the code and fix what the linter can fix
@@ -74,7 +75,7 @@ lock: $(VENV)/.tools ## Pin every dependency anew (the only target that looks fo
 	@$(LOCK) --extra tools -c requirements.lock -o requirements-tools.lock
 
 clean: ## Remove what set-up made; the home with its data stays
-	@rm -rf $(VENV) tests/node/node_modules tests/console/browser/node_modules clients/typescript/node_modules
+	@rm -rf $(VENV) tests/node/node_modules tests/console/browser/node_modules tests/console/lint/node_modules clients/typescript/node_modules
 
 $(VENV)/.runtime: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -104,6 +105,11 @@ tests/node/node_modules/.installed: tests/node/package-lock.json
 tests/console/browser/node_modules/.installed: tests/console/browser/package-lock.json
 	@sh tests/console/browser/install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/node/install tests/console/browser
+	@touch $@
+
+tests/console/lint/node_modules/.installed: tests/console/lint/package-lock.json
+	@echo "setting up the linter of the console's scripts …" >&2
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/node/install tests/console/lint
 	@touch $@
 
 clients/typescript/node_modules/.installed: clients/typescript/package-lock.json

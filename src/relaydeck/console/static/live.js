@@ -43,13 +43,13 @@ export function startLive(after) {
   shown = document.body.dataset.revision ?? "";
   afterRefresh = after;
   const events = new EventSource(`${document.body.dataset.root}/live`);
-  events.onmessage = (message) => {
+  events.addEventListener("message", (message) => {
     wanted = message.data;
     if (Number(wanted) > Number(shown)) refresh();
-  };
-  events.onerror = () => {
+  });
+  events.addEventListener("error", () => {
     if (events.readyState === EventSource.CLOSED) setInterval(refresh, POLL_MS);
-  };
+  });
   document.addEventListener("visibilitychange", () => {
     if (Number(wanted) > Number(shown)) refresh();
   });

@@ -14,7 +14,7 @@ function keyOf(node) {
 
 /** @param {Element} old @param {Element} now */
 function morphAttributes(old, now) {
-  for (const { name } of [...old.attributes]) {
+  for (const { name } of Array.from(old.attributes)) {
     if (!now.hasAttribute(name) && !OWN.has(name)) old.removeAttribute(name);
   }
   for (const { name, value } of now.attributes) {
@@ -31,7 +31,7 @@ function morphChildren(old, now) {
     if (key && !byKey.has(key)) byKey.set(key, child);
   }
   let place = old.firstChild;
-  for (const child of [...now.childNodes]) {
+  for (const child of now.childNodes) {
     const key = keyOf(child);
     const match = key ? byKey.get(key) : place && !keyOf(place) && place.nodeName === child.nodeName ? place : null;
     if (!match) {
