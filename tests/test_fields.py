@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, UnsetType
 
-from relaydeck.admin import bodies, queries, schemas
+from relaydeck.admin import bodies, collections, queries, schemas
 from relaydeck.admin.filters import FILTERS
 from relaydeck.admin.openapi import document as admin_document
 from relaydeck.cli.commands import cli
@@ -121,9 +121,9 @@ def test_every_field_is_in_the_admin_view(home: Path) -> None:
     fill(home, notifications={"pager": "key"}, relayers=[full])
     with opened(home) as store:
         for collection, name, record in (
-            (queries.RELAYERS, "r1", Relayer),
-            (queries.NETWORKS, "dev", Network),
-            (queries.NOTIFICATIONS, "pager", Notification),
+            (collections.RELAYERS, "r1", Relayer),
+            (collections.NETWORKS, "dev", Network),
+            (collections.NOTIFICATIONS, "pager", Notification),
         ):
             view = queries.find(store.database.read, store.vault, collection, name)
             shown = {each.name for each in fields_of(record) if not each.traits.write_only}
@@ -164,8 +164,10 @@ def test_every_filter_is_an_option_of_its_command(collection: str, command: clic
     assert declared <= options
 
 
-@pytest.mark.parametrize("collection", [queries.NETWORKS, queries.SIGNERS, queries.NOTIFICATIONS, queries.RELAYERS])
-def test_every_filter_can_be_used(home: Path, collection: queries.Collection) -> None:
+@pytest.mark.parametrize(
+    "collection", [collections.NETWORKS, collections.SIGNERS, collections.NOTIFICATIONS, collections.RELAYERS]
+)
+def test_every_filter_can_be_used(home: Path, collection: collections.Collection) -> None:
     fill(home, notifications={"pager": None}, relayers=[relayer("r1")])
     page = Page("1", 10, coerced=False)
     with opened(home) as store:

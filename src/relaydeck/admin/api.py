@@ -1,21 +1,27 @@
 """Everything under `/admin/v1`, built for one worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from relaydeck.admin.actions import action_operations
+from relaydeck.admin.apply import ApplyOperation
 from relaydeck.admin.audit import AuditOperations
 from relaydeck.admin.balances import BalanceOperations
 from relaydeck.admin.description import AdminDescription
 from relaydeck.admin.doctor import DoctorOperation
 from relaydeck.admin.estimates import EstimateOperation
 from relaydeck.admin.events import EventOperations
-from relaydeck.admin.provisioning import ProvisioningOperations
+from relaydeck.admin.export import ExportOperation
+from relaydeck.admin.lists import Lists
+from relaydeck.admin.operation import Operations
+from relaydeck.admin.operation_runner import OperationRunner
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.resources import Lists, ResourceOperations
-from relaydeck.admin.responses import ChangeRunner
+from relaydeck.admin.relayer_addresses import RelayerAddresses
+from relaydeck.admin.resources import ResourceOperations
 from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.signer_checks import SignerCheckOperation
+from relaydeck.admin.signer_creation import signer_creation
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation
 from relaydeck.credentials.caller_writer import CallerWriter
@@ -46,21 +52,30 @@ class AdminApi:
         self.read = self._read_pool.run
         self.suspend, self.resume = self._read_pool.suspend, self._read_pool.resume
         self.examination = SharedRun(partial(examine, settings), "doctor")
-        lists, changes = Lists(self._read_pool, settings.max_per_page), ChangeRunner(writer, audit)
-        guarded: dict[str, Methods] = {
-            **ResourceOperations(self._read_pool, changes, lists, access).routes(),
-            **SignerCheckOperation(self._read_pool, changes, access).routes(),
-            **BalanceOperations(self._read_pool, settings).routes(),
-            **WhyOperation(self._read_pool, settings, estimator.pool).routes(),
-            **EstimateOperation(self._read_pool, estimator).routes(),
-            **ProvisioningOperations(self._read_pool, changes, access).routes(),
-            **TokenOperations(changes, lists).routes(),
-            **EventOperations(self._read_pool, changes, settings.max_per_page).routes(),
-            **AuditOperations(self._read_pool, lists).routes(),
-            **DoctorOperation(self.examination).routes(),
-        }
+        runner = OperationRunner(writer, audit)
+        guarded: dict[str, Methods] = {}
+        for operations in self._operations(settings, estimator, access):
+            for path, methods in operations.items():
+                answers = {method: runner.answer(operation) for method, operation in methods.items()}
+                guarded[path] = guarded.get(path, {}) | answers
         max_bodies = {"apply": settings.apply_max_body_bytes}
         self.find = AdminRouter(guarded, AdminDescription(render).routes(), max_bodies).find
+
+    def _operations(self, settings: Settings, estimator: Estimator, access: KeyAccess) -> Iterator[Operations]:
+        read_pool, lists = self._read_pool, Lists(self._read_pool, settings.max_per_page)
+        yield ResourceOperations(read_pool, lists, RelayerAddresses(read_pool, access)).operations()
+        yield signer_creation()
+        yield action_operations()
+        yield SignerCheckOperation(read_pool, access).operations()
+        yield BalanceOperations(read_pool, settings).operations()
+        yield WhyOperation(read_pool, settings, estimator.pool).operations()
+        yield EstimateOperation(read_pool, estimator).operations()
+        yield ApplyOperation(read_pool, access).operations()
+        yield ExportOperation(read_pool).operations()
+        yield TokenOperations(lists).operations()
+        yield EventOperations(read_pool, settings.max_per_page).operations()
+        yield AuditOperations(read_pool, lists).operations()
+        yield DoctorOperation(self.examination).operations()
 
     def close(self) -> None:
         self.examination.close()

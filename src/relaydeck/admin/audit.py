@@ -1,14 +1,12 @@
 """The head of the audit log, and the verification of its chain."""
 
-from relaydeck.admin import queries
 from relaydeck.admin.bodies import AuditHead, AuditVerification
+from relaydeck.admin.collections import AUDIT
+from relaydeck.admin.lists import Lists
+from relaydeck.admin.operation import Content, Operations, Request
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.resources import Lists
-from relaydeck.admin.responses import Content, reply
-from relaydeck.admin.routes import Methods
 from relaydeck.doctor.audit_log import verify_audit
 from relaydeck.errors import BadRequest
-from relaydeck.http.pipeline import Call, Reply
 from relaydeck.store import audit
 from relaydeck.store.open_store import Store
 
@@ -18,23 +16,23 @@ class AuditOperations:
         self._read_pool = read_pool
         self._lists = lists
 
-    def routes(self) -> dict[str, Methods]:
+    def operations(self) -> Operations:
         return {
             "audit": {"GET": self.list_entries},
             "audit/head": {"GET": self.head},
             "audit/verify": {"GET": self.verify},
         }
 
-    async def list_entries(self, call: Call) -> Reply:
-        return await self._lists.reply_page(call, queries.AUDIT)
+    async def list_entries(self, request: Request) -> Content:
+        return await self._lists.list_page(request, AUDIT)
 
-    async def head(self, call: Call) -> Reply:
+    async def head(self, request: Request) -> Content:
         found = await self._read_pool.run(lambda store: audit.head(store.database.read))
-        return reply(Content(AuditHead(str(found))))
+        return Content(AuditHead(str(found)))
 
-    async def verify(self, call: Call) -> Reply:
-        saved = queries.read_query(call.query).get("head", "")
-        return reply(Content(await self._read_pool.run(lambda store: verification(store, saved))))
+    async def verify(self, request: Request) -> Content:
+        saved = request.read_query().get("head", "")
+        return Content(await self._read_pool.run(lambda store: verification(store, saved)))
 
 
 def verification(store: Store, saved: str) -> AuditVerification:

@@ -3,12 +3,10 @@
 import time
 from typing import NamedTuple
 
-from relaydeck.admin.queries import Query, read_query, whole
+from relaydeck.admin.operation import Content, Operations, Query, Request
+from relaydeck.admin.queries import whole
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.responses import Content, identifier_in_path, reply
-from relaydeck.admin.routes import Methods
 from relaydeck.errors import BadRequest
-from relaydeck.http.pipeline import Call, Reply
 from relaydeck.quantities import parse_span, span_problem
 from relaydeck.relayers.balance_history import Range, choose_range, read_history
 from relaydeck.relayers.runway_report import FirstRunways, read_first, read_runway
@@ -43,32 +41,32 @@ class BalanceOperations:
         self._read_pool = read_pool
         self._warn_hours = settings.runway_warn_hours
 
-    def routes(self) -> dict[str, Methods]:
+    def operations(self) -> Operations:
         return {
             "relayers/{id}/balances": {"GET": self.show},
             "relayers/{id}/runway": {"GET": self.show_runway},
             "runways": {"GET": self.list_first},
         }
 
-    async def show(self, call: Call) -> Reply:
-        name = identifier_in_path(call)
-        shown = requested_range(read_query(call.query), int(time.time()))
+    async def show(self, request: Request) -> Content:
+        name = request.identifier
+        shown = requested_range(request.read_query(), int(time.time()))
         history = await self._read_pool.run(lambda store: read_history(store.database.read, name, shown))
-        return reply(Content(history))
+        return Content(history)
 
-    async def show_runway(self, call: Call) -> Reply:
-        name, now, hours = identifier_in_path(call), int(time.time()), self._warn_hours
+    async def show_runway(self, request: Request) -> Content:
+        name, now, hours = request.identifier, int(time.time()), self._warn_hours
         runway = await self._read_pool.run(
             lambda store: read_runway(store.database.read, name, warn_hours=hours, now=now)
         )
-        return reply(Content(runway))
+        return Content(runway)
 
-    async def list_first(self, call: Call) -> Reply:
-        count, now, hours = _first(read_query(call.query)), int(time.time()), self._warn_hours
+    async def list_first(self, request: Request) -> Content:
+        count, now, hours = _first(request.read_query()), int(time.time()), self._warn_hours
         found = await self._read_pool.run(
             lambda store: read_first(store.database.read, count, warn_hours=hours, now=now)
         )
-        return reply(Content(FirstRunways(runways=tuple(found))))
+        return Content(FirstRunways(runways=tuple(found)))
 
 
 def _first(query: Query) -> int:

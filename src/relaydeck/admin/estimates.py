@@ -3,16 +3,11 @@
 import msgspec
 
 from relaydeck.admin.bodies import EstimateRequest
+from relaydeck.admin.operation import Content, Operations, Request
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.responses import Content, identifier_in_path, reply
-from relaydeck.admin.routes import Methods
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.report import report_estimate
-from relaydeck.http.decoding import body_decoder
-from relaydeck.http.pipeline import Call, Reply
 from relaydeck.relayers.directory import RelayerDirectory
-
-_decode = body_decoder(EstimateRequest)
 
 
 class EstimateOperation:
@@ -20,13 +15,13 @@ class EstimateOperation:
         self._read_pool = read_pool
         self._estimator = estimator
 
-    def routes(self) -> dict[str, Methods]:
+    def operations(self) -> Operations:
         return {"relayers/{id}/estimate": {"POST": self.estimate}}
 
-    async def estimate(self, call: Call) -> Reply:
-        name, asked = identifier_in_path(call), _decode(call.headers, call.body)
+    async def estimate(self, request: Request) -> Content:
+        name, asked = request.identifier, request.decode(EstimateRequest)
         relayer, network = await self._read_pool.run(
             lambda store: RelayerDirectory(store.database, store.vault).read(name)
         )
         token = "" if asked.token is msgspec.UNSET else asked.token
-        return reply(Content(await report_estimate(self._estimator, relayer, network, asked.transaction, token)))
+        return Content(await report_estimate(self._estimator, relayer, network, asked.transaction, token))

@@ -1,94 +1,24 @@
-"""Reads records for the admin API: where each collection is stored, how it is filtered and paged."""
+"""Reads records for the admin API: one by its name, or a page of those that match filters."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from relaydeck.admin import views
-from relaydeck.admin.filters import FILTERS, Filter
-from relaydeck.admin.views import RecordView, ShowRow
-from relaydeck.errors import BadRequest, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
+from relaydeck.admin.collections import Collection
+from relaydeck.admin.filters import Filter
+from relaydeck.admin.operation import Query
+from relaydeck.admin.views import RecordView
+from relaydeck.errors import BadRequest
 from relaydeck.http.paging import Page
-from relaydeck.http.parameters import query_parameters
-from relaydeck.networks import network_rows
-from relaydeck.notifications import notification_rows
-from relaydeck.relayers import relayer_rows
-from relaydeck.store import audit
 from relaydeck.store.database import ReadRows
-from relaydeck.store.row_proofs import TOKEN_COLUMNS
 from relaydeck.store.vault import Vault
 
-Query = Mapping[str, str]
 _GREATEST_DIGITS = 18  # a whole number in a query fits a column of 64 bits
-
-
-class Collection(NamedTuple):
-    table: str
-    identity: str
-    columns: str
-    show: ShowRow
-    not_found: Callable[[str], RequestError]
-
-    @property
-    def filters(self) -> tuple[Filter, ...]:
-        return FILTERS[self.table]
 
 
 class RecordPage(NamedTuple):
     records: list[RecordView]
     total: int
-
-
-NETWORKS = Collection(
-    "networks",
-    "name",
-    f"{network_rows.COLUMNS}, created_at, revision",
-    views.network_view(network_rows.TABLE),
-    lambda _: RecordNotFound("network"),
-)
-SIGNERS = Collection(
-    "signers",
-    "id",
-    "id, type, open_config, created_at, revision,"
-    " (SELECT result FROM signer_checks WHERE signer_id = signers.id) AS latest_check",
-    views.signer_view,
-    lambda _: RecordNotFound("signer"),
-)
-NOTIFICATIONS = Collection(
-    "notifications",
-    "id",
-    f"{notification_rows.COLUMNS}, created_at, revision",
-    views.notification_view,
-    lambda _: NotificationNotFound("no notification has this id"),
-)
-RELAYERS = Collection(
-    "relayers",
-    "id",
-    f"{relayer_rows.COLUMNS}, created_at, revision",
-    views.record_view(relayer_rows.TABLE),
-    RelayerNotFound,
-)
-TOKENS = Collection(
-    "tokens",
-    "name",
-    f"{', '.join(TOKEN_COLUMNS)}, proof,"
-    " CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= :now THEN 'expired' ELSE 'live' END AS state",
-    views.token_view,
-    lambda _: RecordNotFound("token"),
-)
-AUDIT = Collection("audit", "seq", audit.COLUMNS, views.audit_view, lambda _: RecordNotFound("audit entry"))
-
-
-def read_query(query: bytes) -> Query:
-    """The names and values of a query, unknown ones too. Raises BadRequest."""
-    given: dict[str, str] = {}
-    for name, value in query_parameters(query):
-        if name in given:
-            raise BadRequest("a name is given twice in the query")
-        if "\0" in value:
-            raise BadRequest("a value in the query contains a NUL character")  # PostgreSQL cannot store it
-        given[name] = value
-    return given
 
 
 def find(read: ReadRows, vault: Vault, collection: Collection, name: str) -> RecordView:

@@ -2,12 +2,9 @@
 
 import time
 
-from relaydeck.admin.queries import read_query
+from relaydeck.admin.operation import Content, Operations, Request
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.admin.responses import Content, identifier_in_path, reply
-from relaydeck.admin.routes import Methods
 from relaydeck.errors import BadRequest
-from relaydeck.http.pipeline import Call, Reply
 from relaydeck.relayers import why
 from relaydeck.relayers.snapshots import GetPool
 from relaydeck.settings import Settings
@@ -20,11 +17,11 @@ class WhyOperation:
         self._settings = settings
         self._pool = pool
 
-    def routes(self) -> dict[str, Methods]:
+    def operations(self) -> Operations:
         return {"relayers/{id}/why": {"GET": self.explain}}
 
-    async def explain(self, call: Call) -> Reply:
-        name, probe = identifier_in_path(call), _wants_probe(call)
+    async def explain(self, request: Request) -> Content:
+        name, probe = request.identifier, _wants_probe(request)
         stored, signer = await self._read_pool.run(
             lambda store: (
                 why.read(store.database.read, store.vault, name),
@@ -35,12 +32,12 @@ class WhyOperation:
         explanation = await why.explain(
             stored, self._pool, interval=interval, rounds=rounds, now=time.time(), probe=probe
         )
-        return reply(Content(with_signer(explanation, signer)))
+        return Content(with_signer(explanation, signer))
 
 
-def _wants_probe(call: Call) -> bool:
+def _wants_probe(request: Request) -> bool:
     """Raises BadRequest."""
-    given = read_query(call.query).get("probe", "true")
+    given = request.read_query().get("probe", "true")
     if given not in ("true", "false"):
         raise BadRequest("probe must be true or false")
     return given == "true"

@@ -78,16 +78,3 @@ def _places(value: Any, is_wrong: Callable[[Any], bool], place: str = "") -> lis
     elif isinstance(value, list):
         parts = ((f"{place}[{number}]", each) for number, each in enumerate(value))
     return [found for where, each in parts for found in _places(each, is_wrong, where)]
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """A merge patch (RFC 7396): objects are merged, null removes, anything else replaces."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(result.get(name), value)
-    return result

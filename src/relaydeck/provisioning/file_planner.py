@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from relaydeck.errors import MistakenDocument
 from relaydeck.provisioning.file import ReadFile
 from relaydeck.provisioning.plan import Plan
-from relaydeck.provisioning.plan_revision import plan_revision
+from relaydeck.provisioning.plan_revision import plan_revision, require_same
 from relaydeck.provisioning.planner import key_questions, make_plan
 from relaydeck.provisioning.stored import Stored
 from relaydeck.signers.known_addresses import KnownAddresses, Questions
@@ -25,4 +26,12 @@ class FilePlanner(NamedTuple):
         plan = make_plan(self.file.declared, Stored(read, vault), addresses, prune=self.prune)
         plan.mistakes = self.file.mistakes + plan.mistakes
         plan.revision = plan_revision(plan, read)
+        return plan
+
+    def reviewed_plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses, expected: str) -> Plan:
+        """Raises MistakenDocument, or PlanChanged when the plan is not the one with the expected revision."""
+        plan = self.plan(read, vault, addresses)
+        if plan.mistakes:
+            raise MistakenDocument([each._asdict() for each in plan.mistakes])
+        require_same(plan, expected, read)
         return plan

@@ -33,6 +33,11 @@ class SignerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
     milliseconds: Annotated[int, Meta(ge=0), field("How long the key system took.", example=42)]
 
 
+def stored_report(result: str) -> SignerCheckReport:
+    """`result`: a check as it is stored."""
+    return check_report(msgspec.json.decode(result, type=SignerCheck))
+
+
 def check_report(check: SignerCheck) -> SignerCheckReport:
     return SignerCheckReport(
         outcome=check.outcome,

@@ -46,13 +46,13 @@ def _facts_without_config(signer_type: str) -> str:
     return to_json(_facts(signer_type, {}))
 
 
-def create(context: ChangeContext, new: NewSigner) -> dict[str, str]:
-    """Store a signer and return the part of its config that may be shown. Raises SignerExists."""
+def create(context: ChangeContext, new: NewSigner) -> SignerCreation:
+    """Store a signer. Raises SignerExists."""
     creation = _prepare(context.vault, context.actor, new)
     (refusal,) = create_all(context.transaction, context.audit, [creation], origin=context.origin, now=context.now)
     if refusal is not None:
         raise refusal
-    return creation.signer.shown
+    return creation
 
 
 def create_all(

@@ -1,6 +1,6 @@
 """Events and deliveries of the home."""
 
-from relaydeck.admin.events import delivery_body, list_deliveries, read_delivery, replay_dead, replay_one
+from relaydeck.admin.deliveries import delivery_body, list_deliveries, read_delivery, replay_dead, replay_one
 from relaydeck.admin.views import json_values
 from relaydeck.cli.backend import Json
 from relaydeck.cli.local.store import existing_store, local_change

@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 from relaydeck.admin import commands, queries
-from relaydeck.admin.commands import COLLECTIONS
+from relaydeck.admin.collections import COLLECTIONS
+from relaydeck.admin.signer_commands import create_signer
+from relaydeck.admin.signer_request import read_signer_document
 from relaydeck.admin.views import RecordView
 from relaydeck.cli.backend import Collection, Json, Resource, View, Views
 from relaydeck.cli.local.signer_addresses import relayer_addresses
@@ -12,21 +14,12 @@ from relaydeck.cli.local.store import existing_store, local_change
 from relaydeck.http.paging import Page
 from relaydeck.provisioning.references import Resolver
 
-_COLLECTIONS: dict[Collection, queries.Collection] = {
-    "networks": queries.NETWORKS,
-    "signers": queries.SIGNERS,
-    "notifications": queries.NOTIFICATIONS,
-    "relayers": queries.RELAYERS,
-    "tokens": queries.TOKENS,
-    "audit": queries.AUDIT,
-}
-
 
 class LocalRecords:
     def list_records(
         self, collection: Collection, filters: dict[str, str], limit: int, *, newest: bool = False
     ) -> Views:
-        page, which = Page("1", limit, coerced=False), _COLLECTIONS[collection]
+        page, which = Page("1", limit, coerced=False), COLLECTIONS[collection]
         with existing_store() as store:
             found = queries.list_page(store.database.read, store.vault, which, filters, page, newest=newest)
         notes = tuple(note for view in found.records for note in view.notes)
@@ -44,7 +37,7 @@ class LocalRecords:
             )
         with local_change() as change:
             if resource == "signers":
-                return _view(commands.create_signer(change, commands.read_signer_document(document)))
+                return _view(create_signer(change, read_signer_document(document)))
             return _view(commands.create(change, resource, document, _resolver(), addresses))
 
     def update(self, resource: Resource, name: str, patch: Json) -> View:

@@ -1,6 +1,5 @@
 """Tokens of the home."""
 
-from relaydeck.admin.tokens import issue_token
 from relaydeck.cli.local.store import local_change
 from relaydeck.credentials import token_changes
 from relaydeck.credentials.kinds import TokenKind
@@ -11,7 +10,7 @@ class LocalTokens:
     def create(self, name: str, kind: str, expires: str) -> str:
         lifetime = lifetime_seconds(expires) if expires else None
         with local_change(create=True) as change:
-            return issue_token(change, name, TokenKind(kind), lifetime).token
+            return token_changes.issue_new(change, name, TokenKind(kind), lifetime).token.reveal()
 
     def revoke(self, name: str) -> bool:
         with local_change() as change:

@@ -1,0 +1,38 @@
+"""Lists of the admin API: filters, order and pages are the same for every collection."""
+
+import msgspec
+
+from relaydeck.admin import queries
+from relaydeck.admin.collections import Collection
+from relaydeck.admin.operation import Content, Request
+from relaydeck.admin.queries import RecordPage
+from relaydeck.admin.read_pool import ReadPool
+from relaydeck.errors import BadRequest
+from relaydeck.http.envelope import Pagination
+from relaydeck.http.paging import Page, read_page, require_bounded
+
+
+class Lists:
+    def __init__(self, read_pool: ReadPool, max_per_page: int) -> None:
+        self._read_pool = read_pool
+        self._max_per_page = max_per_page
+
+    async def list_page(self, request: Request, collection: Collection) -> Content:
+        page, query = read_page(request.query_string, self._max_per_page), request.read_query()
+        if query.get("order", "oldest") not in ("oldest", "newest"):
+            raise BadRequest("order must be oldest or newest")
+        newest = query.get("order") == "newest"
+        found = await self._read_pool.run(
+            lambda store: queries.list_page(store.database.read, store.vault, collection, query, page, newest=newest)
+        )
+        return _page_content(found, page)
+
+
+def _page_content(found: RecordPage, page: Page) -> Content:
+    notes = [note for view in found.records for note in view.notes]
+    if page.coerced:
+        notes.append(f"per_page was reduced to the largest allowed, {page.per_page}")
+    number = msgspec.Raw(page.number.encode())  # digits are JSON already, however many
+    pagination = Pagination(number, page.per_page, found.total)  # type: ignore[arg-type]
+    items = require_bounded(msgspec.json.encode([view.body for view in found.records]))
+    return Content(msgspec.Raw(items), notes=tuple(notes), pagination=pagination)
