@@ -228,6 +228,14 @@ def test_the_lines_printed_on_a_terminal_work(welcomed: tuple[Path, int, str]) -
         assert running.ask("POST", SIGNERS, body.encode()).status == 201
 
 
+def test_on_a_terminal_a_link_that_signs_in_to_the_console_once_is_printed(welcomed: tuple[Path, int, str]) -> None:
+    home, port, said = welcomed
+    (path,) = re.findall(rf"http://127\.0\.0\.1:{port}(/console/enter\?code=\S+)", said)
+    with Running(home) as running:
+        first, again = (running.ask("GET", path) for _ in range(2))
+    assert (first.status, first.headers["location"], again.status) == (303, "/console", 401)
+
+
 def test_a_second_start_on_a_terminal_prints_no_token(welcomed: tuple[Path, int, str]) -> None:
     assert "TOKEN" not in on_a_terminal(welcomed[0], free_port())
 

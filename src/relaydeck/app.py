@@ -308,6 +308,10 @@ class Worker:
         return await self._console.answer(call)
 
     def _revision(self) -> int:
+        """Of the database, as far as this worker knows. A remote follower is notified and needs no look."""
+        if isinstance(self._follower, Follower):
+            with suppress(StoreError):  # the next look tries again
+                self._follower.catch_up()
         return self._follower.revision
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:

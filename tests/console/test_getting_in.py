@@ -1,5 +1,6 @@
 """Getting in and out of the console."""
 
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -8,14 +9,17 @@ import pytest
 from relaydeck.credentials.console_sessions import (
     SessionLimits,
     find_session,
+    issue_code,
     new_session_secret,
     open_session,
     use_code,
 )
 from relaydeck.credentials.tokens import digest_of
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.row_proofs import RowProofs
 from tests.console.conftest import Operator, new_link, plain
-from tests.running import Running, ask, run_command
+from tests.running import COMMAND, Running, ask, clean_environment, run_command
 from tests.seeding import issue, opened, withdraw
 
 
@@ -170,6 +174,34 @@ def test_a_code_inserted_without_the_master_key_opens_nothing(home: Path) -> Non
             {"digest": digest_of(code.reveal().encode())},
         )
         assert use_code(transaction, store.vault.proofs, code, 0) is None
+
+
+@pytest.mark.parametrize(("age", "is_usable"), [(0, True), (599, True), (600, False)])
+def test_a_code_expires_after_ten_minutes(home: Path, age: int, is_usable: bool) -> None:
+    issue(home, "root", "admin")
+    with opened(home) as store, store.database.transaction() as transaction:
+        code = issue_code(ChangeContext(transaction, AuditLog(store.vault), "cli:me", 1000), "console-me")
+        assert (use_code(transaction, store.vault.proofs, code, 1000 + age) is not None) is is_usable
+
+
+def test_open_starts_a_browser_with_the_link(served: Running, tmp_path: Path) -> None:
+    """BROWSER names the browser to use: here a script that notes what it was started with."""
+    script, noted = tmp_path / "browser", tmp_path / "noted"
+    script.write_text(f'#!/bin/sh\nprintf %s "$1" > {noted}\n')
+    script.chmod(0o755)
+    done = subprocess.run(
+        [*COMMAND, "console", "--open", "--url", f"http://127.0.0.1:{served.port}"],
+        env=clean_environment(served.home) | {"BROWSER": str(script)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    link = done.stdout.strip()
+    assert noted.read_text() == link
+    path = link.removeprefix(f"http://127.0.0.1:{served.port}/console")
+    assert Operator(served.port).get(path).headers["location"] == "/console"
 
 
 def test_nothing_of_a_session_is_stored_in_clear(served: Running, operator: Operator) -> None:

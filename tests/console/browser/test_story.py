@@ -89,9 +89,20 @@ def enter(operator: Operator, fleet: Fleet) -> None:
     demo = DEMO.replace("https://hooks.example.com/relaydeck", fleet.receiver.url).replace(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", KEY
     )
-    applied = run_command(fleet.home, "apply", "-", stdin=demo, **fleet.settings)
-    assert applied.returncode == 0, applied.stderr
+    other = Operator(operator.page.context.new_page(), fleet)
+    apply_file(other, demo)
+    other.page.close()
     operator.sees("The monitor knows of no problem.")  # without loading the page again
+
+
+def apply_file(operator: Operator, text: str) -> None:
+    """Paste a file, look at its plan, apply it."""
+    operator.go("/apply")
+    operator.page.get_by_label("Apply file (TOML)").fill(text)
+    operator.press("Show the plan")
+    operator.sees("+ create relayer sepolia-1")
+    operator.press(f"Apply {operator.page.locator('.plan > li').count()} changes")
+    expect(operator.page.locator("h1")).to_have_text("Applied")
 
 
 def find_and_pause(operator: Operator, fleet: Fleet) -> None:
@@ -162,6 +173,63 @@ def revoke_own_token(operator: Operator) -> None:
     expect(operator.page.get_by_label("Access token")).to_be_visible()
 
 
+# An object, because Playwright would wait for a promise at once.
+_WATCH = """() => ({ seenAt: new Promise((resolve) => {
+    const main = document.querySelector("main");
+    const look = () => main.querySelector("h1").textContent.includes("paused") && resolve(Date.now());
+    new MutationObserver(look).observe(main, { subtree: true, childList: true, characterData: true });
+}) })"""
+
+
+def test_a_change_is_on_an_open_page_within_two_seconds(browser: Browser, fleet: Fleet) -> None:
+    """From before the change is sent to the other worker or replica, until the page shows it."""
+    context = browser.new_context()
+    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
+    seconds = []
+    page, other = context.new_page(), Operator(context.new_page(), fleet)
+    page.goto(done.stdout.strip())
+    for _ in range(2):  # once more if the machine was busy
+        page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/relayers/sepolia-1")
+        seen = page.evaluate_handle(_WATCH)
+        other.page.goto(f"http://127.0.0.1:{fleet.ports[-1]}/console/relayers/sepolia-1")
+        sent = other.page.evaluate("Date.now()")
+        other.press("Pause")
+        seconds.append((page.evaluate("watch => watch.seenAt", seen) - sent) / 1000)
+        other.press("Resume")
+        if seconds[-1] <= 2:
+            break
+    assert seconds[-1] <= 2, seconds
+    context.close()
+
+
+def test_the_audit_chain_is_verified_with_a_bar_in_place(browser: Browser, fleet: Fleet) -> None:
+    page = browser.new_page()
+    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
+    page.goto(done.stdout.strip())
+    page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/audit")
+    page.evaluate(
+        "new MutationObserver(() => { if (document.querySelector('#verification progress')) window.hadBar = true; })"
+        ".observe(document.querySelector('#verification'), {childList: true})"
+    )
+    page.get_by_role("link", name="Verify the chain").click()
+    expect(page.locator("#verification")).to_contain_text("every link holds")
+    assert page.evaluate("window.hadBar") is True
+    assert page.url.endswith("/console/audit")
+    page.close()
+
+
+def test_health_shows_the_findings_in_place(browser: Browser, fleet: Fleet) -> None:
+    page = browser.new_page()
+    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
+    page.goto(done.stdout.strip())
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    expect(page.locator("#checks")).to_contain_text("every link holds")
+    page.get_by_role("link", name="Check again").click()
+    expect(page.locator("#checks")).to_contain_text("every link holds")
+    page.close()
+
+
 def test_reading_and_pausing_without_scripts(browser: Browser, fleet: Fleet) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -173,6 +241,12 @@ def test_reading_and_pausing_without_scripts(browser: Browser, fleet: Fleet) -> 
     expect(page.locator("h1")).to_contain_text("paused")
     page.get_by_role("button", name="Resume").click()
     expect(page.locator("h1")).to_contain_text("active")
+    page.get_by_role("link", name="Audit", exact=True).click()
+    page.get_by_role("link", name="Verify the chain").click()
+    expect(page.locator("main")).to_contain_text("every link holds")
+    page.get_by_role("link", name="Health", exact=True).click()
+    page.get_by_role("link", name="Run them now").click()
+    expect(page.locator("main")).to_contain_text("every link holds")
     context.close()
 
 
