@@ -138,7 +138,7 @@ class FaultNode:
                 "id": call["id"],
                 "error": {"code": -32005, "message": "limit exceeded"},
             }
-        if mood == "wrong_type" and call["method"] not in ("eth_chainId", "eth_blockNumber"):
+        if mood == "wrong_type" and call["method"] not in ("eth_chainId", "eth_getBlockByNumber"):
             return {"jsonrpc": "2.0", "id": call["id"], "result": True}
         number = call["id"] + 7 if mood == "wrong_id" else call["id"]
         answer = self._result(mood, call["method"], call["params"])
@@ -158,6 +158,8 @@ class FaultNode:
             return hex(1 if mood == "wrong_chain" else CHAIN_ID)
         if method == "eth_blockNumber":
             return hex(self.block)
+        if method == "eth_getBlockByNumber":
+            return {"number": hex(self.block), "baseFeePerGas": "0x64", "gasLimit": "0x1c9c380"}
         if method == "eth_feeHistory":
             return {
                 "oldestBlock": hex(self.block - 1),

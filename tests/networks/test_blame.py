@@ -18,7 +18,7 @@ STATUSES = [400, 401, 403, 404, 413, 422, 429, 500, 502, 503]
 
 
 def poisoned(number: int = 0) -> Question[int]:
-    return Question("eth_estimateGas", ({"data": f"0xbad{number}"}, "latest"), read_gas)
+    return Question("eth_estimateGas", ({"from": f"0xbad{number}", "to": "0x" + "11" * 20}, "latest"), read_gas)
 
 
 def error_body(code: int, message: str, number: str = "%ID%", **more: Any) -> bytes:

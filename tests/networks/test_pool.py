@@ -67,7 +67,7 @@ async def test_a_healthy_node_answers() -> None:
         assert (answer.value, answer.node) == (21000, nodes[0].url.removesuffix("/v2/secret-key"))
         assert await gas_price(pool) == 110
         assert nodes[0].calls == {
-            "eth_chainId": 1, "eth_blockNumber": 1, "eth_estimateGas": 1, "eth_gasPrice": 1,
+            "eth_chainId": 1, "eth_getBlockByNumber": 1, "eth_estimateGas": 1, "eth_gasPrice": 1,
         }  # fmt: skip
 
 

@@ -57,6 +57,9 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "sealed_rpc_urls": b'[{"url":"https://node.example/v1/node-key","weight":1}]',
                 "fee_tokens": "[]",
                 "runway_warn_hours": None,
+                "max_lag_blocks": None,
+                "price_factor": None,
+                "quorum": None,
                 "origin": "apply",
             }
         ],

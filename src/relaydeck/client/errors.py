@@ -29,7 +29,8 @@
     │   ├── ExecutionReverted     -32001
     │   ├── ReceiverNotAllowed    -32002
     │   ├── NoFreshRate           -32003
-    │   └── NodeRefused           -32004
+    │   ├── NodeRefused           -32004
+    │   └── NodesDisagree         -32005
     └── WebhookError                         a received webhook is not to be believed
         ├── MissingHeader
         ├── StaleTimestamp
@@ -206,6 +207,10 @@ class NodeRefused(RpcError):
     pass
 
 
+class NodesDisagree(RpcError):
+    """Fewer nodes agree on the price of gas than the network's quorum."""
+
+
 class WebhookError(ClientError):
     """Do not act on the message: answer it with a status of 400 or 401."""
 
@@ -251,6 +256,7 @@ _BY_CODE: dict[int, type[RpcError]] = {
     -32002: ReceiverNotAllowed,
     -32003: NoFreshRate,
     -32004: NodeRefused,
+    -32005: NodesDisagree,
 }
 
 

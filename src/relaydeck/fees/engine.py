@@ -13,6 +13,7 @@ from relaydeck.fees.chain_cache import ChainCache, ChainCaches
 from relaydeck.fees.conversion import NATIVE_DECIMALS, fee_in_token
 from relaydeck.fees.errors import (
     ExecutionReverted,
+    FeeDataDisputed,
     InvalidParams,
     NodeRefused,
     NodeUnreachable,
@@ -23,7 +24,14 @@ from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
 from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.rates import NATIVE, Rate, find_token
-from relaydeck.networks.evm.errors import BadTransaction, ErrorKind, NodeError, NodesUnreachable, error_kind
+from relaydeck.networks.evm.errors import (
+    BadTransaction,
+    ErrorKind,
+    NodeError,
+    NodesDisagree,
+    NodesUnreachable,
+    error_kind,
+)
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question, read_gas
 from relaydeck.networks.evm.revert import printable, reason
@@ -60,6 +68,7 @@ class Engine:
             explain.policy(trace, relayer.policies)
         check_receiver(relayer.policies, transaction.to)
         cache = self._caches.find(relayer.custom_rpc_urls or network.rpc_urls, network.chain_id)
+        cache.pool.rules = network.pool_rules
         deadline = asyncio.get_running_loop().time() + self._options.deadline
         with _node_failures():
             wei, rate = await self._native_fee(cache, relayer, transaction, token, deadline, trace)
@@ -160,6 +169,8 @@ def _node_failures() -> Iterator[None]:
         yield
     except NodesUnreachable as failure:
         raise NodeUnreachable(str(failure)) from None
+    except NodesDisagree as failure:
+        raise FeeDataDisputed(str(failure)) from None
     except NodeError as error:
         raise NodeRefused(printable(error.message) or f"error {error.code}") from None
     except TimeoutError:

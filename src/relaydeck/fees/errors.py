@@ -7,7 +7,8 @@ RpcFailure
 ├── ExecutionReverted        -32001  the transaction fails when executed; the description is the reason
 ├── ReceiverNotWhitelisted   -32002  the relayer's policy refuses the receiver
 ├── NoFreshRate              -32003  the price of the fee token is not known well enough
-└── NodeRefused              -32004  a node answered with an error other than a revert, for example missing funds
+├── NodeRefused              -32004  a node answered with an error other than a revert, for example missing funds
+└── FeeDataDisputed          -32005  fewer nodes agree on the price of gas than the network's quorum
 """
 
 from typing import ClassVar
@@ -69,3 +70,10 @@ class NodeRefused(RpcFailure):
     code = -32004
     message = "Node refused"
     meaning = "A node answered with an error other than a revert, for example missing funds."
+
+
+class FeeDataDisputed(RpcFailure):
+    code = -32005
+    outcome = "failed"
+    message = "Nodes disagree"
+    meaning = "Fewer nodes agree on the price of gas than the network's `quorum`."

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
+from relaydeck.networks.evm.options import PoolRules
 from relaydeck.quantities import Amount, PositiveAmount, TimeSpan
 from relaydeck.web_addresses import WebAddress, shown_address
 
@@ -123,3 +124,26 @@ class Network(msgspec.Struct, frozen=True):
             example=24,
         ),
     ] = UNSET
+    max_lag_blocks: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType,
+        own_field(
+            "Blocks that a node may be behind; one further behind is used while no other answers. Left out: 3.",
+            example=3,
+        ),
+    ] = UNSET
+    price_factor: Annotated[
+        Annotated[int, Meta(ge=2, le=1_000_000)] | UnsetType,
+        own_field(
+            "Factor by which a node's gas price may differ from the other nodes' before it is refused. Left out: 10.",
+            example=10,
+        ),
+    ] = UNSET
+    quorum: Annotated[
+        Annotated[int, Meta(ge=1, le=5)] | UnsetType,
+        own_field("How many nodes must agree on the gas price. Left out: one.", example=2),
+    ] = UNSET
+
+    @property
+    def pool_rules(self) -> PoolRules:
+        given = {"max_lag_blocks": self.max_lag_blocks, "price_factor": self.price_factor, "quorum": self.quorum}
+        return PoolRules(**{name: value for name, value in given.items() if value is not UNSET})

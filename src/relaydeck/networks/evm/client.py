@@ -1,7 +1,7 @@
 """JSON-RPC over HTTP to one URL: responses are bounded in size and checked. The pool sets the timeouts."""
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from relaydeck.settings import AddressRange
 
 T = TypeVar("T")
+Inspect = Callable[[Question[Any], Any], None]  # raises `UrlFailed` for a result that is not believed
 
 # Redirects are not followed: a URL's key must not be sent to a host that the operator did not configure.
 _OPTIONS: dict[str, Any] = {
@@ -75,15 +76,17 @@ class Client:
     async def close(self) -> None:
         await self._session.close()
 
-    async def ask(self, url: str, question: Question[T]) -> T:
+    async def ask(self, url: str, question: Question[T], inspect: Inspect | None = None) -> T:
         """Return the answer. Raises `NodeError` for the node's error object and `UrlFailed` for anything else."""
         self._number = number = self._number + 1
         response = await self._post(url, msgspec.json.encode(question.body(number)))
         if response.status == 200:
-            return _read(question, _decode(self._single, response.body), number, response)
-        return _read(question, self._error_reply(response), number, response)
+            return _read(question, _decode(self._single, response.body), number, response, inspect)
+        return _read(question, self._error_reply(response), number, response, inspect)
 
-    async def ask_batch(self, url: str, questions: Sequence[Question[Any]]) -> list[Any]:
+    async def ask_batch(
+        self, url: str, questions: Sequence[Question[Any]], inspect: Inspect | None = None
+    ) -> list[Any]:
         """Return the answers in the order of the questions, with a `NodeError` for each error object."""
         first = self._number + 1
         self._number += len(questions)
@@ -93,7 +96,7 @@ class Client:
         by_number = {reply.id: reply for reply in replies if type(reply.id) is int}
         if len(replies) != len(questions) or len(by_number) != len(questions):
             raise UrlFailed("answered a batch with the wrong number of answers")
-        return [_result(question, by_number, first + i, response) for i, question in enumerate(questions)]
+        return [_result(question, by_number, first + i, response, inspect) for i, question in enumerate(questions)]
 
     def _batch_replies(self, response: _Response) -> list[_Reply]:
         """Raises `BatchRefused` when one error stands for the whole batch, for example because it is too large."""
@@ -195,14 +198,16 @@ def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
         raise UrlFailed("answered something other than a JSON-RPC response") from None
 
 
-def _result(question: Question[Any], replies: dict[int, _Reply], number: int, response: _Response) -> Any:
+def _result(
+    question: Question[Any], replies: dict[int, _Reply], number: int, response: _Response, inspect: Inspect | None
+) -> Any:
     try:
-        return _read(question, replies.get(number, _Reply()), number, response)
+        return _read(question, replies.get(number, _Reply()), number, response, inspect)
     except NodeError as error:
         return error
 
 
-def _read(question: Question[T], reply: _Reply, number: int, response: _Response) -> T:
+def _read(question: Question[T], reply: _Reply, number: int, response: _Response, inspect: Inspect | None) -> T:
     if reply.error is not None and reply.id is None:  # the node did not read the request as far as its id
         raise _node_error(reply.error, response)
     if type(reply.id) is not int or reply.id != number:
@@ -211,7 +216,10 @@ def _read(question: Question[T], reply: _Reply, number: int, response: _Response
         raise _node_error(reply.error, response)
     if reply.result is msgspec.UNSET:
         raise UrlFailed("answered with neither result nor error")
-    return question.read(reply.result)
+    value = question.read(reply.result)
+    if inspect is not None:
+        inspect(question, reply.result)
+    return value
 
 
 def _node_error(error: Any, response: _Response) -> NodeError:

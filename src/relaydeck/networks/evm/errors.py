@@ -4,7 +4,8 @@ Exception
 ├── BadTransaction       not a valid encoded transaction, or not for this chain
 ├── UrlFailed            one URL failed: it is set aside and the next one is asked (never leaves the pool)
 ├── NodeError            a node answered the question with an error object
-└── NodesUnreachable     no URL of the pool answered in time
+├── NodesUnreachable     no URL of the pool answered in time
+└── NodesDisagree        the nodes answer different fee data, and the network requires some of them to agree
 """
 
 import re
@@ -49,6 +50,10 @@ class NodeError(Exception):
 
 class NodesUnreachable(Exception):
     """The message names hosts only, never the path, query or user part of a URL."""
+
+
+class NodesDisagree(Exception):
+    """The message names hosts and prices."""
 
 
 class ErrorKind(Enum):

@@ -10,7 +10,9 @@ from enum import Enum
 from math import inf
 
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
+from relaydeck.networks.evm.landmark import Landmark
 from relaydeck.networks.evm.options import PoolOptions
+from relaydeck.networks.evm.pace import Pace
 from relaydeck.networks.evm.url_secrets import secrets_pattern
 from relaydeck.networks.model import RpcUrl
 
@@ -40,6 +42,14 @@ class Node:
         self.resume_at = 0.0  # when an OUT URL may be probed again
         self.answered_at = 0.0  # by any call, on the event loop's clock
         self.reason = "not asked yet"
+        self.last_fault = ""  # stays when the node is back
+        self.pace = Pace()
+        self.landmark: Landmark | None = None  # its newest block, when it was last read
+        self.has_blocks = True  # it returns blocks; one that does not is asked for their number
+        self.lag = 0  # blocks behind the best of the pool
+        self.moved = False  # its newest block is newer than the one before
+        self.still_rounds = 0  # comparisons since it moved, with others ahead
+        self.stale = ""  # why it is not asked while a fresher node answers
         self.answers = True  # as far as known, a node of this chain is there; it may refuse to serve us
         self.probed_at = -inf  # on the pool's clock
         self.probe: asyncio.Task[None] | None = None
@@ -55,6 +65,14 @@ class Node:
     def in_prospect(self) -> bool:
         """Usable now, or perhaps soon: a URL being probed may be back before a silent one answers."""
         return self.state is not State.OUT or self.probe is not None
+
+    @property
+    def head(self) -> int:
+        return self.landmark.number if self.landmark else 0
+
+    def note_block(self, landmark: Landmark) -> None:
+        self.moved = landmark.number > self.head
+        self.landmark = landmark
 
     def needs_probe(self, now: float) -> bool:
         if self.probe is not None or self.state is State.UP:

@@ -3,7 +3,9 @@
 Invariants:
 - Only reads are asked, so a question may be repeated on another URL.
 - A URL is asked only after a probe has found the right chain id on it. There is one probe at a time per URL.
-- A call never waits for the probe of one URL while another URL is usable.
+- A call never waits for the probe of one URL while another URL is usable, except for a moment before the first answer.
+- A URL that is behind the others is asked only when no fresher one answers. An answer that contradicts what the pool
+  knows counts as a failure.
 - A timeout counts against a URL only when it had a fair time to answer and answered no other call meanwhile.
 - A question that fails never closes a URL by itself: a probe that fails does, or two different questions in a row that
   fail here and that another URL answers. One caller's question cannot take the nodes away from the others.
@@ -14,23 +16,38 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from relaydeck.background import TaskSet, gather_some
-from relaydeck.networks.evm.client import BatchRefused, Client
-from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, UrlFailed, error_kind
+from relaydeck.background import TaskSet
+from relaydeck.networks.evm.agreement import Witness, believed_by_bounds, believed_by_quorum
+from relaydeck.networks.evm.client import Client
+from relaydeck.networks.evm.errors import (
+    ErrorKind,
+    NodeError,
+    NodesDisagree,
+    NodesUnreachable,
+    UrlFailed,
+    error_kind,
+)
+from relaydeck.networks.evm.figures import COMPARED, Figures
+from relaydeck.networks.evm.hedge import HedgeBudget, hedge_delay
 from relaydeck.networks.evm.node import Node, State
-from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.networks.evm.probe import Evidence, probe
+from relaydeck.networks.evm.options import PoolOptions, PoolRules
+from relaydeck.networks.evm.probe import Evidence
 from relaydeck.networks.evm.questions import Question
+from relaydeck.networks.evm.ranking import choose
+from relaydeck.networks.evm.sender import Sender
+from relaydeck.networks.evm.upkeep import Upkeep
+from relaydeck.networks.evm.view import ChainView
 from relaydeck.networks.model import RpcUrl
 
 T = TypeVar("T")
-_MAX_TOGETHER = 16  # requests of one batch that a node does not take whole
 _MAX_LARGE_BATCHES = 4  # under way: more would time out in the queue of a node that answers one after the other
 _MAX_TRIES = 2  # of one question on one URL; the second one only after a successful probe
+_MAX_WITNESSES = 5  # nodes whose fee data are compared
+_CONVERSATION = "conversation"  # the label of its times
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +67,32 @@ class NodeState(NamedTuple):
 class OneNode:
     """One URL of a pool, for a caller that adapts its questions to what this node offers."""
 
-    def __init__(self, node: Node, pool: "NodePool") -> None:
+    def __init__(self, node: Node, sender: Sender) -> None:
         self.key = node  # the same object in every conversation with this URL
-        self._pool = pool
+        self._sender = sender
 
     async def ask(self, question: Question[T]) -> T:
         """Raises `NodeError` or `UrlFailed`."""
-        return await self._pool.ask_one(self.key, question)
+        return await self._sender.ask(self.key, question)
 
     async def ask_all(self, questions: Sequence[Question[Any]]) -> list[Any]:
         """Independent questions in one request. An answer may be a `NodeError`."""
-        return await self._pool.ask_batch(self.key, questions)
+        return await self._sender.ask_batch(self.key, questions)
+
+
+@dataclass(slots=True)
+class _Call(Generic[T]):
+    """One question on its way over the URLs."""
+
+    send: Callable[[Node], Awaitable[T]]
+    deadline: float  # on the event loop's clock
+    key: object  # the question: a URL that fails the same one again is not blamed twice
+    label: str  # of its times; empty: not measured and not hedged
+    tries: Counter[Node] = field(default_factory=Counter)
+    failed: dict[Node, UrlFailed] = field(default_factory=dict)
+    passing: NodeError | None = None
+    second: "asyncio.Task[None] | None" = None  # the hedge
+    won: Answer[T] | None = None  # the answer of the hedge
 
 
 class _Moved(Exception):
@@ -69,6 +101,10 @@ class _Moved(Exception):
 
 class _Slow(Exception):
     """The URL did not answer this call in time, but it did answer others."""
+
+
+class _Overtaken(Exception):
+    """The second request was answered first."""
 
 
 class NodePool:
@@ -83,136 +119,209 @@ class NodePool:
         jitter: random.Random | None = None,
     ) -> None:
         self.chain_id = chain_id
-        self.head = 0  # the newest block number in any answer
-        self._client = client
-        self._options = options
-        self._monotonic = monotonic
-        self._jitter = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
-        self._nodes = [Node(url, options) for url in urls]
+        self.hedges = HedgeBudget()
+        self.disagreements = 0  # times that nodes answered different fee data
         self.large_batches = asyncio.Semaphore(_MAX_LARGE_BATCHES)  # held by callers that send one
+        self._options = options
+        self._nodes = [Node(url, options) for url in urls]
+        self._view = ChainView(PoolRules(), monotonic)
+        spread = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
+        self._upkeep = Upkeep(self._nodes, chain_id, client, options, self._view, monotonic, spread)
+        self._sender = Sender(client, options.max_batch, self._problem_with)
         self._tasks = TaskSet()
+        self.probe_unreachable = self._upkeep.probe_unreachable
+        self.probe_each: Callable[[], Awaitable[list[Evidence]]] = self._upkeep.probe_each
+        self.seen_block = self._upkeep.seen_block
+
+    @property
+    def head(self) -> int:
+        """The newest block number in any answer."""
+        return self._upkeep.head
+
+    @property
+    def rules(self) -> PoolRules:
+        return self._view.rules
+
+    @rules.setter
+    def rules(self, rules: PoolRules) -> None:
+        self._view.rules = rules
+
+    def _problem_with(self, node: Node, figures: Figures) -> str:
+        return self._view.problem(figures, node, self._upkeep.fresh)
 
     # -- asking -----------------------------------------------------------------------------------
 
     async def ask(self, question: Question[T], deadline: float | None = None) -> Answer[T]:
         """`deadline` is on the event loop's clock. Raises `NodeError` or `NodesUnreachable`."""
-        return await self._run(lambda node: self.ask_one(node, question), deadline, question)
+        call = _Call(lambda node: self._sender.ask(node, question), self._deadline(deadline), question, question.method)
+        await self._prepare()
+        if question.method in COMPARED and self.compares(question.method):
+            return await self._compare(question, call)
+        return await self._run(call)
 
     async def ask_all(self, questions: Sequence[Question[Any]], deadline: float | None = None) -> Answer[list[Any]]:
         """Independent questions to one URL, together. An answer may be a `NodeError`."""
-        return await self._run(lambda node: self.ask_batch(node, questions), deadline, questions)
+        send: Callable[[Node], Awaitable[list[Any]]] = lambda node: self._sender.ask_batch(node, questions)  # noqa: E731
+        call = _Call(send, self._deadline(deadline), questions, "")
+        await self._upkeep.introduce()
+        return await self._run(call)
 
     async def converse(self, talk: Callable[[OneNode], Awaitable[T]], deadline: float | None = None) -> Answer[T]:
         """Questions to one URL that depend on each other. When the URL fails, `talk` starts again with the next."""
-        return await self._run(lambda node: talk(OneNode(node, self)), deadline, talk)
+        call = _Call(lambda node: talk(OneNode(node, self._sender)), self._deadline(deadline), talk, _CONVERSATION)
+        await self._prepare()
+        return await self._run(call)
 
-    async def ask_one(self, node: Node, question: Question[T]) -> T:
-        return await self._client.ask(node.url, question)
+    def _deadline(self, deadline: float | None) -> float:
+        return asyncio.get_running_loop().time() + self._options.deadline if deadline is None else deadline
 
-    async def ask_batch(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
-        size = node.batch_size
-        parts = [questions[start : start + size] for start in range(0, len(questions), size)]
-        answers = await gather_some(_MAX_TOGETHER, partial(self._ask_part, node), parts)
-        return [each for part in answers for each in part]
+    async def _prepare(self) -> None:
+        await self._upkeep.introduce()
+        self._upkeep.watch_heads()
+        self.hedges.earn()
 
-    async def _ask_part(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
-        """In one request, unless the node refuses batches: then in several smaller ones, or one by one."""
-        if node.batches and len(questions) > 1:
-            try:
-                answers = await self._client.ask_batch(node.url, questions)
-                node.grow_batches(len(questions))
-                return [node.scrubbed(each) if isinstance(each, NodeError) else each for each in answers]
-            except BatchRefused:
-                if len(questions) > self._options.max_batch:  # smaller batches may be accepted
-                    node.shrink_batches(len(questions))
-                    return await self.ask_batch(node, questions)
-                node.batches = False
-            except (UrlFailed, asyncio.CancelledError):  # cancelled: it timed out
-                node.shrink_batches(len(questions))
-                raise
-        return await gather_some(_MAX_TOGETHER, partial(self._ask_without_raising, node), questions)
+    # -- fee data of several URLs -----------------------------------------------------------------
 
-    async def _ask_without_raising(self, node: Node, question: Question[T]) -> T | NodeError:
+    def compares(self, method: str) -> bool:
+        """Whether the answers of several URLs are compared: with a quorum, and until two URLs were heard lately."""
+        if self.rules.quorum > 1:
+            return True
+        if not self._upkeep.is_introduced:
+            return len(self._nodes) > 1
+        return len(self._upkeep.fresh) > 1 and len(self._view.sampled(method)) < 2
+
+    async def _compare(self, question: Question[T], call: _Call[T]) -> Answer[T]:
+        quorum = self.rules.quorum
+        witnesses = await self._hear(question, call, self._upkeep.fresh[: _MAX_WITNESSES if quorum > 1 else 2])
+        if quorum > 1:
+            believed = believed_by_quorum(witnesses, quorum, self.rules.price_factor)
+        else:
+            if len(witnesses) == 2 and not witnesses[0].agrees(witnesses[1], self.rules.price_factor):
+                witnesses += await self._hear(question, call, self._upkeep.fresh[2:_MAX_WITNESSES])
+            believed = self._believed(witnesses)
+        self._note_disagreement(witnesses, believed)
+        if believed:
+            return Answer(believed[0].value, believed[0].node.shown)
+        if quorum > 1:
+            raise NodesDisagree(_testimony(witnesses, quorum))
+        return await self._run(call)
+
+    def _believed(self, witnesses: list[Witness]) -> list[Witness]:
+        newest = self._view.newest
+        base_fee = newest.base_fee if newest else None
+        return believed_by_bounds(witnesses, self.rules.price_factor, base_fee) if witnesses else []
+
+    async def _hear(self, question: Question[T], call: _Call[T], nodes: Sequence[Node]) -> list[Witness]:
+        found = await asyncio.gather(*(self._witness(question, call, node) for node in nodes))
+        return [each for each in found if each is not None]
+
+    async def _witness(self, question: Question[T], call: _Call[T], node: Node) -> Witness | None:
+        own = _Call(lambda node: self._sender.ask_with_figures(node, question), call.deadline, question, call.label)
         try:
-            return await self._client.ask(node.url, question)
-        except NodeError as error:
-            return node.scrubbed(error)
+            value, figures = await self._attempt(node, own)
+        except UrlFailed as failure:
+            self._upkeep.doubt(node, failure)
+        except (NodeError, NodesUnreachable, _Moved, _Slow):
+            pass
+        else:
+            return Witness(node, value, figures)
+        return None
 
-    def seen_block(self, number: int) -> None:
-        self.head = max(self.head, number)
+    def _note_disagreement(self, witnesses: list[Witness], believed: list[Witness]) -> None:
+        for witness in believed:
+            self._view.accept(witness.node, witness.figures)
+        others = [witness for witness in witnesses if witness not in believed]
+        self.disagreements += bool(others)
+        for witness in others:
+            self._upkeep.doubt(witness.node, UrlFailed("answered other fee data than the other nodes"))
 
     # -- one question, over several URLs ----------------------------------------------------------
 
-    async def _run(self, send: Callable[[Node], Awaitable[T]], deadline: float | None, key: object) -> Answer[T]:
-        """`key` is the question: a URL that fails the same one again is not blamed twice."""
-        if deadline is None:
-            deadline = asyncio.get_running_loop().time() + self._options.deadline
-        tries: Counter[Node] = Counter()
-        failed: dict[Node, UrlFailed] = {}
-        passing: NodeError | None = None
-        while node := await self._next(tries, deadline):
-            try:
-                value = await self._attempt(node, send, tries, deadline)
-            except _Moved:
-                continue
-            except _Slow:
-                pass
-            except UrlFailed as failure:
-                self._doubt(node, failure)
-                failed[node] = failure
-            except NodeError as error:
-                passing = self._passing_error(node, error, tries) or passing
-            else:
-                if failed:
-                    self._blame(failed, key)
-                return Answer(value, node.shown)
-            tries[node] += 1
-        for node, problem in failed.items():
+    async def _run(self, call: _Call[T]) -> Answer[T]:
+        try:
+            while node := await self._next(call):
+                answer = await self._try(node, call)
+                if answer is not None:
+                    if call.failed:
+                        self._upkeep.blame(call.failed, call.key)
+                    return answer
+        finally:
+            if call.second is not None:
+                call.second.cancel()
+        for node, problem in call.failed.items():
             node.note_failure(problem)
-        if passing is not None:
-            raise passing
-        raise NodesUnreachable(self._problems())
+        raise call.passing or NodesUnreachable(self._problems())
 
-    def _passing_error(self, node: Node, error: NodeError, tries: Counter[Node]) -> NodeError | None:
+    async def _try(self, node: Node, call: _Call[T]) -> Answer[T] | None:
+        """None: the next URL is to be asked."""
+        try:
+            return Answer(await self._attempt(node, call), node.shown)
+        except _Overtaken:
+            return call.won
+        except _Moved:
+            return call.won
+        except _Slow:
+            pass
+        except UrlFailed as failure:
+            self._upkeep.doubt(node, failure)
+            call.failed[node] = failure
+        except NodeError as error:
+            self._note_error(node, error, call)
+        call.tries[node] += 1
+        if call.second is not None:
+            await asyncio.wait((call.second,))
+        return call.won
+
+    def _note_error(self, node: Node, error: NodeError, call: _Call[T]) -> None:
         """An error after which another node may answer. Raises an error that is the node's answer."""
         match error_kind(error):
             case ErrorKind.BUSY:
-                self._doubt(node, UrlFailed("is over its limits", busy=True, wait=error.wait))
+                self._upkeep.doubt(node, UrlFailed("is over its limits", busy=True, wait=error.wait))
             case ErrorKind.DENIED:
-                self._doubt(node, UrlFailed("does not accept our key", busy=True, wait=self._options.pause_max))
+                wait = self._options.pause_max
+                self._upkeep.doubt(node, UrlFailed("does not accept our key", busy=True, wait=wait))
             case ErrorKind.PASSING:
-                tries[node] = _MAX_TRIES  # it would answer the same again
-                return node.scrubbed(error)
+                call.tries[node] = _MAX_TRIES  # it would answer the same again
+                call.passing = node.scrubbed(error)
             case _:
                 raise node.scrubbed(error) from None
-        return None
 
-    async def _attempt(
-        self, node: Node, send: Callable[[Node], Awaitable[T]], tries: Counter[Node], deadline: float
-    ) -> T:
+    async def _attempt(self, node: Node, call: _Call[T], *, is_second: bool = False) -> T:
         loop, epoch, started, granted = asyncio.get_running_loop(), node.epoch, 0.0, 0.0
+        timer: asyncio.TimerHandle | None = None
         try:
-            async with asyncio.timeout_at(deadline) as scope:
+            async with asyncio.timeout_at(call.deadline) as scope:
                 node.scopes.add(scope)
                 async with node.slots:
                     if node.epoch != epoch:
                         raise _Moved
                     started = loop.time()
-                    granted = self._share(node, deadline - started, tries)
+                    granted = self._share(node, call.deadline - started, call.tries)
                     scope.reschedule(started + granted)
-                    result = await send(node)
+                    timer = None if is_second else self._plan_second(node, call, scope)
+                    result = await call.send(node)
         except TimeoutError:
+            if call.won is not None and not is_second:
+                node.pace.add(call.label, loop.time() - started)  # at least so long
+                raise _Overtaken from None
             raise self._too_late(node, epoch, started, granted) from None
         except NodeError:
             node.answered_at = loop.time()
             raise
         finally:
             node.scopes.discard(scope)
-        node.note_answer(loop.time())
+            if timer is not None:
+                timer.cancel()
+        now = loop.time()
+        node.note_answer(now)
+        if call.label:
+            node.pace.add(call.label, now - started)
         return result
 
     def _share(self, node: Node, remaining: float, tries: Counter[Node]) -> float:
         """The time this try gets of what is left, so that every URL that may answer gets its turn."""
+        if len(self._nodes) == 1:
+            return remaining
         left_to_try = [other for other in self._nodes if tries[other] < _MAX_TRIES]
         if tries[node]:  # the last try: no time is reserved for URLs that are out
             return remaining / max(1, sum(1 for other in left_to_try if other.state is State.UP))
@@ -231,126 +340,69 @@ class NodePool:
             return NodesUnreachable("no node answered in time: " + self._problems())
         return UrlFailed("timed out", silent=True)
 
+    # -- a second request -------------------------------------------------------------------------
+
+    def _plan_second(self, node: Node, call: _Call[T], scope: asyncio.Timeout) -> asyncio.TimerHandle | None:
+        if not call.label or len(self._nodes) == 1 or call.tries or call.second is not None:
+            return None
+        delay = hedge_delay(node.pace.p95(call.label))
+        if delay is None:
+            return None
+        return asyncio.get_running_loop().call_later(delay, self._send_second, node, call, scope)
+
+    def _send_second(self, node: Node, call: _Call[T], scope: asyncio.Timeout) -> None:
+        others = [other for other in self._upkeep.fresh if other is not node]
+        if others and self.hedges.take():
+            call.second = self._tasks.start(self._answer_first(choose(others, call.label), call, scope))
+
+    async def _answer_first(self, node: Node, call: _Call[T], scope: asyncio.Timeout) -> None:
+        try:
+            value = await self._attempt(node, call, is_second=True)
+        except UrlFailed as failure:
+            self._upkeep.doubt(node, failure)
+            return
+        except (NodeError, NodesUnreachable, _Moved, _Slow):
+            return  # the first request decides
+        call.won = Answer(value, node.shown)
+        with suppress(RuntimeError):  # the first request ended in this turn of the loop
+            scope.reschedule(asyncio.get_running_loop().time())
+
     # -- which URL is next ------------------------------------------------------------------------
 
-    async def _next(self, tries: Counter[Node], deadline: float) -> Node | None:
+    async def _next(self, call: _Call[T]) -> Node | None:
         loop = asyncio.get_running_loop()
         while True:
-            candidates, probes = self._candidates(tries)
+            candidates, probes = self._candidates(call.tries)
             if candidates:
-                return _choose(candidates)
-            if not probes or loop.time() >= deadline:
+                return choose(candidates, call.label)
+            if not probes or loop.time() >= call.deadline:
                 return None
-            await asyncio.wait(probes, timeout=deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(probes, timeout=call.deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED)
 
     def _candidates(self, tries: Counter[Node]) -> tuple[list[Node], list[asyncio.Task[None]]]:
         """The URLs to choose from now, or else the probes to wait for."""
         probes: list[asyncio.Task[None]] = []
         for tier in self._tiers(tries):
-            usable = self._usable(tier, tries)
+            self._upkeep.probe_where_due(tier)
+            # A URL that failed this call is tried again after its probe.
+            usable = [node for node in tier if node.state is State.UP and not (tries[node] and node.probe)]
             probes += [node.probe for node in tier if node.probe is not None]
             if usable or any(node.state is State.NEW for node in tier):
                 return usable, probes
         return [], probes
 
     def _tiers(self, tries: Counter[Node]) -> Iterator[list[Node]]:
-        """In the order of use: spare URLs when no other is left, URLs that failed this call after all others."""
-        yield [node for node in self._nodes if not node.spare and not tries[node]]
-        yield [node for node in self._nodes if node.spare and not tries[node]]
+        """In the order of use: spare URLs, URLs that are behind, URLs that failed this call."""
+        yield [node for node in self._nodes if not node.spare and not node.stale and not tries[node]]
+        yield [node for node in self._nodes if node.spare and not node.stale and not tries[node]]
+        yield [node for node in self._nodes if node.stale and not tries[node]]
         yield [node for node in self._nodes if 0 < tries[node] < _MAX_TRIES]
 
-    def _usable(self, nodes: list[Node], tries: Counter[Node]) -> list[Node]:
-        now = self._monotonic()
-        for node in nodes:
-            if node.needs_probe(now):
-                self._start_probe(node)
-        # A URL that failed this call is tried again after its probe.
-        return [node for node in nodes if node.state is State.UP and not (tries[node] and node.probe)]
-
-    # -- set aside and probed back ----------------------------------------------------------------
-
-    def _doubt(self, node: Node, failure: UrlFailed) -> None:
-        """The question may be the cause of a failure, so a probe decides, unless the node itself asks for a pause."""
-        if node.state is not State.UP:
-            return
-        node.reason = failure.reason
-        if failure.busy:
-            node.failures += 1
-            self._set_aside(node, answers=True, pause=self._pause(node, failure.wait))
-        elif failure.silent:
-            self._set_aside(node, answers=False, pause=0.0)
-            self._start_probe(node)
-        elif node.probe is None and self._monotonic() - node.doubted_at >= self._options.pause_base:
-            node.doubted_at = self._monotonic()
-            self._start_probe(node)
-
-    def _blame(self, failed: dict[Node, UrlFailed], question: object) -> None:
-        """Another URL answered what these failed. Two different questions in a row are no accident."""
-        for node, failure in failed.items():
-            if failure.busy or node.failed_question == question:
-                continue
-            node.failed_question = question
-            node.failures += 1
-            if node.failures > 1:
-                self._set_aside(node, answers=node.answers, pause=self._pause(node))
-
-    def _set_aside(self, node: Node, *, answers: bool, pause: float) -> None:
-        node.resume_at = self._monotonic() + pause
-        node.answers = answers
-        if node.state is not State.UP:
-            return
-        node.state = State.OUT
-        node.epoch += 1
-        if any(other.state is not State.OUT for other in self._nodes):
-            node.release_calls()
-
-    def _pause(self, node: Node, wanted: float | None = None) -> float:
-        grown = self._options.pause_base * (1 << min(node.failures - 1, 20))
-        pause = min(self._options.pause_max, grown) * self._jitter.uniform(0.5, 1.0)
-        return max(pause, min(wanted or 0.0, self._options.longest_wait))
-
-    def _start_probe(self, node: Node) -> None:
-        node.probe = self._tasks.start(self._probe(node))
-
-    async def _probe(self, node: Node) -> None:
-        try:
-            evidence = await probe(self._client, node, self.chain_id, self._options.try_timeout)
-        finally:
-            node.probe = None
-        node.probed_at = self._monotonic()
-        if not evidence.ok:
-            self._probe_failed(node, evidence)
-            return
-        self.seen_block(evidence.block or 0)
-        node.answers = True
-        if node.probed_at >= node.resume_at:  # otherwise it was blamed during the probe
-            node.state = State.UP
-            node.reason = ""
-
-    def _probe_failed(self, node: Node, evidence: Evidence) -> None:
-        node.reason = evidence.error
-        node.failures += 1
-        wrong_chain = evidence.chain_id is not None
-        wait = self._options.pause_max if wrong_chain else evidence.wait
-        self._set_aside(node, answers=evidence.answers, pause=self._pause(node, wait))
-        node.state = State.OUT
-
-    def probe_unreachable(self, seconds: float) -> None:
-        """Let the next question wait for a new probe of every unreachable URL not probed in the last `seconds`."""
-        now = self._monotonic()
-        for node in self._nodes:
-            if node.state is State.OUT and not node.answers and now - node.probed_at >= seconds:
-                node.resume_at = now
+    # -- what is known ----------------------------------------------------------------------------
 
     def states(self) -> list[NodeState]:
         """The last known state of every URL, in the configured order."""
         return [NodeState(node.shown, node.answers, node.reason) for node in self._nodes]
-
-    async def probe_each(self) -> list[Evidence]:
-        """Probe every URL once, now, without changing its state."""
-        timeout = self._options.try_timeout
-        probes = (probe(self._client, node, self.chain_id, timeout) for node in self._nodes)
-        return list(await asyncio.gather(*probes))
 
     def _problems(self) -> str:
         if not self._nodes:
@@ -359,17 +411,9 @@ class NodePool:
 
     async def close(self) -> None:
         await self._tasks.cancel()
+        await self._upkeep.close()
 
 
-def _choose(nodes: Sequence[Node]) -> Node:
-    """Smooth weighted round robin: converges to the weights without bursts. Spare URLs take turns."""
-    if len(nodes) == 1:
-        return nodes[0]
-    total = 0
-    for node in nodes:
-        share = node.weight or 1
-        node.credit += share
-        total += share
-    chosen = max(nodes, key=lambda node: node.credit)
-    chosen.credit -= total
-    return chosen
+def _testimony(witnesses: Sequence[Witness], quorum: int) -> str:
+    heard = ", ".join(f"{witness.node.shown} {witness.price} Wei" for witness in witnesses) or "no answer"
+    return f"no {quorum} nodes agree on the price of gas: {heard}"

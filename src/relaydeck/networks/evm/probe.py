@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from relaydeck.networks.evm.client import BatchRefused, Client
-from relaydeck.networks.evm.errors import NodeError, UrlFailed
+from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
+from relaydeck.networks.evm.landmark import NEWEST_BLOCK, Landmark
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.questions import BLOCK_NUMBER, CHAIN_ID
 
@@ -17,11 +18,15 @@ class Evidence:
     node: str  # scheme and host
     ok: bool
     chain_id: int | None
-    block: int | None
+    landmark: Landmark | None
     error: str
     seconds: float
     wait: float | None = None  # the pause that the node requested
     answers: bool = True  # a node of this chain is there, even if it does not serve us now
+
+    @property
+    def block(self) -> int | None:
+        return self.landmark.number if self.landmark else None
 
 
 async def probe(client: Client, node: Node, chain_id: int, timeout: float) -> Evidence:  # noqa: ASYNC109
@@ -44,11 +49,11 @@ async def probe(client: Client, node: Node, chain_id: int, timeout: float) -> Ev
     return Evidence(node.shown, not error, chain, block, error, loop.time() - started, wait, answers)
 
 
-async def _identify(client: Client, node: Node) -> tuple[int, int]:
+async def _identify(client: Client, node: Node) -> tuple[int, Landmark]:
     """Ask in a batch, which shows whether the node accepts one, or else one question after the other."""
     answers: list[Any]
     try:
-        answers = await client.ask_batch(node.url, (CHAIN_ID, BLOCK_NUMBER))
+        answers = await client.ask_batch(node.url, (CHAIN_ID, NEWEST_BLOCK if node.has_blocks else BLOCK_NUMBER))
         node.batches = True
     except BatchRefused:
         answers = await _one_by_one(client, node)
@@ -56,13 +61,27 @@ async def _identify(client: Client, node: Node) -> tuple[int, int]:
         if failure.busy:
             raise
         answers = await _one_by_one(client, node)
-    for answer in answers:
-        if isinstance(answer, NodeError):
-            raise answer
-    return answers[0], answers[1]
+    chain, block = answers
+    if isinstance(chain, NodeError):
+        raise chain
+    if isinstance(block, NodeError):  # some gateways return no blocks
+        block = await newest_block(client, node)
+    return chain, block if isinstance(block, Landmark) else Landmark(block)
 
 
 async def _one_by_one(client: Client, node: Node) -> list[Any]:
-    answers = [await client.ask(node.url, CHAIN_ID), await client.ask(node.url, BLOCK_NUMBER)]
+    answers = [await client.ask(node.url, CHAIN_ID), await newest_block(client, node)]
     node.batches = False
     return answers
+
+
+async def newest_block(client: Client, node: Node) -> Landmark:
+    """Its block, or only the number of a node that returns no blocks."""
+    if node.has_blocks:
+        try:
+            return await client.ask(node.url, NEWEST_BLOCK)
+        except NodeError as error:
+            if error_kind(error) in (ErrorKind.BUSY, ErrorKind.DENIED):
+                raise
+        node.has_blocks = False
+    return Landmark(await client.ask(node.url, BLOCK_NUMBER))

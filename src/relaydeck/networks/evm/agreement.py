@@ -1,0 +1,52 @@
+"""Compares the fee data of several nodes: which of them agree, and which answer is believed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relaydeck.networks.evm.figures import Figures
+from relaydeck.networks.evm.landmark import may_follow
+from relaydeck.networks.evm.node import Node
+from relaydeck.networks.evm.view import within
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """One node's answer to a question about fees."""
+
+    node: Node
+    value: Any
+    figures: Figures
+
+    @property
+    def price(self) -> int:
+        return self.figures.price or 0
+
+    def agrees(self, other: "Witness", factor: int) -> bool:
+        """Data from blocks differ only by the blocks between two answers; suggestions of two nodes by some factor."""
+        if self.figures.block is None or other.figures.block is None:
+            return within(self.price, other.price, factor)
+        return may_follow(self.price, other.price, 1 + abs(self.figures.block - other.figures.block))
+
+
+def believed_by_quorum(witnesses: Sequence[Witness], quorum: int, factor: int) -> list[Witness]:
+    """The one group of at least `quorum` witnesses that agree. Empty when there is none, or when there are two."""
+    groups = [[other for other in witnesses if one.agrees(other, factor)] for one in witnesses]
+    large = [group for group in groups if len(group) >= quorum]
+    if not large or any(not one.agrees(other, factor) for group in large for one in group for other in large[0]):
+        return []
+    return large[0]
+
+
+def believed_by_bounds(witnesses: Sequence[Witness], factor: int, base_fee: int | None) -> list[Witness]:
+    """Those near the median price; of two that are far apart, the one nearer to the newest block's base fee."""
+    middle = sorted(witnesses, key=lambda witness: witness.price)[len(witnesses) // 2]
+    near = [each for each in witnesses if within(each.price, middle.price, factor)]
+    if len(witnesses) != 2 or len(near) == 2 or base_fee is None:
+        return near
+    return [min(witnesses, key=lambda witness: _distance(witness.price, base_fee))]
+
+
+def _distance(price: int, base_fee: int) -> float:
+    low, high = sorted((max(price, 1), max(base_fee, 1)))
+    return high / low

@@ -1,0 +1,83 @@
+"""Compares the newest blocks of the nodes of a pool, and marks the nodes that are behind, stand still or contradict."""
+
+from collections.abc import Sequence
+from statistics import median_low
+
+from relaydeck.networks.evm.landmark import Landmark
+from relaydeck.networks.evm.node import Node
+
+_STILL_ROUNDS = 2  # in which other nodes were ahead and this one did not move
+
+
+def compare_heads(nodes: Sequence[Node], max_lag: int) -> Landmark | None:
+    """`nodes` have just been read, at the same moment. Return the newest block that they agree on."""
+    if not nodes:
+        return None
+    best = _best_head([node.head for node in nodes], max_lag)
+    for node in nodes:
+        _mark_distance(node, best, max_lag)
+    near = [node for node in nodes if not node.stale]
+    return _agreed(_without_contradictions(near))
+
+
+def _best_head(heads: list[int], max_lag: int) -> int:
+    """The highest. Of three or more, one that is far ahead of all others is not believed."""
+    heads = sorted(heads, reverse=True)
+    return heads[1] if len(heads) > 2 and heads[0] - heads[1] > max_lag else heads[0]
+
+
+def _mark_distance(node: Node, best: int, max_lag: int) -> None:
+    node.lag = max(0, best - node.head)
+    node.still_rounds = node.still_rounds + 1 if node.lag and not node.moved else 0
+    node.stale = ""
+    if node.lag > max_lag:
+        node.stale = f"is {node.lag} blocks behind"
+    elif node.still_rounds >= _STILL_ROUNDS:
+        node.stale = f"stands still at block {node.head}"
+    elif node.head - best > max_lag:
+        node.stale = f"reports block {node.head}, which no other node has reached"
+
+
+def _without_contradictions(nodes: list[Node]) -> list[Node]:
+    """Those with a hash that fits their block, if any has; then those that most agree with; else none."""
+    if not _contradicting(nodes):
+        return nodes
+    genuine = [node for node in nodes if node.landmark and node.landmark.is_genuine]
+    if genuine:
+        _mark(nodes, genuine, "sends a block that does not fit its hash")
+    nodes = genuine or nodes
+    if not _contradicting(nodes):
+        return nodes
+    groups = [[other for other in nodes if not _apart(node, other)] for node in nodes]
+    largest = max(groups, key=len)
+    if 2 * len(largest) <= len(nodes):
+        return []  # nobody can tell which of them are right
+    _mark(nodes, largest, "contradicts the other nodes about the newest block")
+    return largest
+
+
+def _contradicting(nodes: list[Node]) -> bool:
+    return any(_apart(node, other) for node in nodes for other in nodes)
+
+
+def _apart(node: Node, other: Node) -> bool:
+    return node.landmark is not None and other.landmark is not None and node.landmark.contradicts(other.landmark)
+
+
+def _mark(nodes: list[Node], believed: list[Node], why: str) -> None:
+    for node in nodes:
+        if node not in believed:
+            node.stale = why
+
+
+def _agreed(nodes: list[Node]) -> Landmark | None:
+    marks = [node.landmark for node in nodes if node.landmark is not None]
+    if not marks:
+        return None
+    base_fees = [mark.base_fee for mark in marks if mark.base_fee is not None]
+    limits = [mark.gas_limit for mark in marks if mark.gas_limit is not None]
+    return Landmark(
+        max(mark.number for mark in marks),
+        median_low(base_fees) if base_fees else None,
+        median_low(limits) if limits else None,
+    )

@@ -1,0 +1,164 @@
+"""A proxy in front of a real node that changes its answers: a stand-in for a node that is faulty or lies."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+Json = Any
+LIES = (
+    "lagging", "frozen", "low", "high", "low_tips", "high_tips", "low_forged", "high_forged", "gas", "gas_low", "ahead",
+    "slow", "hanging", "rate_limited", "rate_limited_200", "wrong_chain",
+)  # fmt: skip
+_WILD = {"low": 1, "high": 10**16, "low_forged": 1, "high_forged": 10**16}
+
+
+class LyingProxy:
+    """One lie, told for as long as it runs. It answers over HTTP on loopback."""
+
+    def __init__(self, node: str, lie: str, behind: int = 50) -> None:
+        self.url = ""
+        self.requests = 0
+        self._node = node
+        self._lie = lie
+        self._behind = behind
+        self._frozen_at: int | None = None
+        self._http = httpx.AsyncClient(timeout=30)
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> "LyingProxy":
+        self._frozen_at = int(await self._ask("eth_blockNumber"), 16)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._http.aclose()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+                status, body = await self._respond(json.loads(await reader.readexactly(length)))
+                raw = json.dumps(body).encode()
+                writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(raw)}\r\n\r\n".encode() + raw)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def _respond(self, body: Json) -> tuple[str, Json]:
+        self.requests += 1
+        if self._lie == "hanging":
+            await asyncio.sleep(3600)
+        if self._lie == "slow":
+            await asyncio.sleep(0.5)
+        if self._lie == "rate_limited":
+            return "429 Too Many Requests", {"error": "slow down"}
+        if isinstance(body, list):
+            return "200 OK", [await self._reply(call) for call in body]
+        return "200 OK", await self._reply(body)
+
+    async def _reply(self, call: Json) -> Json:
+        if self._lie == "rate_limited_200":
+            error = {"code": -32005, "message": "daily request count exceeded, request rate limited"}
+            return {"jsonrpc": "2.0", "id": call["id"], "error": error}
+        body = {**call, "params": await self._older(call["method"], call["params"])}
+        reply = (await self._http.post(self._node, json=body)).json()
+        if "result" in reply:
+            reply["result"] = await self._changed(call["method"], reply["result"])
+        return reply
+
+    async def _ask(self, method: str, *params: Json) -> Json:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return (await self._http.post(self._node, json=body)).json()["result"]
+
+    async def _block(self) -> int | None:
+        """The block that this node believes to be the newest; None: the real one."""
+        if self._lie == "frozen":
+            return self._frozen_at
+        if self._lie == "lagging":
+            return int(await self._ask("eth_blockNumber"), 16) - self._behind
+        return None
+
+    async def _older(self, method: str, params: Json) -> Json:
+        block = await self._block()
+        if block is None:
+            return params
+        return [hex(block) if each == "latest" else each for each in params]
+
+    async def _changed(self, method: str, result: Json) -> Json:
+        change = _CHANGES.get(self._lie)
+        if method == "eth_blockNumber" and (block := await self._block()) is not None:
+            return hex(block)
+        if method == "eth_chainId" and self._lie == "wrong_chain":
+            return "0x1"
+        return change(self._lie, method, result) if change else result
+
+
+def _price(lie: str, method: str, result: Json) -> Json:
+    wild = hex(_WILD[lie])
+    if method in ("eth_gasPrice", "eth_maxPriorityFeePerGas"):
+        return wild
+    if method == "eth_feeHistory":
+        return _history(result, base=wild, tip=wild)
+    if lie.endswith("_forged") and method == "eth_getBlockByNumber":
+        return {**result, "baseFeePerGas": wild}  # its hash does not fit any more
+    return result
+
+
+def _tips(lie: str, method: str, result: Json) -> Json:
+    wild = "0x0" if lie == "low_tips" else hex(10**16)
+    if method == "eth_feeHistory":
+        return _history(result, base=None, tip=wild)
+    return wild if method in ("eth_gasPrice", "eth_maxPriorityFeePerGas") else result
+
+
+def _history(result: Json, base: str | None, tip: str) -> Json:
+    fees = result["baseFeePerGas"]
+    rewards = [[tip for _ in row] for row in result.get("reward") or []]
+    return {**result, "baseFeePerGas": [base or each for each in fees], "reward": rewards}
+
+
+def _gas(lie: str, method: str, result: Json) -> Json:
+    wild = hex(2**63 if lie == "gas" else 100)
+    if method == "eth_estimateGas":
+        return wild
+    if method == "eth_simulateV1":
+        for block in result:
+            for call in block["calls"]:
+                call["gasUsed"] = wild
+    return result
+
+
+def _ahead(_: str, method: str, result: Json) -> Json:
+    far = hex(2**50)
+    if method == "eth_blockNumber":
+        return far
+    return {**result, "number": far} if method == "eth_getBlockByNumber" else result
+
+
+_CHANGES: dict[str, Callable[[str, str, Json], Json]] = {
+    "low": _price,
+    "high": _price,
+    "low_forged": _price,
+    "high_forged": _price,
+    "low_tips": _tips,
+    "high_tips": _tips,
+    "gas": _gas,
+    "gas_low": _gas,
+    "ahead": _ahead,
+}

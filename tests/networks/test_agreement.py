@@ -1,0 +1,93 @@
+"""Fee data of several nodes: which are believed, and what happens when too few agree."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from relaydeck.networks.evm.agreement import Witness, believed_by_bounds, believed_by_quorum
+from relaydeck.networks.evm.errors import NodesDisagree
+from relaydeck.networks.evm.figures import Figures
+from relaydeck.networks.evm.node import Node
+from relaydeck.networks.evm.options import PoolOptions, PoolRules
+from relaydeck.networks.evm.pool import NodePool
+from relaydeck.networks.evm.questions import Question, read_quantity
+from relaydeck.networks.model import RpcUrl
+from tests.networks.fault_node import FaultNode, fault_nodes
+from tests.networks.test_pool import Clock, pool_over
+
+GAS_PRICE = Question("eth_gasPrice", (), read_quantity)
+
+
+def witnesses(*prices: int, block: int | None = 100) -> list[Witness]:
+    node = Node(RpcUrl("http://node.example"), PoolOptions())
+    return [Witness(node, price, Figures(block=block, price=price)) for price in prices]
+
+
+def prices(found: Sequence[Witness]) -> list[int]:
+    return [witness.price for witness in found]
+
+
+@pytest.mark.parametrize(
+    ("heard", "quorum", "believed"),
+    [
+        ([10**9, 10**9], 2, [10**9, 10**9]),
+        ([10**9, 10**9 * 11 // 10], 2, [10**9, 10**9 * 11 // 10]),
+        ([10**9, 10**16], 2, []),
+        ([10**9], 2, []),
+        ([], 2, []),
+        ([1, 10**9, 10**16, 10**9, 5 * 10**12], 2, [10**9, 10**9]),  # three liars, each alone
+        ([10**16, 10**9, 10**16, 10**9, 10**16], 2, []),  # two groups: neither is believed
+        ([10**9, 10**9, 10**16], 3, []),
+    ],
+)
+def test_a_quorum(heard: list[int], quorum: int, believed: list[int]) -> None:
+    assert prices(believed_by_quorum(witnesses(*heard), quorum, 10)) == believed
+
+
+def test_suggestions_may_differ_by_the_factor() -> None:
+    assert prices(believed_by_quorum(witnesses(10**9, 5 * 10**9, block=None), 2, 10)) == [10**9, 5 * 10**9]
+
+
+@pytest.mark.parametrize(
+    ("heard", "base_fee", "believed"),
+    [
+        ([10**9, 2 * 10**9], None, [10**9, 2 * 10**9]),
+        ([10**9, 10**16], 10**9, [10**9]),
+        ([1, 10**9], 10**9, [10**9]),
+        ([1, 10**9, 10**9], None, [10**9, 10**9]),
+        ([10**9, 10**16, 10**9], None, [10**9, 10**9]),
+    ],
+)
+def test_bounds(heard: list[int], base_fee: int | None, believed: list[int]) -> None:
+    assert prices(believed_by_bounds(witnesses(*heard), 10, base_fee)) == believed
+
+
+def lie(pool: NodePool, nodes: Sequence[FaultNode], *liars: int, price: str = "0xffffffff") -> None:
+    pool.rules = PoolRules(quorum=2)
+    for liar in liars:
+        nodes[liar].answers["eth_gasPrice"] = price
+
+
+async def test_a_lying_majority_is_reported_and_not_believed() -> None:
+    async with fault_nodes(*["healthy"] * 5) as nodes, pool_over(nodes, clock=Clock()) as pool:
+        lie(pool, nodes, 0, 1, 2)
+        with pytest.raises(NodesDisagree) as failure:
+            await pool.ask(GAS_PRICE)
+    shown = [f"http://127.0.0.1:{node.port} {4294967295 if i < 3 else 110} Wei" for i, node in enumerate(nodes)]
+    assert str(failure.value) == f"no 2 nodes agree on the price of gas: {', '.join(shown)}"
+    assert pool.disagreements == 1
+
+
+async def test_two_that_agree_are_believed_against_liars_that_do_not() -> None:
+    async with fault_nodes(*["healthy"] * 4) as nodes, pool_over(nodes, clock=Clock()) as pool:
+        lie(pool, nodes, 0)
+        lie(pool, nodes, 1, price="0xffffff")
+        assert (await pool.ask(GAS_PRICE)).value == 110
+    assert pool.disagreements == 1
+
+
+async def test_a_quorum_needs_as_many_nodes() -> None:
+    async with fault_nodes("healthy", "dead") as nodes, pool_over(nodes, clock=Clock()) as pool:
+        lie(pool, nodes)
+        with pytest.raises(NodesDisagree, match=r"no 2 nodes agree on the price of gas: http://127\.0\.0\.1"):
+            await pool.ask(GAS_PRICE)
