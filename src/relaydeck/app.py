@@ -256,7 +256,7 @@ class Worker:
         """Routes that need no credential, unless another process serves them on their own port."""
         if self._settings.operations_address is not None:
             return {}
-        return open_routes(self._metrics, self._readiness, self._store)
+        return open_routes(self._metrics, self._readiness, self._store, serves_operations=True)
 
     def _start_shared_limiter(self, local: RateLimiter | None) -> SharedLimiter | None:
         settings = self._settings

@@ -50,7 +50,7 @@ class OperationsWorker:
         self._access_log = open_access_log(settings, log, metrics)
         self._stale_seconds = settings.stale_seconds
         self._away_since: float | None = None
-        router = Router(open_routes(metrics, self._readiness, self._store))
+        router = Router(open_routes(metrics, self._readiness, self._store, serves_operations=False))
         self.pipeline = Pipeline(
             exact_routes=router.exact,
             find_route=router.find,
@@ -109,10 +109,12 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def open_routes(metrics: Metrics, readiness: IsReady, store: Store) -> dict[str, dict[str, Route]]:
-    """Routes that need no credential."""
+def open_routes(
+    metrics: Metrics, readiness: IsReady, store: Store, *, serves_operations: bool
+) -> dict[str, dict[str, Route]]:
+    """Routes that need no credential. `serves_operations`: whether those of the contract are on the same port."""
     operations = OperationsRoutes(metrics, readiness, partial(stored_metrics, store))
-    return operations.routes() | DescriptionRoutes().routes()
+    return operations.routes() | DescriptionRoutes(serves_operations=serves_operations).routes()
 
 
 async def stored_metrics(store: Store) -> LookedUp:

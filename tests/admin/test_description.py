@@ -1,6 +1,7 @@
 """The OpenAPI document of the admin API, its page, and whether the service does as they say."""
 
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,9 @@ def test_the_examples_can_be_sent_and_answers_are_as_described(empty: Admin) -> 
     check(admin.ask("DELETE", "signers/ops"), "delete", "signers/{id}")
     for which in ("relayers/sepolia-1", "signers/ops", "networks/sepolia", "notifications/pager", "tokens/ci"):
         check(admin.ask("DELETE", which), "delete", f"{which.split('/')[0]}/{{id}}")
+
+
+def test_the_page_names_its_address_and_creates_a_token_that_may_use_it(shared: Admin) -> None:
+    page = unescape(shared.running.ask("GET", "/admin/v1/docs", token="").body.decode())
+    assert f'export RELAYDECK="http://127.0.0.1:{shared.running.port}"' in page
+    assert 'export TOKEN="$(relaydeck token create my-client --kind admin)"' in page

@@ -102,3 +102,24 @@ def test_every_link_leads_somewhere(reader: Reader) -> None:
     places = {attributes["id"] for _, attributes in reader.elements if "id" in attributes}
     links = {attributes["href"] for tag, attributes in reader.elements if tag == "a"}
     assert {link.removeprefix("#") for link in links} - {"openapi.json"} <= places
+
+
+def test_it_names_the_address_that_it_was_reached_at(page: str, service: Running) -> None:
+    assert unescape(page).count(f'export RELAYDECK="http://127.0.0.1:{service.port}"') == 1
+
+
+@pytest.mark.parametrize("host", ['"><script>', "relaydeck .example", "a" * 256])
+def test_a_host_that_is_none_is_not_shown(service: Running, host: str) -> None:
+    page = service.ask("GET", "/docs", token="", headers={"Host": host}).body.decode()
+    assert 'export RELAYDECK="http://HOST:PORT"' in unescape(page)
+    assert host not in page
+
+
+def test_behind_a_proxy_with_tls_the_address_is_that_of_the_proxy(service: Running) -> None:
+    headers = {"Host": "relayers.example", "X-Forwarded-Proto": "https"}
+    page = service.ask("GET", "/docs", token="", headers=headers).body.decode()
+    assert 'export RELAYDECK="https://relayers.example"' in unescape(page)
+
+
+def test_the_token_that_it_creates_may_use_the_interface(page: str) -> None:
+    assert 'export TOKEN="$(relaydeck token create my-client)"' in unescape(page)

@@ -47,8 +47,7 @@ def wrong(made: Path) -> str:
     (made / "master.key").write_text("00" * 32 + "\n")
     return (
         "relaydeck: the master key does not open this database's keyring\n"
-        "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE). "
-        "Nothing was changed.\n"
+        "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE).\n"
     )
 
 
@@ -56,8 +55,7 @@ def missing(made: Path) -> str:
     (made / "master.key").unlink()
     return (
         f"relaydeck: the master key file {made / 'master.key'} is missing\n"
-        "Restore it from your backup: without it the sealed secrets of this database cannot be opened. "
-        "Nothing was changed.\n"
+        "Restore it from your backup: without it the sealed secrets of this database cannot be opened.\n"
     )
 
 
@@ -65,7 +63,7 @@ def no_key(made: Path) -> str:
     (made / "master.key").write_text("a master key\n")
     return (
         f"relaydeck: the master key file {made / 'master.key'} cannot be used: it is not 64 hexadecimal digits\n"
-        "Nothing was changed.\n"
+        "Check the file and its permissions, or restore it from your backup.\n"
     )
 
 

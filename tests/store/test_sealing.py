@@ -114,9 +114,7 @@ def test_a_keyring_does_not_open_under_another_master_key() -> None:
     with pytest.raises(OperatorError) as error:
         open_keyring(MasterKey(b"n" * 32), [(1, wrapped)])
     assert error.value.problem == "the master key does not open this database's keyring"
-    assert error.value.remedy == (
-        "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE). Nothing was changed."
-    )
+    assert error.value.remedy == ("Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE).")
 
 
 def test_an_empty_keyring_has_no_active_key() -> None:
@@ -128,8 +126,7 @@ def test_a_missing_master_key_is_asked_for(tmp_path: Path) -> None:
         read_master_key(tmp_path / "master.key")
     assert (error.value.problem, error.value.remedy) == (
         f"the master key file {tmp_path / 'master.key'} is missing",
-        "Restore it from your backup: without it the sealed secrets of this database cannot be opened. "
-        "Nothing was changed.",
+        "Restore it from your backup: without it the sealed secrets of this database cannot be opened.",
     )
 
 
@@ -138,7 +135,7 @@ def test_a_master_key_that_cannot_be_read_is_refused_with_the_reason(tmp_path: P
         read_master_key(tmp_path)
     assert (error.value.problem, error.value.remedy) == (
         f"the master key file {tmp_path} cannot be used: Is a directory",
-        "Nothing was changed.",
+        "Check the file and its permissions, or restore it from your backup.",
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from relaydeck.admin.routes import Methods
+from relaydeck.http.own_address import with_own_address
 from relaydeck.http.pipeline import JSON, Call, Reply
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")
@@ -26,9 +27,9 @@ class AdminDescription:
     async def openapi(self, _call: Call) -> Reply:
         return Reply(200, self._encoded(), JSON)
 
-    async def docs(self, _call: Call) -> Reply:
+    async def docs(self, call: Call) -> Reply:
         self._page = self._page or self._render(msgspec.json.decode(self._encoded())).encode()
-        return Reply(200, self._page, _HTML)
+        return Reply(200, with_own_address(self._page, call), _HTML)
 
     def _encoded(self) -> bytes:
         if not self._document:

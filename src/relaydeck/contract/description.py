@@ -6,13 +6,20 @@ from typing import Any
 
 import msgspec
 
+from relaydeck.http.own_address import with_own_address
 from relaydeck.http.pipeline import JSON, Call, Reply, Route
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")
 
 
 class DescriptionRoutes:
-    """Both are built by the first request for them: most workers never get one, and the service starts quickly."""
+    """Both are built by the first request for them: most workers never get one, and the service starts quickly.
+
+    `serves_operations`: whether the operations that they describe are on the same port.
+    """
+
+    def __init__(self, *, serves_operations: bool) -> None:
+        self._serves_operations = serves_operations
 
     def routes(self) -> dict[str, dict[str, Route]]:
         answers = {"/openapi.json": self.openapi, "/docs": self.docs}
@@ -21,8 +28,8 @@ class DescriptionRoutes:
     async def openapi(self, _call: Call) -> Reply:
         return Reply(200, _document(), JSON)
 
-    async def docs(self, _call: Call) -> Reply:
-        return Reply(200, _page(), _HTML)
+    async def docs(self, call: Call) -> Reply:
+        return Reply(200, with_own_address(_page(), call) if self._serves_operations else _page(), _HTML)
 
 
 def admin_page(document: dict[str, Any]) -> str:

@@ -11,10 +11,12 @@ from typing import Any
 
 from relaydeck.contract import wording
 from relaydeck.contract.schemas import PLACE, Json
+from relaydeck.http.own_address import PLACEHOLDER
 
 _BASIS = "x-relaydeck-basis"
 _CODE = re.compile(r"`([^`]+)`")
 _COMMON = [(name, wording.HEADERS[name]) for name in ("X-Request-Id", "Relaydeck-Reason")]
+_TOKEN_COMMAND = re.compile(r"`(relaydeck token create) NAME([^`]*)`")
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
@@ -76,7 +78,8 @@ def _inline(text: str) -> str:
 
 def _beginning(bearer: Json) -> str:
     """What applies to every operation."""
-    lines = 'export RELAYDECK="http://127.0.0.1:8080"\nexport TOKEN="$(relaydeck token create my-client)"'
+    create, kind = _TOKEN_COMMAND.findall(bearer["description"])[0]
+    lines = f'export RELAYDECK="{PLACEHOLDER}"\nexport TOKEN="$({create} my-client{kind})"'
     headers = (_row(name, "", {"description": words.text, _BASIS: words.basis}) for name, words in _COMMON)
     return "\n".join(
         [

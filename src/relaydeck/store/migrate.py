@@ -102,8 +102,7 @@ def _check(database: Reader, found: int) -> list[int]:
         if row.checksum is not None and row.checksum != ours[row.version]:
             raise OperatorError(
                 f"migration step {row.version} of this program differs from the one that built the database",
-                "Install an unmodified Relaydeck of the version that the database was last used with."
-                " Nothing was changed.",
+                "Install an unmodified Relaydeck of the version that the database was last used with.",
             )
     return [row.version for row in applied if row.checksum is None]
 

@@ -23,6 +23,7 @@ _NONCE_BYTES = 12
 _NONCES_DRAWN = 256
 _HEADER_BYTES = 5
 MASTER_KEY_BYTES = 32
+_CHECK_KEY_FILE = "Check the file and its permissions, or restore it from your backup."
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +117,7 @@ def open_keyring(master: MasterKey, rows: Sequence[tuple[int, bytes]]) -> Keyrin
     except InvalidTag:
         raise OperatorError(
             "the master key does not open this database's keyring",
-            "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE). Nothing was changed.",
+            "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE).",
         ) from None
 
 
@@ -136,12 +137,11 @@ def master_key_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise OperatorError(
             f"the master key file {path} is missing",
-            "Restore it from your backup: without it the sealed secrets of this database cannot be opened. "
-            "Nothing was changed.",
+            "Restore it from your backup: without it the sealed secrets of this database cannot be opened.",
         ) from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not 64 hexadecimal digits"
-        raise OperatorError(f"the master key file {path} cannot be used: {reason}", "Nothing was changed.") from None
+        raise OperatorError(f"the master key file {path} cannot be used: {reason}", _CHECK_KEY_FILE) from None
 
 
 def _key_bytes(text: str) -> bytes:

@@ -67,8 +67,8 @@ class BackupFile:
 
     def _refuse_other(self, magic: bytes) -> None:
         if magic.startswith(ANY_MAGIC):
-            raise OperatorError(f"{self._path} is damaged, or was written by a newer Relaydeck", "Nothing was changed.")
-        raise OperatorError(f"{self._path} is not a Relaydeck backup", "Nothing was changed.")
+            raise OperatorError(f"{self._path} is damaged, or was written by a newer Relaydeck")
+        raise OperatorError(f"{self._path} is not a Relaydeck backup")
 
     def _header(self) -> Header:
         self._file.seek(len(MAGIC))
@@ -81,7 +81,7 @@ class BackupFile:
         if self.version > newest_version():
             raise OperatorError(
                 f"{self._path} has schema version {self.version}, this program knows {newest_version()}",
-                f"Restore it with Relaydeck {self.header.program} or newer. Nothing was changed.",
+                f"Restore it with Relaydeck {self.header.program} or newer.",
             )
 
     def _check_tables(self) -> dict[str, Content]:
@@ -122,6 +122,4 @@ class BackupFile:
             raise self._damaged() from None
 
     def _damaged(self) -> OperatorError:
-        return OperatorError(
-            f"the backup {self._path} is damaged or truncated", "Use another copy of it. Nothing was changed."
-        )
+        return OperatorError(f"the backup {self._path} is damaged or truncated", "Use another copy of it.")

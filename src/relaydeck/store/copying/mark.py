@@ -33,5 +33,5 @@ def refuse_unfinished(reader: Reader) -> None:
     if origin is not None:
         raise OperatorError(
             f"this database is an unfinished copy of {origin}",
-            "Run the command that began it again ('relaydeck db move' or 'relaydeck restore'). Nothing was changed.",
+            "Run the command that began it again ('relaydeck db move' or 'relaydeck restore').",
         )

@@ -33,7 +33,7 @@ def open_master_key(sealed: bytes, passphrase: Secret) -> bytes:
     except (InvalidTag, ValueError):
         raise OperatorError(
             "the passphrase does not open the master key in this backup",
-            "Use the passphrase that the backup was made with. Nothing was changed.",
+            "Use the passphrase that the backup was made with.",
         ) from None
 
 
