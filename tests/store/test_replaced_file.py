@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.errors import StoreTrouble
-from relaydeck.operations_worker import store_readiness
+from relaydeck.worker.readiness import store_readiness
 from tests.seeding import fill, opened
 
 

@@ -8,6 +8,7 @@ from operator import itemgetter
 from relaydeck.http.clients import ClientAddress, Peer
 from relaydeck.http.metrics import UNEXPECTED_FAILURES, Metrics
 from relaydeck.log import Log
+from relaydeck.settings import Settings
 
 _BATCH_SECONDS = 0.05
 _BATCH_RECORDS = 64  # few enough to be still in the processor's cache when they are written
@@ -72,3 +73,8 @@ class AccessLog:
 
     def count_unexpected(self) -> None:
         self._metrics.count(UNEXPECTED_FAILURES)
+
+
+def open_access_log(settings: Settings, log: Log, metrics: Metrics) -> AccessLog:
+    """The access log of the running event loop."""
+    return AccessLog(log, metrics, ClientAddress(settings.trusted_proxies), asyncio.get_running_loop())

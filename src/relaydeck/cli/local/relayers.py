@@ -4,7 +4,6 @@ import asyncio
 import time
 
 from relaydeck.admin.views import json_values
-from relaydeck.app import fee_options
 from relaydeck.cli.backend import Json
 from relaydeck.cli.local.store import existing_store, local_change
 from relaydeck.fees.estimator import Estimator
@@ -18,6 +17,7 @@ from relaydeck.relayers.relayer_changes import set_paused
 from relaydeck.relayers.runway_report import read_first, read_runway
 from relaydeck.settings import Settings, read_settings
 from relaydeck.signers.signer_state import read_signer_state, with_signer
+from relaydeck.worker.fee_settings import fee_options
 
 
 class LocalRelayers:

@@ -1,0 +1,90 @@
+"""What a worker does beside requests: each second, each hour, and once after the start."""
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from contextlib import suppress
+from functools import partial
+
+from relaydeck.admin import idempotency
+from relaydeck.errors import ServerFailure, StoreError
+from relaydeck.http.unread_responses import limit_unread
+from relaydeck.log import Log
+from relaydeck.store.database import Database
+from relaydeck.store.listing import Listing
+from relaydeck.store.writer import Writer
+from relaydeck.worker.following import Following
+from relaydeck.worker.reports import Reports
+
+_CHECK_SECONDS = 1.0
+_PURGE_SECONDS = 3600.0
+_WARM_ITEMS = 200
+
+
+class Upkeep:
+    def __init__(self, database: Database, following: Following, reports: Reports, log: Log) -> None:
+        self._database = database
+        self._following = following
+        self._reports = reports
+        self._log = log
+
+    async def check_each_second(self, write_timeout_seconds: float) -> None:
+        """Find writes that were committed but not signalled, and stop when the parent process is gone."""
+        parent, limited = os.getppid(), False
+        while True:
+            limited = limited or limit_unread(write_timeout_seconds) > 0  # once the server listens
+            self._reports.process(self._following.age)
+            await asyncio.sleep(_CHECK_SECONDS)
+            if os.getppid() != parent:
+                self._log.event("error", "the process that started this worker is gone: stopping")
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+            await self._check_database()
+
+    async def _check_database(self) -> None:
+        self._database.break_late_commit()
+        if self._database.erasing:
+            await asyncio.to_thread(self._database.erase_removed)
+        if self._following.local is not None:
+            try:
+                self._following.local.refresh()
+            except StoreError as error:
+                self._log.event("error", "the store cannot be read", problem=str(error))
+
+    async def purge_each_hour(self, writer: Writer) -> None:
+        """Responses that were kept for a day contain tokens: they go even if no request comes."""
+        database = self._database
+        while True:
+            await asyncio.sleep(_PURGE_SECONDS)
+            with suppress(StoreError, ServerFailure):  # the next round tries again
+                if await database.run_in_reader(lambda: idempotency.can_purge(database.read, time.time())):
+                    await writer.write(lambda transaction: idempotency.purge(transaction, time.time()))
+
+    async def warm(self, *listings: Listing) -> None:
+        """Encode every item in the background, a few at a time, so that no request pays for the first reading."""
+        if not self._database.remote:  # a remote follower has encoded them already
+            for listing in listings:
+                await self._warm_listing(listing)
+
+    async def _warm_listing(self, listing: Listing) -> None:
+        start = 0
+        while start < listing.total:
+            try:
+                self._following.follower.fill(listing, partial(_from, start))
+            except StoreError:
+                return  # the check of each second logs it; a request fills the page it needs
+            start += _WARM_ITEMS
+            await asyncio.sleep(0.001)
+
+
+def _from(start: int, total: int) -> tuple[int, int]:
+    return start, min(start + _WARM_ITEMS, total)
+
+
+def calm_garbage_collection() -> None:
+    """What is loaded now stays: exclude it from collections, and collect less often than every 700 objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
