@@ -5,7 +5,8 @@ modules in a string, which is how code is loaded late (`import_module`).
 """
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -21,6 +22,7 @@ STANDALONE = {"client", "conformance"}  # used without the server, so they impor
 LAYERS = [INFRASTRUCTURE, DOMAIN, SERVICES, INTERFACES]
 LAYER_OF = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 WIRING = {"app", "operations_worker", "worker", "__main__"}  # connect every layer to one process
+MOST_IMPORTS = 9  # of modules of ours, by nine modules of ten
 SEES_EVERYTHING = WIRING | {"cli"}
 
 Edge = tuple[str, str]
@@ -107,6 +109,11 @@ def cycle(imports: list[Edge]) -> list[str]:
     return []
 
 
+def ninetieth_percentile(counts: Iterable[int]) -> int:
+    ordered = sorted(counts)
+    return ordered[len(ordered) * 9 // 10]
+
+
 # -- the rules ------------------------------------------------------------------------------------
 
 
@@ -169,6 +176,15 @@ def test_every_dynamic_import_names_its_module() -> None:
     assert {module: lines for module, lines in found.items() if lines} == {}
 
 
+def test_nine_of_ten_modules_import_at_most_nine_others() -> None:
+    """A module that imports many others is hard to read and to change: split it by concept."""
+    counts = Counter(dict.fromkeys(MODULES, 0))
+    counts.update(importer for importer, _ in set(IMPORTS))
+    assert ninetieth_percentile(counts.values()) <= MOST_IMPORTS, (
+        f"the modules with most imports: {counts.most_common(40)}"
+    )
+
+
 # -- that the rules can fail ----------------------------------------------------------------------
 
 
@@ -202,6 +218,11 @@ def test_every_kind_of_import_is_found(source: str) -> None:
 )
 def test_a_computed_name_is_found(source: str, lines: list[int]) -> None:
     assert unnamed_dynamic_imports(source) == lines
+
+
+def test_the_tenth_of_ten_modules_does_not_count() -> None:
+    assert ninetieth_percentile([9] * 91 + [42] * 9) == 9
+    assert ninetieth_percentile([9] * 89 + [42] * 11) == 42
 
 
 def test_a_circle_is_found() -> None:
