@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 unexport PYTHONDONTWRITEBYTECODE
 
 TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed \
-	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/bin/prometheus
+	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/geth/geth $(VENV)/bin/prometheus
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test screenshots coverage check format prove mutate bench docs types sbom lock clean
@@ -120,6 +120,11 @@ clients/typescript/node_modules/.installed: clients/typescript/package-lock.json
 $(VENV)/vault/server: tests/vault/go.sum tests/vault/main.go | $(VENV)/.dev
 	@echo "building the test Vault (once; some minutes) …" >&2
 	@sh tests/vault/install $@
+	@touch $@
+
+$(VENV)/geth/geth: tests/geth/go.sum | $(VENV)/.dev
+	@echo "building the test node geth (once; some minutes) …" >&2
+	@sh tests/geth/install $@
 	@touch $@
 
 # From Debian's package, unpacked without root. Programs on the PATH are used as they are.

@@ -127,7 +127,7 @@ def test_every_field_is_in_the_admin_view(home: Path) -> None:
         ):
             view = queries.find(store.database.read, store.vault, collection, name)
             shown = {each.name for each in fields_of(record) if not each.traits.write_only}
-            unset = {"runway_warn_hours", "max_lag_blocks", "price_factor", "quorum"} if record is Network else set()
+            unset = {each.name for each in fields_of(record) if each.may_be_unset} if record is Network else set()
             assert view.body.keys() == shown - unset | {"created_at"}
 
 

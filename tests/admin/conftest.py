@@ -19,6 +19,7 @@ SEPOLIA = {
     "native_symbol": "ETH",
     "rpc_urls": [NODE],
     "fee_tokens": {},
+    "fee_model": "ethereum",
 }
 POLICIES = {
     "eip1559_pricing": True,

@@ -19,6 +19,7 @@ NEW = {
     "native_symbol": "ETH",
     "rpc_urls": [{"url": "https://node.example.com/key/abc", "weight": 2}],
     "fee_tokens": {"USDC": USDC},
+    "fee_model": "op_stack",
 }
 
 
@@ -65,6 +66,7 @@ def test_a_network_is_created_read_listed_changed_and_deleted(admin: Admin) -> N
                 "native_symbol": "ETH",
                 "rpc_urls": shown,
                 "fee_tokens": [],
+                "fee_model": "op_stack",
             },
             None,
         ),

@@ -1,5 +1,6 @@
 """A real node as the tests use it: contracts deployed, transactions sent, receipts read."""
 
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from eth_utils.crypto import keccak
 CONTRACTS = Path(__file__).parent / "contracts"
 # The first account every development node funds; its key is published in their manuals.
 HARDHAT_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+GETH_KEY = "0xb71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291"
 GANACHE_KEY = "0x4f3edf983ac636a65a842ce7c78d9aa706d3b113bce9c46f30d7d21715b23b1d"
 
 
@@ -24,30 +26,39 @@ class Chain:
         self.chain_id = int(self.rpc("eth_chainId"), 16)
 
     def rpc(self, method: str, *params: Any) -> Any:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        reply = self._http.post(self.url, json=body).json()
+        reply = self.reply(method, *params)
         assert "error" not in reply, reply
         return reply["result"]
 
+    def reply(self, method: str, *params: Any) -> dict[str, Any]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        found: dict[str, Any] = self._http.post(self.url, json=body).json()
+        return found
+
     def deploy(self, name: str, *arguments: int) -> str:
         code = compiled(name) + encode(["uint8"] * len(arguments), arguments)
-        return str(self.send({"data": "0x" + code.hex(), "gas": 3_000_000})["contractAddress"])
+        receipt = self.send({"data": "0x" + code.hex(), "gas": 12_000_000})
+        assert receipt["status"] == "0x1", receipt
+        return str(receipt["contractAddress"])
 
     def call(self, to: str, signature: str, *arguments: Any) -> dict[str, Any]:
         """Sends it and waits for it."""
         return self.send({"to": to, "data": call_data(signature, *arguments), "gas": 500_000})
 
     def send(self, transaction: dict[str, Any]) -> dict[str, Any]:
-        sender = {"from": self.account.address, **transaction}
-        shown = {name: hex(value) if isinstance(value, int) else value for name, value in sender.items()}
-        return self.receipt(self.rpc("eth_sendTransaction", shown))
+        return self.send_raw(self.sign({"maxFeePerGas": 200 * 10**9, "maxPriorityFeePerGas": 10**9, **transaction}))
 
     def send_raw(self, raw: str) -> dict[str, Any]:
         return self.receipt(self.rpc("eth_sendRawTransaction", raw))
 
     def receipt(self, sent: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.rpc("eth_getTransactionReceipt", sent)
-        return found
+        """Some nodes answer before the transaction is in a block, and geth before that block is its head."""
+        for _ in range(2000):
+            found = self.reply("eth_getTransactionReceipt", sent).get("result")  # an error while geth indexes
+            if found and int(self.rpc("eth_blockNumber"), 16) >= int(found["blockNumber"], 16):
+                return dict(found)
+            time.sleep(0.005)
+        raise AssertionError(f"no receipt of {sent}")
 
     def nonce(self) -> int:
         return int(self.rpc("eth_getTransactionCount", self.account.address, "latest"), 16)
@@ -71,8 +82,9 @@ def call_data(signature: str, *arguments: Any) -> str:
 
 
 @cache
-def compiled(name: str) -> bytes:
+def compiled(name: str, form: str = "bytecode") -> bytes:
+    """`form`: `bytecode_runtime` is the code as it is stored at an address."""
     import vyper
 
-    output = vyper.compile_code((CONTRACTS / f"{name}.vy").read_text(), output_formats=["bytecode"])
-    return bytes.fromhex(output["bytecode"][2:])
+    output = vyper.compile_code((CONTRACTS / f"{name}.vy").read_text(), output_formats=[form])
+    return bytes.fromhex(output[form][2:])

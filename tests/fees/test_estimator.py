@@ -72,7 +72,7 @@ async def test_what_is_shared_travels_as_one_batch() -> None:
         where = network(node.url, tokens=(token(FeedRate(feed=FEED, max_age=60)),))
         estimator = Estimator(OPTIONS, now=lambda: NOW)
         await ask(estimator, where, transaction(), "USDC")
-        assert node.requests == 3  # the chain id; the gas; everything else
+        assert node.requests == 4  # the chain id; everything shared; whether it simulates, which it does not; the gas
         await estimator.close()
 
 
@@ -160,7 +160,8 @@ HISTORY = {"oldestBlock": "0x5", "baseFeePerGas": ["0x1", "0x64"], "gasUsedRatio
         ({**HISTORY, "reward": [None]}, {"eth_maxPriorityFeePerGas": "0x7"}, 107),
         ({**HISTORY, "gasUsedRatio": [0]}, {"eth_maxPriorityFeePerGas": "0x7"}, 107),
         ({**HISTORY, "gasUsedRatio": [0]}, {}, 100),  # no transaction in any block, and no suggestion
-        ({**HISTORY, "reward": [["0x0"]]}, {"eth_maxPriorityFeePerGas": "0x7"}, 100),  # a real tip of zero
+        ({**HISTORY, "reward": [["0x0"]]}, {"eth_maxPriorityFeePerGas": "0x7"}, 107),  # idle blocks
+        ({**HISTORY, "reward": [["0x0"]]}, {}, 100),
         (
             {
                 "oldestBlock": "0x5",
@@ -200,9 +201,8 @@ async def test_the_trace_names_the_source_of_the_priority_fee(history: Any, extr
 @pytest.mark.parametrize(
     "history",
     [
-        None, [], {}, {**HISTORY, "baseFeePerGas": ["0x1"]}, {**HISTORY, "baseFeePerGas": [1, 2]},
+        [], {**HISTORY, "baseFeePerGas": [1, 2]},
         {**HISTORY, "reward": [["0x1", "0x2"]]}, {**HISTORY, "reward": []}, {**HISTORY, "oldestBlock": None},
-        {**HISTORY, "gasUsedRatio": []},
     ],
 )  # fmt: skip
 async def test_a_history_that_does_not_add_up_is_a_failure_of_the_url(history: Any) -> None:
@@ -210,6 +210,39 @@ async def test_a_history_that_does_not_add_up_is_a_failure_of_the_url(history: A
         node.answers = {"eth_feeHistory": history}
         with pytest.raises(NodeUnreachable):
             await fee(node)
+
+
+UNKNOWN = {"code": -32601, "message": "the method does not exist"}
+
+
+@pytest.mark.parametrize(
+    "history",
+    [UNKNOWN, None, {}, {**HISTORY, "baseFeePerGas": ["0x1"]}, {**HISTORY, "gasUsedRatio": []}],
+    ids=["missing", "null", "empty", "one short", "no blocks"],
+)
+@pytest.mark.parametrize(
+    ("suggested", "base", "per_gas"), [("0x78", "0x64", 120), ("0x5a", "0x64", 100), ("0x78", None, 120)]
+)
+async def test_without_a_fee_history_the_nodes_suggestion_counts(
+    history: Any, suggested: str, base: str | None, per_gas: int
+) -> None:
+    block = {"number": "0x64", "gasLimit": "0x1c9c380"} | ({"baseFeePerGas": base} if base else {})
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": history, "eth_gasPrice": suggested, "eth_getBlockByNumber": block}
+        assert Decimal(await fee(node)) == Decimal(21000 * per_gas).scaleb(-18)
+
+
+@pytest.mark.parametrize(("bounds", "per_gas"), [
+    ({}, 110), ({"tip_floor": 3}, 110), ({"tip_floor": 25}, 125), ({"tip_ceiling": 4}, 104), ({"tip_ceiling": 0}, 100),
+    ({"tip_floor": 20, "tip_ceiling": 15}, 115),
+])  # fmt: skip
+async def test_the_tip_stays_within_the_bounds_of_the_network(bounds: dict[str, int], per_gas: int) -> None:
+    async with fault_nodes("healthy") as (node,):
+        estimator = Estimator(OPTIONS)
+        where = msgspec.structs.replace(network(node.url), **bounds)
+        found = await ask(estimator, where, transaction())
+        await estimator.close()
+    assert Decimal(found.estimated_fee) == Decimal(21000 * per_gas).scaleb(-18)
 
 
 async def test_blob_fee_from_the_history_or_asked_for() -> None:
@@ -272,7 +305,7 @@ async def test_the_cap_and_the_signer_reach_the_answer() -> None:
     async with fault_nodes("healthy") as (node,):
         assert await fee(node, gas_price_cap=100) == "0.0000000000021"
         signed = Account.from_key("0x" + "46" * 32).sign_transaction(
-            {"chainId": 31337, "nonce": 0, "gas": 21000, "gasPrice": 1, "value": 0, "data": "0x"}
+            {"chainId": 31337, "nonce": 0, "gas": 21000, "gasPrice": 150, "value": 0, "data": "0x"}
         )
         estimator, trace = Estimator(OPTIONS), Trace()
         await ask(estimator, network(node.url), signed.raw_transaction.to_0x_hex(), trace=trace)
@@ -328,7 +361,7 @@ async def test_the_trace_is_json_and_holds_no_secret() -> None:
         text = msgspec.json.encode(trace.steps).decode()
         assert "secret" not in text
         assert [step["step"] for step in trace.steps] == [
-            "inputs", "transaction", "policy", "gas", "price", "native fee", "rate", "rounding", "result",
+            "inputs", "transaction", "policy", "price", "gas", "fee model", "native fee", "rate", "rounding", "result",
         ]  # fmt: skip
         steps = {step["step"]: step for step in trace.steps}
         assert steps["price"]["block"] == "100"

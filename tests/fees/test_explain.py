@@ -9,7 +9,9 @@ from msgspec import UNSET
 
 from relaydeck.fees import FeeEstimate, Trace, explain
 from relaydeck.fees.exact import ONE, Exact
+from relaydeck.fees.gas import Gas
 from relaydeck.fees.gas_price import Price
+from relaydeck.fees.models import Charge
 from relaydeck.fees.rates import NATIVE, Rate, Round
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeedRate
@@ -87,14 +89,24 @@ def test_the_policy(policies: Policies, cap: str | None, receivers: list[str]) -
 
 
 def test_gas_that_a_node_estimated() -> None:
-    assert steps(lambda trace: explain.gas(trace, 21_000, "node.example", {"to": TO})) == [
-        {"step": "gas", "gas": "21000", "source": "eth_estimateGas", "node": "node.example", "asked": {"to": TO}}
+    found = Gas(21_000, "eth_simulateV1", 26_000, {"to": TO}, node="node.example")
+    assert steps(lambda trace: explain.gas(trace, found)) == [
+        {
+            "step": "gas",
+            "gas": "21000",
+            "source": "eth_simulateV1",
+            "limit_needed": "26000",
+            "node": "node.example",
+            "asked": {"to": TO},
+        }
     ]
 
 
 def test_gas_that_the_transaction_sets() -> None:
     source = "the transaction's own limit (gas_limit_estimation is off)"
-    assert steps(lambda trace: explain.gas(trace, 9, None, None)) == [{"step": "gas", "gas": "9", "source": source}]
+    assert steps(lambda trace: explain.gas(trace, Gas(9, "", None, {}))) == [
+        {"step": "gas", "gas": "9", "source": source}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,15 +132,29 @@ def test_the_price(cap: Any, used: int, seconds: float, shown: dict[str, Any]) -
 
 
 def test_the_native_fee_without_blobs() -> None:
-    assert steps(lambda trace: explain.native_fee(trace, 2, 3, 0, 0, 6)) == [
+    assert steps(lambda trace: explain.native_fee(trace, Charge(2, {}, {}), 3, 0, 0, 6)) == [
         {"step": "native fee", "gas": "2", "per_gas_wei": "3", "fee_wei": "6"}
     ]
 
 
 def test_the_native_fee_with_blobs() -> None:
-    assert steps(lambda trace: explain.native_fee(trace, 2, 3, 5, 7, 41)) == [
+    assert steps(lambda trace: explain.native_fee(trace, Charge(2, {}, {}), 3, 5, 7, 41)) == [
         {"step": "blobs", "blob_gas": "5", "blob_base_fee_wei": "7", "fee_wei": "35"},
         {"step": "native fee", "gas": "2", "per_gas_wei": "3", "fee_wei": "41"},
+    ]
+
+
+def test_the_parts_that_a_fee_model_adds() -> None:
+    charge = Charge(2, {"l1_data_fee_wei": 30, "operator_fee_wei": 4}, {"data_bytes": 9})
+
+    def write(trace: Trace) -> None:
+        explain.fee_model(trace, "op_stack", charge)
+        explain.native_fee(trace, charge, 3, 0, 0, 40)
+
+    parts = {"l1_data_fee_wei": "30", "operator_fee_wei": "4"}
+    assert steps(write) == [
+        {"step": "fee model", "name": "op_stack", "charged_gas": "2", **parts, "data_bytes": "9"},
+        {"step": "native fee", "gas": "2", "per_gas_wei": "3", **parts, "fee_wei": "40"},
     ]
 
 

@@ -1,8 +1,10 @@
-"""Starts and stops the real nodes of the tests: Hardhat, and Ganache as the one that disagrees."""
+"""Starts and stops the real nodes of the tests: Hardhat, Ganache as the one that disagrees, geth, and anvil."""
 
 import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,17 +23,44 @@ GANACHE = [
 ]
 
 
+GETH = Path(sys.prefix) / "geth" / "geth"
+ANVIL = HERE / "node_modules" / "@foundry-rs" / "anvil-linux-amd64" / "bin" / "anvil"
+
+
 @contextmanager
 def running(command: list[str], port: int = 0) -> Iterator[str]:
     """The URL of a fresh node, which is stopped by its own process id afterwards."""
-    port = port or _free_port()
     script, *arguments = command
-    process = subprocess.Popen(
-        [node_command(), str(HERE / "node_modules" / script), *arguments, str(port)],
-        cwd=HERE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    port = port or _free_port()
+    with _serving([node_command(), str(HERE / "node_modules" / script), *arguments, str(port)], port) as url:
+        yield url
+
+
+@contextmanager
+def running_geth() -> Iterator[str]:
+    """A chain of its own that mines a block for each transaction, with `eth_simulateV1`."""
+    if not GETH.exists():
+        raise RuntimeError(f"geth is not built: run tests/geth/install {GETH}")
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        places = ["--datadir", folder, "--ipcdisable", "--nodiscover", "--port", "0", "--authrpc.port", "0"]
+        http = ["--http", "--http.addr", "127.0.0.1", "--http.port", str(port), "--http.api", "eth,net,web3,debug,dev"]
+        with _serving(
+            [str(GETH), "--dev", "--dev.gaslimit", "30000000", "--rpc.txfeecap", "0", *places, *http], port
+        ) as url:
+            yield url
+
+
+@contextmanager
+def running_anvil(*arguments: str) -> Iterator[str]:
+    port = _free_port()
+    with _serving([str(ANVIL), "--silent", "--port", str(port), *arguments], port) as url:
+        yield url
+
+
+@contextmanager
+def _serving(command: list[str], port: int) -> Iterator[str]:
+    process = subprocess.Popen(command, cwd=HERE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_until_answering(url, process)

@@ -60,6 +60,10 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "max_lag_blocks": None,
                 "price_factor": None,
                 "quorum": None,
+                "fee_model": "ethereum",
+                "tip_floor": None,
+                "tip_ceiling": None,
+                "gas_limit_cap": None,
                 "origin": "apply",
             }
         ],

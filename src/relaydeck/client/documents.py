@@ -82,6 +82,9 @@ class PoliciesDocument(TypedDict, total=False):
     whitelist_receivers: Sequence[str] | None
 
 
+FeeModel = Literal["ethereum", "op_stack", "arbitrum", "scroll", "zksync", "gas_limit_charged"]
+
+
 class NetworkDocument(TypedDict):
     name: str
     network_type: Literal["evm"]
@@ -89,6 +92,10 @@ class NetworkDocument(TypedDict):
     native_symbol: str
     rpc_urls: NotRequired[Sequence[RpcUrlDocument]]
     fee_tokens: NotRequired[Mapping[str, Mapping[str, Any]]]
+    fee_model: NotRequired[FeeModel]
+    tip_floor: NotRequired[int]
+    tip_ceiling: NotRequired[int]
+    gas_limit_cap: NotRequired[int]
 
 
 class NetworkChange(TypedDict, total=False):
@@ -96,6 +103,10 @@ class NetworkChange(TypedDict, total=False):
     native_symbol: str
     rpc_urls: Sequence[RpcUrlDocument] | None
     fee_tokens: Mapping[str, Mapping[str, Any] | None] | None
+    fee_model: FeeModel | None
+    tip_floor: int | None
+    tip_ceiling: int | None
+    gas_limit_cap: int | None
 
 
 class NotificationChange(TypedDict, total=False):

@@ -200,6 +200,10 @@ class Network(Record, frozen=True, kw_only=True):
     native_symbol: str
     rpc_urls: tuple[RpcUrl, ...] | None = None
     fee_tokens: dict[str, FeeToken] = {}
+    fee_model: str = "ethereum"
+    tip_floor: int | None = None
+    tip_ceiling: int | None = None
+    gas_limit_cap: int | None = None
     created_at: datetime | None = None
 
 

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from relaydeck.background import TaskSet
 from relaydeck.fees import gas_price
-from relaydeck.fees.gas_price import Price
+from relaydeck.fees.gas import GasMeter
+from relaydeck.fees.gas_price import Block, Price
 from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.rates import Rate, RateReader
 from relaydeck.networks.evm.batcher import Batcher
@@ -89,6 +90,8 @@ class ChainCache:
         self.fee_market: CachedValue[Price] = self._cached(self._fee_market)
         self.legacy: CachedValue[Price] = self._cached(self._legacy)
         self.blob_base_fee: CachedValue[int] = self._cached(self._blob_base_fee)
+        self.latest_block: CachedValue[Block] = self._cached(self._latest_block)
+        self.gas = GasMeter(pool)
         self._rates: dict[FeeToken, CachedValue[Rate]] = {}
 
     def price(self, eip1559: bool) -> CachedValue[Price]:
@@ -125,8 +128,12 @@ class ChainCache:
     async def _blob_base_fee(self) -> int:
         return await gas_price.blob_base_fee(self._batcher)
 
+    async def _latest_block(self) -> Block:
+        return (await self._batcher.ask(gas_price.LATEST_BLOCK)).value
+
     async def close(self) -> None:
-        values: list[CachedValue[Any]] = [self.fee_market, self.legacy, self.blob_base_fee, *self._rates.values()]
+        shared = (self.fee_market, self.legacy, self.blob_base_fee, self.latest_block)
+        values: list[CachedValue[Any]] = [*shared, *self._rates.values()]
         for value in values:
             value.cancel()
         await self._batcher.close()

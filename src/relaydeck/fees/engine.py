@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -20,10 +20,14 @@ from relaydeck.fees.errors import (
     ReceiverNotWhitelisted,
 )
 from relaydeck.fees.exact import Exact
-from relaydeck.fees.gas_price import Price
+from relaydeck.fees.gas import Gas, Run
+from relaydeck.fees.gas_price import Block, Price
+from relaydeck.fees.job import Job
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
+from relaydeck.fees.models import Charge
 from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.rates import NATIVE, Rate, find_token
+from relaydeck.fees.signed_price import check_blob_price
 from relaydeck.networks.evm.errors import (
     BadTransaction,
     ErrorKind,
@@ -33,7 +37,6 @@ from relaydeck.networks.evm.errors import (
     error_kind,
 )
 from relaydeck.networks.evm.pool import NodePool
-from relaydeck.networks.evm.questions import Question, read_gas
 from relaydeck.networks.evm.revert import printable, reason
 from relaydeck.networks.evm.transaction import Transaction, decode
 from relaydeck.networks.model import FeeToken, Network, RpcUrl
@@ -71,7 +74,7 @@ class Engine:
         cache.pool.rules = network.pool_rules
         deadline = asyncio.get_running_loop().time() + self._options.deadline
         with _node_failures():
-            wei, rate = await self._native_fee(cache, relayer, transaction, token, deadline, trace)
+            wei, rate = await self._native_fee(Job(cache, relayer, network, transaction, trace), token, deadline)
         return self._converted(wei, rate, token, trace)
 
     async def rate(self, network: Network, token: FeeToken) -> Rate:
@@ -93,56 +96,60 @@ class Engine:
         except BadTransaction as fault:
             raise InvalidParams(str(fault)) from None
 
-    async def _native_fee(
-        self,
-        cache: ChainCache,
-        relayer: Relayer,
-        transaction: Transaction,
-        token: FeeToken | None,
-        deadline: float,
-        trace: Trace | None,
-    ) -> tuple[int, Rate]:
+    async def _native_fee(self, job: Job, token: FeeToken | None, deadline: float) -> tuple[int, Rate]:
         """The fee in Wei and the rate. The shared fetches are started before the estimate's own question is sent."""
-        cached_price = cache.price(relayer.policies.eip1559_pricing)
+        cache, transaction, policies = job.cache, job.transaction, job.relayer.policies
+        cached_price = cache.price(policies.eip1559_pricing or transaction.is_signed)
         price_task = cached_price.take()
         rate_task = cache.rate(token).take() if token else None
-        gas = await self._gas(cache, relayer, transaction, deadline, trace)
-        price = await _result_of(price_task, deadline)
-        per_gas = capped(price.per_gas, relayer.policies.gas_price_cap)
-        if trace is not None:
-            explain.price(trace, price, relayer.policies.gas_price_cap, per_gas, cached_price.seconds_old)
+        block_task = cache.latest_block.take() if transaction.is_signed else None
+        price = job.priced(await _result_of(price_task, deadline))
+        cap = UNSET if transaction.is_signed else policies.gas_price_cap
+        per_gas = capped(price.per_gas, cap)
+        if job.trace is not None:
+            explain.price(job.trace, price, cap, per_gas, cached_price.seconds_old)
+        charge = await self._charge(job, price, block_task, deadline)
         blob_price = await self._blob_price(cache, transaction, price, deadline)
-        wei = gas * per_gas + transaction.blob_gas * blob_price
-        if trace is not None:
-            explain.native_fee(trace, gas, per_gas, transaction.blob_gas, blob_price, wei)
+        wei = charge.gas * per_gas + transaction.blob_gas * blob_price + charge.extra
+        if job.trace is not None:
+            explain.native_fee(job.trace, charge, per_gas, transaction.blob_gas, blob_price, wei)
         return wei, await _result_of(rate_task, deadline) if rate_task else NATIVE
 
-    async def _gas(
-        self, cache: ChainCache, relayer: Relayer, transaction: Transaction, deadline: float, trace: Trace | None
-    ) -> int:
-        if not relayer.policies.gas_limit_estimation:
-            if transaction.gas_limit == 0:
-                raise InvalidParams("the transaction has no gas limit, and gas_limit_estimation is off")
-            if trace is not None:
-                explain.gas(trace, transaction.gas_limit, None, None)
-            return transaction.gas_limit
-        call = transaction.as_call(transaction.sender or relayer.address)
-        try:
-            answer = await cache.pool.ask(Question("eth_estimateGas", (call, "latest"), read_gas), deadline)
-        except NodeError as error:
-            if error_kind(error) is ErrorKind.REVERTED:
-                raise ExecutionReverted(reason(error)) from None
-            raise
-        if trace is not None:
-            explain.gas(trace, answer.value, answer.node, call)
-        return answer.value
+    async def _charge(
+        self, job: Job, price: Price, block_task: "asyncio.Task[Block] | None", deadline: float
+    ) -> Charge:
+        """What the network's fee model charges for the gas of the transaction."""
+        run = job.run(price)
+        gas, beside = await self._gas(job, run, deadline)
+        if block_task is not None:
+            job.check_sendable(gas, await _result_of(block_task, deadline), beside)
+        charge = job.model.charge(job.transaction, gas, beside[len(beside) - job.model_questions :])
+        if job.trace is not None:
+            explain.fee_model(job.trace, job.model.name, charge)
+        return charge
+
+    async def _gas(self, job: Job, run: Run, deadline: float) -> tuple[Gas, list[Any]]:
+        limit = job.transaction.gas_limit
+        if job.relayer.policies.gas_limit_estimation:
+            gas = await _measured(job.cache, run, deadline)
+        elif limit == 0:
+            raise InvalidParams("the transaction has no gas limit, and gas_limit_estimation is off")
+        else:
+            answers = (await job.cache.pool.ask_all(run.beside, deadline)).value if run.beside else []
+            gas = Gas(limit, "", None, {}, answers)
+        if job.trace is not None:
+            explain.gas(job.trace, gas)
+        return gas, gas.beside
 
     async def _blob_price(self, cache: ChainCache, transaction: Transaction, price: Price, deadline: float) -> int:
         if not transaction.blob_gas:
             return 0
-        if price.blob_base_fee:
-            return price.blob_base_fee
-        return await _result_of(cache.blob_base_fee.take(), deadline)
+        found = price.blob_base_fee
+        if found is None:
+            found = await _result_of(cache.blob_base_fee.take(), deadline)
+        if transaction.is_signed:
+            check_blob_price(transaction, found)
+        return found
 
     def _converted(self, wei: int, rate: Rate, token: FeeToken | None, trace: Trace | None) -> FeeEstimate:
         now = self._now()
@@ -175,6 +182,15 @@ def _node_failures() -> Iterator[None]:
         raise NodeRefused(printable(error.message) or f"error {error.code}") from None
     except TimeoutError:
         raise NodeUnreachable("no node answered in time") from None
+
+
+async def _measured(cache: ChainCache, run: Run, deadline: float) -> Gas:
+    try:
+        return await cache.gas.measure(run, deadline)
+    except NodeError as error:
+        if error_kind(error) is ErrorKind.REVERTED:
+            raise ExecutionReverted(reason(error)) from None
+        raise
 
 
 async def _result_of(task: "asyncio.Task[T]", deadline: float) -> T:

@@ -1,12 +1,12 @@
 """Writes the steps of an estimate into its trace. It computes nothing: it shows the values that were used."""
 
-from typing import Any
-
 from msgspec import UNSET, UnsetType
 
 from relaydeck.fees.exact import Exact
+from relaydeck.fees.gas import Gas
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeEstimate, Trace
+from relaydeck.fees.models import Charge
 from relaydeck.fees.rates import Rate
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeeToken, Network
@@ -49,11 +49,22 @@ def shown_cap(cap: int | UnsetType) -> int | None:
     return None if cap is UNSET else cap
 
 
-def gas(trace: Trace, amount: int, node: str | None, call: dict[str, Any] | None) -> None:
-    if node is None:
-        trace.add("gas", gas=amount, source="the transaction's own limit (gas_limit_estimation is off)")
+def gas(trace: Trace, found: Gas) -> None:
+    if not found.method:
+        trace.add("gas", gas=found.used, source="the transaction's own limit (gas_limit_estimation is off)")
     else:
-        trace.add("gas", gas=amount, source="eth_estimateGas", node=node, asked=call)
+        trace.add(
+            "gas",
+            gas=found.used,
+            source=found.method,
+            limit_needed=found.limit,
+            node=found.node,
+            asked=found.asked,
+        )
+
+
+def fee_model(trace: Trace, name: str, charge: Charge) -> None:
+    trace.add("fee model", name=name, charged_gas=charge.gas, **charge.parts, **charge.facts)
 
 
 def price(trace: Trace, found: Price, cap: int | UnsetType, used: int, seconds_old: float) -> None:
@@ -70,10 +81,10 @@ def price(trace: Trace, found: Price, cap: int | UnsetType, used: int, seconds_o
     )
 
 
-def native_fee(trace: Trace, gas: int, per_gas: int, blob_gas: int, blob_price: int, wei: int) -> None:
+def native_fee(trace: Trace, charge: Charge, per_gas: int, blob_gas: int, blob_price: int, wei: int) -> None:
     if blob_gas:
         trace.add("blobs", blob_gas=blob_gas, blob_base_fee_wei=blob_price, fee_wei=blob_gas * blob_price)
-    trace.add("native fee", gas=gas, per_gas_wei=per_gas, fee_wei=wei)
+    trace.add("native fee", gas=charge.gas, per_gas_wei=per_gas, **charge.parts, fee_wei=wei)
 
 
 def rate(trace: Trace, token: FeeToken | None, found: Rate, now: float) -> None:

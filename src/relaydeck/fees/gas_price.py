@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from relaydeck.fees.options import FeeOptions
 from relaydeck.networks.evm.batcher import Batcher
@@ -25,6 +27,45 @@ class Price:
     node: str
     how: dict[str, Any]
     blob_base_fee: int | None = None
+    base_fee: int | None = None  # of the next block; None: the chain has none, or it is not known
+
+    @property
+    def tip(self) -> int:
+        return self.per_gas - (self.base_fee or 0)
+
+    def with_tip(self, tip: int) -> "Price":
+        if tip == self.tip:
+            return self
+        return replace(self, per_gas=(self.base_fee or 0) + tip, how=self.how | {"priority_fee": tip})
+
+
+def tip_within(price: Price, floor: int | UnsetType, ceiling: int | UnsetType) -> Price:
+    """The price with a tip inside the network's bounds; as it is, where there is no base fee to add a tip to."""
+    if price.base_fee is None:
+        return price
+    tip = price.tip if floor is UNSET else max(price.tip, floor)
+    return price.with_tip(tip if ceiling is UNSET else min(tip, ceiling))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    number: int
+    base_fee: int | None  # None: from before EIP-1559
+    gas_limit: int
+
+
+def read_block(answer: Any) -> Block:
+    if not isinstance(answer, dict):
+        raise UrlFailed("answered something other than a block")
+    base = answer.get("baseFeePerGas")
+    return Block(
+        number=read_quantity(answer.get("number")),
+        base_fee=None if base is None else read_quantity(base),
+        gas_limit=read_quantity(answer.get("gasLimit")),
+    )
+
+
+LATEST_BLOCK: Question[Block] = Question("eth_getBlockByNumber", ("latest", False), read_block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +80,16 @@ class History:
 
 async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions) -> Price:
     """The next block's base fee plus the median of the recent blocks' tips at the percentile."""
-    answer = await batcher.ask(_history_question(options))
+    try:
+        answer = await batcher.ask(_history_question(options))
+    except NodeError as error:
+        return await _suggested_price(batcher, pool, f"eth_feeHistory failed with error {error.code}")
     history = answer.value
+    if history is None:
+        return await _suggested_price(batcher, pool, "eth_feeHistory is empty or inconsistent")
     pool.seen_block(history.block)
-    if history.rewards:
-        priority, source = upper_median(history.rewards), "eth_feeHistory"
-    else:
+    priority, source = upper_median(history.rewards) if history.rewards else 0, "eth_feeHistory"
+    if not priority:  # of idle blocks: what they paid says nothing about what a transaction has to pay
         priority, source = await _suggested_priority(batcher)
     how = {
         "method": "eth_feeHistory",
@@ -54,7 +99,17 @@ async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions
         "percentile": str(options.priority_percentile),
         "blocks_with_transactions": len(history.rewards),
     }
-    return Price(history.next_base_fee + priority, history.block, answer.node, how, history.next_blob_base_fee)
+    base, blob_base = history.next_base_fee, history.next_blob_base_fee
+    return Price(base + priority, history.block, answer.node, how, blob_base, base)
+
+
+async def _suggested_price(batcher: Batcher, pool: NodePool, reason: str) -> Price:
+    """The node's own suggestion, for nodes without a usable fee history."""
+    answer, block = await asyncio.gather(batcher.ask(GAS_PRICE), batcher.ask(LATEST_BLOCK))
+    number, base = block.value.number, block.value.base_fee
+    pool.seen_block(number)
+    how = {"method": GAS_PRICE.method, "reason": reason, "base_fee": base}
+    return Price(max(answer.value, base or 0), number, answer.node, how, base_fee=base)
 
 
 async def _suggested_priority(batcher: Batcher) -> tuple[int, str]:
@@ -80,19 +135,24 @@ def upper_median(rewards: Sequence[int]) -> int:
     return sorted(rewards)[len(rewards) // 2]
 
 
-def _history_question(options: FeeOptions) -> Question[History]:
+def _history_question(options: FeeOptions) -> Question[History | None]:
     percentile = options.priority_percentile
     wanted = int(percentile) if percentile == int(percentile) else percentile
     return Question("eth_feeHistory", (hex(options.history_blocks), "latest", (wanted,)), read_history)
 
 
-def read_history(answer: Any) -> History:
+def read_history(answer: Any) -> History | None:
+    """None: no base fee of the next block in it. Some nodes return no blocks, or one base fee too few."""
+    if answer is None:
+        return None
     if not isinstance(answer, dict):
         raise UrlFailed("answered something other than a fee history")
-    base_fees = read_quantities(answer.get("baseFeePerGas"))
-    ratios = answer.get("gasUsedRatio")
-    if not isinstance(ratios, list) or not ratios or len(base_fees) != len(ratios) + 1:
-        raise UrlFailed("answered an inconsistent fee history")
+    base_fees, ratios = answer.get("baseFeePerGas"), answer.get("gasUsedRatio")
+    if not base_fees or not isinstance(ratios, list) or not ratios:
+        return None
+    base_fees = read_quantities(base_fees)
+    if len(base_fees) != len(ratios) + 1:
+        return None
     return History(
         block=read_quantity(answer.get("oldestBlock")) + len(ratios) - 1,
         next_base_fee=base_fees[-1],

@@ -16,6 +16,8 @@ from relaydeck.web_addresses import WebAddress, shown_address
 NetworkType = Literal["evm"]
 GREATEST_CHAIN_ID = 2**63 - 1
 WarnHours = Annotated[int, Meta(ge=0, le=8760)]
+FeeModelName = Literal["ethereum", "op_stack", "arbitrum", "scroll", "zksync", "gas_limit_charged"]
+_Bounded = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class RpcUrl(msgspec.Struct, frozen=True):
@@ -141,6 +143,24 @@ class Network(msgspec.Struct, frozen=True):
     quorum: Annotated[
         Annotated[int, Meta(ge=1, le=5)] | UnsetType,
         own_field("How many nodes must agree on the gas price. Left out: one.", example=2),
+    ] = UNSET
+    fee_model: Annotated[
+        FeeModelName,
+        own_field("What the chain charges: the rules of Ethereum, or those of a family of chains.", example="ethereum"),
+    ] = "ethereum"
+    tip_floor: Annotated[
+        _Bounded | UnsetType, own_field("Lowest tip that an estimate assumes, in Wei. Left out: none.", example=0)
+    ] = UNSET
+    tip_ceiling: Annotated[
+        _Bounded | UnsetType,
+        own_field("Highest tip that an estimate assumes, in Wei. Left out: none.", example=100_000_000_000),
+    ] = UNSET
+    gas_limit_cap: Annotated[
+        _Bounded | UnsetType,
+        own_field(
+            "Highest gas limit of one transaction on the chain. Left out: the gas limit of a block.",
+            example=16_777_216,
+        ),
     ] = UNSET
 
     @property

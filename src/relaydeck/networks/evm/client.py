@@ -11,7 +11,7 @@ import msgspec
 
 from relaydeck.address_guard import AddressRefused, server_guard
 from relaydeck.connection_failure import ConnectionFailure, classify
-from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
+from relaydeck.networks.evm.errors import AnswerTooLarge, ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import Question
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from relaydeck.settings import AddressRange
@@ -145,7 +145,7 @@ class Client:
             while chunk := await response.content.readany():
                 size += len(chunk)
                 if size > self._limit:
-                    raise UrlFailed(f"answered more than {self._limit} bytes")
+                    raise AnswerTooLarge(f"answered more than {self._limit} bytes")
                 chunks.append(chunk)
         return _Response(response.status, b"".join(chunks), wait)
 

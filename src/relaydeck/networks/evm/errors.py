@@ -3,6 +3,7 @@
 Exception
 ├── BadTransaction       not a valid encoded transaction, or not for this chain
 ├── UrlFailed            one URL failed: it is set aside and the next one is asked (never leaves the pool)
+│   └── AnswerTooLarge   its answer is longer than we read
 ├── NodeError            a node answered the question with an error object
 ├── NodesUnreachable     no URL of the pool answered in time
 └── NodesDisagree        the nodes answer different fee data, and the network requires some of them to agree
@@ -29,6 +30,10 @@ class UrlFailed(Exception):
         self.silent = silent
         self.busy = busy
         self.wait = wait
+
+
+class AnswerTooLarge(UrlFailed):
+    """The answer is longer than we read; a question with a shorter answer may succeed on the same URL."""
 
 
 class NodeError(Exception):

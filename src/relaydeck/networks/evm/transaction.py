@@ -59,16 +59,19 @@ class Transaction:
     blob_hashes: tuple[str, ...] = ()
     authorizations: tuple[Authorization, ...] = field(default=())
     sender: str | None = None
+    unsigned: bytes = b""  # its encoding without the signature, which some chains charge for by size
+    signed_bytes: int = 0  # the size of its encoding with the signature; 0: not signed
+
+    @property
+    def is_signed(self) -> bool:
+        return self.sender is not None
 
     @property
     def blob_gas(self) -> int:
         return GAS_PER_BLOB * len(self.blob_hashes)
 
     def as_call(self, sender: str) -> dict[str, Any]:
-        """The argument of `eth_estimateGas`: what the transaction does, without nonce, gas limit and prices.
-
-        With them the node would also check whether the sender can pay.
-        """
+        """What the transaction does, as nodes take it, without nonce, gas limit and prices."""
         call: dict[str, Any] = {"from": sender, "value": hex(self.value), "data": "0x" + self.data.hex()}
         if self.to is not None:
             call["to"] = self.to
@@ -87,9 +90,9 @@ def decode(text: str, *, chain_id: int, max_bytes: int) -> Transaction:
     if not raw:
         raise BadTransaction("the transaction is empty")
     if raw[0] >= 0xC0:
-        transaction = _legacy(_unrlp(raw))
+        transaction = _legacy(_unrlp(raw), raw)
     elif shape := _SHAPES.get(raw[0]):
-        transaction = _typed(raw[0], shape, _unrlp(raw[1:]))
+        transaction = _typed(raw, shape, _unrlp(raw[1:]))
     else:
         raise BadTransaction(f"transaction type {raw[0]} is not supported")
     _check(transaction, chain_id)
@@ -130,7 +133,13 @@ def _cause(error: rlp.DecodingError) -> str:
     return words[:1].lower() + words[1:]
 
 
-def _legacy(items: list[Any]) -> Transaction:
+def _encodings(raw: bytes, signature: Signature | None) -> dict[str, Any]:
+    if signature is None:
+        return {"unsigned": raw}
+    return {"unsigned": signature.signed, "signed_bytes": len(raw)}
+
+
+def _legacy(items: list[Any], raw: bytes) -> Transaction:
     if len(items) not in (6, 9):
         raise BadTransaction(f"a legacy transaction has 6 or 9 fields, not {len(items)}")
     nonce, price, limit, to, value, data = items[:6]
@@ -145,6 +154,7 @@ def _legacy(items: list[Any]) -> Transaction:
         value=fields.integer("value", value, 256),
         data=fields.octets("data", data),
         sender=recover(signature),
+        **_encodings(raw, signature),
     )
 
 
@@ -156,7 +166,8 @@ class _Shape:
     read: Callable[[list[Any]], dict[str, Any]]
 
 
-def _typed(kind: int, shape: _Shape, items: list[Any]) -> Transaction:
+def _typed(raw: bytes, shape: _Shape, items: list[Any]) -> Transaction:
+    kind = raw[0]
     if kind == 3 and items and isinstance(items[0], list):
         raise BadTransaction("a blob transaction with its blobs: send the canonical form without them")
     if len(items) not in (shape.unsigned, shape.unsigned + 3):
@@ -168,6 +179,7 @@ def _typed(kind: int, shape: _Shape, items: list[Any]) -> Transaction:
         chain_id=fields.integer("chain id", items[0], 256),
         nonce=fields.integer("nonce", items[1], 64),
         sender=recover(signature),
+        **_encodings(raw, signature),
         **shape.read(items),
     )
 

@@ -1,0 +1,64 @@
+"""What a chain charges for a transaction. Each fee model overrides the rules that differ from those of Ethereum."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relaydeck.fees.errors import InternalFailure
+from relaydeck.fees.gas import Gas
+from relaydeck.networks.evm.errors import NodeError
+from relaydeck.networks.evm.questions import Question, contract_call, read_bytes, words
+from relaydeck.networks.evm.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """`gas` is charged at the price per gas; `parts` are further amounts in Wei, by name."""
+
+    gas: int
+    parts: dict[str, int]
+    facts: dict[str, Any]  # for the trace
+
+    @property
+    def extra(self) -> int:
+        return sum(self.parts.values())
+
+
+class FeeModel:
+    """The rules of Ethereum: the gas used, at the base fee plus the tip."""
+
+    name = "ethereum"
+    simulated = True  # whether a simulation reports the gas that the chain charges
+    pays_tip = True
+
+    def questions(self, transaction: Transaction, call: dict[str, Any]) -> Sequence[Question[Any]]:
+        """What the model has to know about this transaction; asked in the same request as the gas."""
+        return ()
+
+    def charge(self, transaction: Transaction, gas: Gas, answers: Sequence[Any]) -> Charge:
+        """`answers` are those to `questions`; one that the node refused is a `NodeError`."""
+        return Charge(gas.used, {}, {})
+
+
+def contract_question(to: str, selector: str, *arguments: int | bytes) -> Question[Any]:
+    """A call of a view function that takes integers and at most one byte string, which comes last."""
+    return contract_call(to, selector + _encoded(arguments), read_bytes)
+
+
+def _encoded(arguments: Sequence[int | bytes]) -> str:
+    head, tail = "", ""
+    for argument in arguments:
+        if isinstance(argument, int):
+            head += f"{argument:064x}"
+            continue
+        head += f"{32 * len(arguments):064x}"
+        tail = f"{len(argument):064x}" + argument.hex() + "00" * (-len(argument) % 32)
+    return head + tail
+
+
+def returned(answer: Any, count: int, contract: str) -> list[int]:
+    """The integers that a contract of the chain returned. Raises `InternalFailure`: the network has another model."""
+    found = None if isinstance(answer, NodeError) else words(answer, count)
+    if found is None:
+        raise InternalFailure(f"{contract} does not answer: fee_model of the network is probably wrong")
+    return found

@@ -1,0 +1,150 @@
+"""What each fee model charges, over scripted nodes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from eth_abi.abi import encode
+
+from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
+from relaydeck.fees.models import MODELS
+from relaydeck.fees.models.base import contract_question
+from relaydeck.networks.model import FeeModelName, Network
+from tests.fees.scene import ask, network, transaction
+from tests.networks.fault_node import FaultNode, fault_nodes, words
+
+OPTIONS = FeeOptions(deadline=5.0, try_timeout=0.5)
+L1_FEE, OPERATOR, COMPONENTS = "eth_call 0x49948e0e", "eth_call 0x275aedd2", "eth_call 0xc94e6eeb"
+REVERTED = {"code": 3, "message": "execution reverted", "data": "0x"}
+
+
+async def steps_of(node: FaultNode, model: FeeModelName, raw: str = "") -> dict[str, Any]:
+    estimator, trace = Estimator(OPTIONS), Trace()
+    where: Network = msgspec.structs.replace(network(node.url), fee_model=model)
+    try:
+        await ask(estimator, where, raw or transaction(), trace=trace)
+    finally:
+        await estimator.close()
+    return {step["step"]: step for step in trace.steps}
+
+
+def test_every_declared_model_exists() -> None:
+    declared = Network.__annotations__["fee_model"].__args__[0].__args__
+    assert set(MODELS) == set(declared)
+
+
+@pytest.mark.parametrize("argument", [b"", b"\1" * 32, b"\2" * 33])
+def test_arguments_are_encoded_as_the_abi_says(argument: bytes) -> None:
+    question = contract_question("0x", "0x12345678", 7, 1, argument)
+    expected = encode(["uint256", "bool", "bytes"], [7, True, argument]).hex()
+    assert question.params[0]["data"] == "0x12345678" + expected
+
+
+async def test_ethereum() -> None:
+    async with fault_nodes("healthy") as (node,):
+        steps = await steps_of(node, "ethereum")
+    assert steps["fee model"] == {"step": "fee model", "name": "ethereum", "charged_gas": "21000"}
+    assert steps["native fee"]["fee_wei"] == str(21_000 * 110)
+
+
+async def test_op_stack_adds_the_data_fee_and_the_operator_fee() -> None:
+    class Oracle(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method == "eth_call" and params[0]["data"].startswith("0x275aedd2"):
+                return words(int(params[0]["data"][10:], 16) * 500_000 // 1_000_000 + 77)
+            return super()._result(mood, method, params)
+
+    node = Oracle()
+    await node.start()
+    node.answers = {L1_FEE: words(5_000)}
+    steps = await steps_of(node, "op_stack")
+    await node.stop()
+    fee = steps["native fee"]
+    assert (fee["l1_data_fee_wei"], fee["operator_fee_wei"]) == ("5000", str(10_500 + 77))
+    assert fee["fee_wei"] == str(21_000 * 110 + 5_000 + 10_577)
+
+
+async def test_op_stack_before_the_operator_fee() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {L1_FEE: words(5_000), OPERATOR: REVERTED}
+        steps = await steps_of(node, "op_stack")
+    assert steps["native fee"]["fee_wei"] == str(21_000 * 110 + 5_000)
+
+
+async def test_op_stack_asks_everything_about_a_transaction_in_one_request() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {
+            L1_FEE: words(5_000),
+            OPERATOR: words(0),
+            "eth_simulateV1": [{"calls": [{"gasUsed": "0x5208", "status": "0x1"}]}],
+        }
+        estimator = Estimator(OPTIONS, monotonic=lambda: 0.0)
+        where = msgspec.structs.replace(network(node.url), fee_model="op_stack")
+        await ask(estimator, where, transaction())
+        before = node.requests
+        await ask(estimator, where, transaction())
+        assert node.requests == before + 1
+        await estimator.close()
+
+
+@pytest.mark.parametrize("model", ["op_stack", "scroll", "arbitrum"])
+async def test_a_chain_of_another_family_is_a_wrong_configuration(model: FeeModelName) -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_call": "0x"}
+        with pytest.raises(RpcFailure, match="does not answer: fee_model of the network is probably wrong") as failure:
+            await steps_of(node, model)
+    assert failure.value.code == -32603
+
+
+async def test_scroll_adds_the_data_fee_of_the_signed_size() -> None:
+    asked: list[str] = []
+
+    class Oracle(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method == "eth_call":
+                asked.append(params[0]["data"])
+                return words(700)
+            return super()._result(mood, method, params)
+
+    node = Oracle()
+    await node.start()
+    steps = await steps_of(node, "scroll")
+    await node.stop()
+    assert steps["native fee"]["fee_wei"] == str(21_000 * 110 + 700)
+    unsigned = bytes.fromhex(transaction()[2:])
+    assert asked[-1] == "0x49948e0e" + encode(["bytes"], [unsigned + b"\xff" * 67]).hex()
+
+
+@pytest.mark.parametrize(("total", "gas"), [(21_000, 21_000), (26_000, 26_000)])
+async def test_arbitrum_charges_the_confirmed_gas_at_the_base_fee(total: int, gas: int) -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {
+            COMPONENTS: words(total, 4_000, 100, 9),
+            "eth_simulateV1": [{"calls": [{"gasUsed": "0x1", "status": "0x1"}]}],  # it leaves out the share for L1
+        }
+        steps = await steps_of(node, "arbitrum")
+    assert steps["fee model"]["gas_for_l1"] == "4000"
+    assert steps["fee model"]["estimate_confirmed"] == (total == 21_000)
+    assert steps["native fee"]["fee_wei"] == str(gas * 100)
+
+
+@pytest.mark.parametrize(
+    ("answers", "gas", "source"),
+    [({"zks_estimateFee": {"gas_limit": "0x7530"}}, 30_000, "zks_estimateFee"), ({}, 21_000, "eth_estimateGas")],
+)
+async def test_zksync_counts_published_data_as_gas(answers: dict[str, Any], gas: int, source: str) -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = answers
+        steps = await steps_of(node, "zksync")
+    assert steps["fee model"] == {"step": "fee model", "name": "zksync", "charged_gas": str(gas), "gas_from": source}
+    assert steps["native fee"]["fee_wei"] == str(gas * 100)
+
+
+@pytest.mark.parametrize(("limit", "gas"), [(90_000, 90_000), (0, 21_000)])
+async def test_a_charged_limit(limit: int, gas: int) -> None:
+    import rlp
+
+    raw = "0x02" + rlp.encode([31337, 0, 1, 2, limit, b"\x99" * 20, 1, b"", []]).hex()
+    async with fault_nodes("healthy") as (node,):
+        steps = await steps_of(node, "gas_limit_charged", raw)
+    assert steps["native fee"]["fee_wei"] == str(gas * 110)

@@ -1,0 +1,223 @@
+"""How gas is measured: what a node is asked, depending on what it offers."""
+
+from typing import Any
+
+import pytest
+from eth_account import Account
+
+from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
+from relaydeck.fees.errors import ExecutionReverted, NodeRefused
+from tests.fees.scene import ask, network, transaction
+from tests.networks.fault_node import FaultNode, fault_nodes
+
+SIGNER = Account.from_key("0x" + "46" * 32)
+SENDER = SIGNER.address.lower()
+OPTIONS = FeeOptions(deadline=5.0, try_timeout=0.5)
+NOT_THERE = {"code": -32601, "message": "the method does not exist"}
+BAD_PARAMS = {"code": -32602, "message": "too many arguments, want at most 2"}
+
+
+def simulated(used: int, status: int = 1, **failure: Any) -> list[dict[str, Any]]:
+    call = {"gasUsed": hex(used), "status": hex(status), "returnData": "0x", "logs": [], **failure}
+    return [{"number": "0x65", "calls": [call]}]
+
+
+def signed(**fields: Any) -> str:
+    whole = {"chainId": 31337, "nonce": 0, "gas": 50_000, "gasPrice": 150, "to": "0x" + "99" * 20, "value": 0}
+    return str(SIGNER.sign_transaction(whole | fields).raw_transaction.to_0x_hex())
+
+
+async def gas_step(node: FaultNode, raw: str) -> dict[str, Any]:
+    estimator, trace = Estimator(OPTIONS), Trace()
+    try:
+        await ask(estimator, network(node.url), raw, trace=trace)
+    finally:
+        await estimator.close()
+    return next(step for step in trace.steps if step["step"] == "gas")
+
+
+async def failure_of(node: FaultNode, raw: str) -> str:
+    with pytest.raises(RpcFailure) as failure:
+        await gas_step(node, raw)
+    return f"{failure.value.message}: {failure.value.description}"
+
+
+async def test_the_gas_used_comes_from_a_simulation_and_the_limit_beside_it() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_simulateV1": simulated(40_000), "eth_estimateGas": hex(48_000)}
+        found = await gas_step(node, signed())
+    assert (found["gas"], found["source"], found["limit_needed"]) == ("40000", "eth_simulateV1", "48000")
+    assert (found["asked"]["from"], found["asked"]["gasPrice"]) == (SENDER, hex(150))
+
+
+async def test_a_simulated_estimate_is_one_request() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_simulateV1": simulated(21_000)}
+        estimator = Estimator(OPTIONS, monotonic=lambda: 0.0)
+        await ask(estimator, network(node.url), signed())
+        node.calls.clear()
+        before = node.requests
+        for _ in range(10):
+            await ask(estimator, network(node.url), signed())
+        assert node.calls == {"eth_simulateV1": 10, "eth_getTransactionCount": 10}
+        assert node.requests - before == 10
+        await estimator.close()
+
+
+async def test_whether_a_node_simulates_is_found_once() -> None:
+    async with fault_nodes("healthy") as (node,):
+        estimator = Estimator(OPTIONS)
+        for nonce in range(5):
+            await ask(estimator, network(node.url), transaction(nonce))
+        assert (node.calls["eth_simulateV1"], node.calls["eth_estimateGas"]) == (1, 5)
+        await estimator.close()
+
+
+async def test_an_answer_with_too_many_logs_is_no_fault_of_the_node() -> None:
+    long = simulated(900_000)
+    long[0]["calls"][0]["logs"] = ["x" * 2_000_000]
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_simulateV1": long, "eth_estimateGas": hex(910_000)}
+        found = await gas_step(node, transaction())
+    assert (found["gas"], found["source"]) == ("910000", "eth_estimateGas")
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ({"error": {"code": 3, "message": "execution reverted", "data": "0xdeadbeef"}}, "custom error 0xdeadbeef"),
+        ({"error": {"code": -32015, "message": "out of gas"}}, "out of gas"),
+        ({"returnData": "0xdeadbeef"}, "custom error 0xdeadbeef"),
+        ({"error": {"code": 3, "message": "execution reverted"}}, "no reason given"),
+    ],
+)
+async def test_a_failed_simulation_is_explained(failure: dict[str, Any], words: str) -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_simulateV1": simulated(30_000, 0, **failure)}
+        assert await failure_of(node, transaction()) == f"{ExecutionReverted.message}: {words}"
+
+
+async def test_the_low_limit_of_an_unsigned_transaction_does_not_count() -> None:
+    class Limited(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method != "eth_simulateV1":
+                return super()._result(mood, method, params)
+            (call,) = params[0]["blockStateCalls"][0]["calls"]
+            return simulated(21_000, 0) if "gas" in call else simulated(60_000)
+
+    node = Limited()
+    await node.start()
+    assert (await gas_step(node, transaction()))["gas"] == "60000"
+    await node.stop()
+
+
+@pytest.mark.parametrize(
+    ("accepted", "shape"),
+    [
+        (3, ("pending", True, True)),
+        (2, ("pending", True, False)),
+        ("latest", ("latest", True, False)),
+        ("poor", ("latest", False, False)),
+    ],
+)
+async def test_eth_estimate_gas_is_asked_as_well_as_the_node_can(
+    accepted: int | str, shape: tuple[str, bool, bool]
+) -> None:
+    asked: list[Any] = []
+
+    class Choosy(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method != "eth_estimateGas":
+                return super()._result(mood, method, params)
+            asked.append(params)
+            if len(params) > 2 and accepted != 3:
+                return BAD_PARAMS
+            if params[1] == "pending" and accepted in ("latest", "poor"):
+                return {"code": -32602, "message": "pending is not available"}
+            if "gasPrice" in params[0] and accepted == "poor":
+                return {"code": -32000, "message": "insufficient funds for gas * price + value"}
+            return "0x5208"
+
+    node = Choosy()
+    await node.start()
+    found = await gas_step(node, signed())
+    await node.stop()
+    assert found["source"] == "eth_estimateGas"
+    last = asked[-1]
+    assert (last[1], "gasPrice" in last[0], len(last) == 3) == shape
+    if len(last) == 3:
+        assert last[2] == {SENDER: {"balance": hex(1 << 128)}}
+
+
+async def test_a_node_that_refuses_every_form_is_quoted() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_estimateGas": {"code": -32000, "message": "not in the mood"}}
+        assert await failure_of(node, transaction()) == f"{NodeRefused.message}: not in the mood"
+
+
+CANNOT = "Invalid params: the transaction cannot be sent: "
+
+
+@pytest.mark.parametrize(
+    ("fields", "answers", "words"),
+    [
+        ({"gasPrice": 99}, {}, "its gas price of 99 Wei is below the next block's base fee of 100 Wei"),
+        (
+            {"gasPrice": None, "maxFeePerGas": 99, "maxPriorityFeePerGas": 0},
+            {},
+            "its max fee per gas of 99 Wei is below the next block's base fee of 100 Wei",
+        ),
+        (
+            {"gas": 31_000_000},
+            {},
+            "its gas limit of 31000000 is above the network's limit of 30000000",
+        ),
+        (
+            {},
+            {"eth_simulateV1": simulated(50_000, 0), "eth_estimateGas": hex(60_000)},
+            "its gas limit of 50000 is below the 60000 gas that it needs",
+        ),
+        (
+            {},
+            {"eth_estimateGas": hex(60_000), "eth_call": {"code": -32000, "message": "out of gas"}},
+            "its gas limit of 50000 is below the 60000 gas that it needs",
+        ),
+        ({}, {"eth_getTransactionCount": "0x3"}, "its nonce 0 is already used; the next nonce of its sender is 3"),
+    ],
+)
+async def test_what_cannot_be_sent_is_an_error_that_says_why(
+    fields: dict[str, Any], answers: dict[str, Any], words: str
+) -> None:
+    fields = {name: value for name, value in ({"gasPrice": 150} | fields).items() if value is not None}
+    raw = signed(**fields) if "gasPrice" in fields else market(**fields)
+    async with fault_nodes("healthy") as (node,):
+        node.answers = answers
+        assert await failure_of(node, raw) == CANNOT + words
+
+
+def market(**fields: Any) -> str:
+    whole = {"chainId": 31337, "nonce": 0, "gas": 50_000, "to": "0x" + "99" * 20, "value": 0, **fields}
+    return str(SIGNER.sign_transaction(whole).raw_transaction.to_0x_hex())
+
+
+async def test_a_limit_that_the_nodes_search_overshoots_is_enough() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_estimateGas": hex(50_700), "eth_call": "0x"}
+        assert (await gas_step(node, signed()))["gas"] == "50000"
+
+
+@pytest.mark.parametrize(
+    ("raw", "per_gas"),
+    [
+        (signed(), 150),
+        (market(maxFeePerGas=500, maxPriorityFeePerGas=20), 120),
+        (market(maxFeePerGas=110, maxPriorityFeePerGas=20), 110),
+    ],
+)
+async def test_a_signed_transaction_pays_by_its_own_fields(raw: str, per_gas: int) -> None:
+    async with fault_nodes("healthy") as (node,):
+        estimator, trace = Estimator(OPTIONS), Trace()
+        await ask(estimator, network(node.url), raw, trace=trace)
+        await estimator.close()
+    (price,) = (step for step in trace.steps if step["step"] == "price")
+    assert (price["used_per_gas_wei"], price["capped"]) == (str(per_gas), False)
