@@ -121,6 +121,11 @@ def test_an_empty_keyring_has_no_active_key() -> None:
     assert (Keyring({}, PROOFS).active, Keyring({}, PROOFS).knows(1)) == (0, False)
 
 
+def test_a_keyring_proves_rows_with_the_key_of_its_master() -> None:
+    master = MasterKey(b"m" * 32)
+    assert open_keyring(master, []).proofs is master.proofs
+
+
 def test_a_missing_master_key_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(OperatorError) as error:
         read_master_key(tmp_path / "master.key")
