@@ -60,6 +60,13 @@ def test_exactly_the_rate_is_admitted_each_second_after_the_burst(table: Path, c
     assert counted == (rate if rate <= 5000 else 5)
 
 
+def test_what_remains_is_a_whole_number(table: Path, clock: Clock) -> None:
+    limiter = RateLimiter(table, 2, 4, clock)
+    admitted(limiter, 4)
+    clock.now += SECOND * 5 // 4  # two and a half requests
+    assert limiter.take(1) == (True, 1, 2, 0)
+
+
 def test_a_request_is_admitted_at_the_nanosecond_its_turn_comes(table: Path, clock: Clock) -> None:
     limiter = RateLimiter(table, 3, 1, clock)
     limiter.take(1)

@@ -13,6 +13,7 @@ from relaydeck.store.row_proofs import RowProofs
 from relaydeck.store.sealing import (
     Keyring,
     MasterKey,
+    Nonces,
     Place,
     create_master_key,
     new_data_key,
@@ -84,8 +85,26 @@ def test_damage_names_the_place_and_nothing_of_the_value() -> None:
     assert str(damage.value) == "the sealed config of signers record 'ops' does not open"
 
 
+def test_damage_by_an_unknown_key_names_the_place_too() -> None:
+    with pytest.raises(Damaged) as damage:
+        KEYRING.open(b"\x01\x00\x00\x00\x03never sealed", HERE)
+    assert str(damage.value) == "the sealed config of signers record 'ops' does not open"
+
+
+def test_nonces_are_whole_and_share_no_bytes() -> None:
+    source = Nonces()
+    nonces = [source.take() for _ in range(600)]
+    assert {len(nonce) for nonce in nonces} == {12}
+    assert len({nonce[at : at + 4] for nonce in nonces for at in (0, 1, 7, 8)}) > 2390
+
+
 def test_the_newest_key_seals() -> None:
     assert sealing_key_of(KEYRING.seal(b"secret", HERE)) == 2
+
+
+def test_the_key_of_a_value_is_all_four_bytes() -> None:
+    newest = Keyring({2**31: AESGCM(b"1" * 32)}, PROOFS)
+    assert sealing_key_of(newest.seal(b"secret", HERE)) == 2**31
 
 
 def test_an_older_key_still_opens() -> None:
