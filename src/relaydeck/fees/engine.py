@@ -2,12 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from relaydeck.background import gather_some
 from relaydeck.fees import explain
 from relaydeck.fees.chain_cache import ChainCache, ChainCaches
 from relaydeck.fees.conversion import NATIVE_DECIMALS, fee_in_token
@@ -44,6 +45,7 @@ from relaydeck.relayers.model import Policies, Relayer
 
 T = TypeVar("T")
 _GRACE = 0.1  # the pool enforces the deadline itself, with a better message
+_WARMED_TOGETHER = 8  # networks
 _LARGE = 16_384  # characters; decoding more would delay other requests, so a thread does it
 
 
@@ -161,6 +163,16 @@ class Engine:
         if trace is not None:
             explain.result(trace, Exact(wei, NATIVE_DECIMALS).times(rate.value), decimals, estimate)
         return estimate
+
+    async def warm(self, networks: Sequence[Network]) -> None:
+        """Connect to the nodes of these networks and read their fee data, a few networks at a time."""
+
+        async def warm_one(network: Network) -> None:
+            cache = self._caches.find(network.rpc_urls, network.chain_id)
+            cache.pool.rules = network.pool_rules
+            await asyncio.wait((cache.fee_market.take(),))  # a failure shows with the first estimate
+
+        await gather_some(_WARMED_TOGETHER, warm_one, [each for each in networks if each.rpc_urls])
 
     def pool(self, urls: tuple[RpcUrl, ...], chain_id: int) -> NodePool:
         return self._caches.find(urls, chain_id).pool

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,11 @@ class Estimator:
         """The node pool that estimates over these URLs use; the monitor reads from it, too."""
         engine = self._engine or await self._load()
         return engine.pool(urls, chain_id)
+
+    async def warm(self, networks: Sequence[Network]) -> None:
+        """Load the code and connect to the nodes, so that the first estimate takes no longer than the next."""
+        engine = self._engine or await self._load()
+        await engine.warm(networks)
 
     async def _load(self) -> "Engine":
         # In a thread: the import takes most of a second, and the event loop has requests to serve.

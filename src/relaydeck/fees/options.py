@@ -14,7 +14,7 @@ class FeeOptions:
     max_skew: float = 60.0  # how far a feed's clock may be ahead of ours
     max_transaction_bytes: int = 131_072  # the most that nodes accept
     max_idle: float = 600.0  # a pool unused for this long is closed
-    max_pools: int = 1_000  # kept at a time, unless more are in use
+    max_pools: int = 4_000  # kept at a time, unless more are in use; about 12 KB each
     deadline: float = PoolOptions.deadline
     try_timeout: float = PoolOptions.try_timeout
     pause_base: float = PoolOptions.pause_base

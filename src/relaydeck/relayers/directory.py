@@ -1,8 +1,9 @@
 """Finds a relayer and its network by the relayer's id, and caches both until the next write."""
 
+from contextlib import suppress
 from functools import partial
 
-from relaydeck.errors import RelayerNotFound
+from relaydeck.errors import Damaged, RelayerNotFound
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.relayers import relayer_rows
@@ -11,6 +12,7 @@ from relaydeck.store.database import Database
 from relaydeck.store.vault import Vault
 
 _MAX_CACHED = 10_000
+_MAX_IN_USE = 100  # networks that are listed
 
 
 class RelayerDirectory:
@@ -29,6 +31,22 @@ class RelayerDirectory:
             # A record read before the last write answers this request, but must not be cached for later ones.
             if generation == self._generation and len(self._cached) < _MAX_CACHED:
                 self._cached[relayer_id] = found
+        return found
+
+    async def networks_in_use(self) -> list[Network]:
+        """The first networks with relayers, without those with sealed URLs that do not open."""
+        return await self._database.run_in_reader(self._read_networks_in_use)
+
+    def _read_networks_in_use(self) -> list[Network]:
+        rows = self._database.read(
+            f"SELECT {network_rows.COLUMNS} FROM networks"
+            " WHERE EXISTS (SELECT 1 FROM relayers WHERE relayers.network = networks.name) ORDER BY seq LIMIT :most",
+            {"most": _MAX_IN_USE},
+        )
+        found = []
+        for row in rows:
+            with suppress(Damaged):
+                found.append(network_rows.from_row(row, self._vault))
         return found
 
     def forget(self) -> None:

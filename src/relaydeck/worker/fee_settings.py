@@ -1,6 +1,11 @@
-"""The options of fee estimates, from the settings."""
+"""Fee estimates in a worker: their options from the settings, and the first connection to the nodes."""
 
+from contextlib import suppress
+
+from relaydeck.errors import ServerFailure, StoreError
+from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
+from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.settings import Settings
 
 
@@ -14,3 +19,10 @@ def fee_options(settings: Settings) -> FeeOptions:
         connections_per_url=settings.rpc_connections,
         allow=settings.rpc_allowed,
     )
+
+
+async def warm_estimator(estimator: Estimator, directory: RelayerDirectory) -> None:
+    """Only where there are relayers: a process without them never loads an HTTP client."""
+    with suppress(StoreError, ServerFailure):  # the first estimate reads what it needs
+        if networks := await directory.networks_in_use():
+            await estimator.warm(networks)

@@ -28,7 +28,7 @@ from relaydeck.store.follower import FollowsTable
 from relaydeck.store.open_store import Store, open_store
 from relaydeck.store.writer import Writer
 from relaydeck.worker import limits
-from relaydeck.worker.fee_settings import fee_options
+from relaydeck.worker.fee_settings import fee_options, warm_estimator
 from relaydeck.worker.following import Following
 from relaydeck.worker.late_admin import LateAdmin
 from relaydeck.worker.late_console import LateConsole, redirect_to_console
@@ -195,6 +195,7 @@ class Worker:
     async def _warm(self, upkeep: Upkeep) -> None:
         await upkeep.warm(self._lists.signers, self._lists.relayers)
         await self._admin.warm()
+        await warm_estimator(self._estimator, self._directory)
         calm_garbage_collection()
 
     # -- the memory and its database --------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Recovers the signer of a transaction, with coincurve and eth-hash."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import rlp
@@ -57,11 +58,15 @@ def recover(signature: Signature | None) -> str | None:
     # EIP-2: of the two possible signatures only the one with the lower s is valid.
     if not (0 < signature.r < _ORDER and 0 < signature.s <= _ORDER // 2):
         raise BadTransaction("the signature's r or s is out of range")
+    return _signer(keccak(signature.signed), _serialised(signature))
+
+
+@lru_cache(maxsize=4096)  # a transaction is often estimated several times before it is sent
+def _signer(digest: bytes, serialised: bytes) -> str:
     try:
-        public = PublicKey.from_signature_and_message(_serialised(signature), keccak(signature.signed), hasher=None)
+        return address_of(PublicKey.from_signature_and_message(serialised, digest, hasher=None))
     except ValueError:
         raise BadTransaction("no key belongs to the signature") from None
-    return address_of(public)
 
 
 def _serialised(signature: Signature) -> bytes:
