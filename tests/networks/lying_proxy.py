@@ -68,6 +68,9 @@ class LyingProxy:
             await asyncio.sleep(0.5)
         if self._lie == "rate_limited":
             return "429 Too Many Requests", {"error": "slow down"}
+        if self._lie == "http_500_errors" and not isinstance(body, list):
+            reply = await self._reply(body)
+            return ("500 Internal Server Error" if "error" in reply else "200 OK"), reply
         if isinstance(body, list):
             return "200 OK", [await self._reply(call) for call in body]
         return "200 OK", await self._reply(body)

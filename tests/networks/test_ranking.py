@@ -1,6 +1,7 @@
 """Slow and failing nodes get smaller shares, and a late answer is raced by a second request."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -8,10 +9,11 @@ from relaydeck.networks.evm.hedge import HedgeBudget, hedge_delay
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pace import Pace
+from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.ranking import choose, shares
 from relaydeck.networks.model import RpcUrl
 from tests.networks.fault_node import fault_nodes
-from tests.networks.test_pool import GAS, Clock, pool_over
+from tests.networks.test_pool import GAS, QUICK, Clock, pool_over
 
 
 def node(weight: int, seconds: float = 0.0, errors: int = 0) -> Node:
@@ -72,28 +74,34 @@ def test_second_requests_are_a_tenth_of_the_calls() -> None:
     assert taken in (99, 100)
 
 
+def practised(pool: NodePool) -> None:
+    """As after many calls: the nodes' times are known, and a second request is earned."""
+    for each in pool._nodes:
+        for _ in range(20):
+            each.pace.add(GAS.method, 0.001)
+    for _ in range(10):
+        pool.hedges.earn()
+
+
 async def test_a_late_answer_is_raced_by_another_node() -> None:
-    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
-        for _ in range(60):
-            await pool.ask(GAS)
-        for each in nodes:
-            each.mood = "healthy"
-        nodes[0].mood = "hangs"  # one call at most gets there, and does not wait for its timeout
-        async with asyncio.timeout(30):
-            answers = [(await pool.ask(GAS)).node for _ in range(2)]
-        assert answers == [f"http://127.0.0.1:{nodes[1].port}"] * 2
+    patient = replace(QUICK, deadline=1000, try_timeout=300)
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, [100, 1], patient, Clock()) as pool:
+        await pool.ask(GAS)
+        practised(pool)
+        nodes[0].mood = "hangs"
+        async with asyncio.timeout(60):
+            answer = await pool.ask(GAS)
+        assert answer.node == f"http://127.0.0.1:{nodes[1].port}"
         assert pool.hedges.sent == 1
 
 
 async def test_hedging_adds_at_most_a_tenth_to_the_load() -> None:
-    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
-        for _ in range(60):
-            await pool.ask(GAS)
-        before = sum(node.calls["eth_estimateGas"] for node in nodes)
+    patient = replace(QUICK, deadline=1000, try_timeout=300)
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, options=patient, clock=Clock()) as pool:
+        await pool.ask(GAS)
+        practised(pool)
         for each in nodes:
             each.delay = 0.03  # later than every answer so far
-        for _ in range(20):
+        for _ in range(40):
             await pool.ask(GAS)
-        extra = sum(node.calls["eth_estimateGas"] for node in nodes) - before - 20
-        assert extra == pool.hedges.sent
-        assert extra <= 5 + 2  # saved by the first 60, and a tenth of the others
+        assert 1 <= pool.hedges.sent <= (10 + 41) // 10

@@ -39,14 +39,14 @@ def believed_by_quorum(witnesses: Sequence[Witness], quorum: int, factor: int) -
 
 
 def believed_by_bounds(witnesses: Sequence[Witness], factor: int, base_fee: int | None) -> list[Witness]:
-    """Those near the median price; of two that are far apart, the one nearer to the newest block's base fee."""
-    middle = sorted(witnesses, key=lambda witness: witness.price)[len(witnesses) // 2]
+    """Those near the median price. Of two that are far apart, the higher one that the base fee makes plausible."""
+    middle = sorted(witnesses, key=_price)[len(witnesses) // 2]
     near = [each for each in witnesses if within(each.price, middle.price, factor)]
     if len(witnesses) != 2 or len(near) == 2 or base_fee is None:
         return near
-    return [min(witnesses, key=lambda witness: _distance(witness.price, base_fee))]
+    plausible = [each for each in witnesses if each.price <= factor * base_fee]
+    return [max(plausible, key=_price) if plausible else min(witnesses, key=_price)]
 
 
-def _distance(price: int, base_fee: int) -> float:
-    low, high = sorted((max(price, 1), max(base_fee, 1)))
-    return high / low
+def _price(witness: Witness) -> int:
+    return witness.price

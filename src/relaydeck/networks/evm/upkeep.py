@@ -17,6 +17,8 @@ from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.probe import Evidence, newest_block, probe
 from relaydeck.networks.evm.view import ChainView
 
+_SHORTEST_INTERVAL = 1.0  # seconds between two comparisons of newest blocks
+
 
 class Upkeep:
     def __init__(
@@ -74,7 +76,8 @@ class Upkeep:
 
     def watch_heads(self) -> None:
         """Called with every question: starts a comparison when the last one is too old. Nothing waits for it."""
-        if self._round is None and self._monotonic() - self._round_at >= self._options.head_interval:
+        interval = _SHORTEST_INTERVAL if self._view.is_outdated else self._options.head_interval
+        if self._round is None and self._monotonic() - self._round_at >= interval:
             self._round = self._tasks.start(self._read_heads())
 
     async def _read_heads(self) -> None:
@@ -107,7 +110,7 @@ class Upkeep:
 
     def _compare(self, nodes: list[Node]) -> None:
         self._round_at = self._monotonic()
-        self._view.newest = compare_heads(nodes, self._view.rules.max_lag_blocks)
+        self._view.agree_on(compare_heads(nodes, self._view.rules.max_lag_blocks))
 
     def seen_block(self, number: int) -> None:
         newest = self._view.newest

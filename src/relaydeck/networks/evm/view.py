@@ -12,6 +12,7 @@ from relaydeck.networks.evm.options import PoolRules
 
 _SAMPLE_SECONDS = 120.0  # a price may move far in a longer time
 _MAX_SAMPLES = 32
+_MAX_JUMP = 1_000  # blocks between two comparisons
 _MAX_DISTANCE = 8  # blocks; a base fee farther from the known one is not compared
 
 
@@ -25,6 +26,7 @@ class ChainView:
     def __init__(self, rules: PoolRules, monotonic: Callable[[], float]) -> None:
         self.rules = rules
         self.newest: Landmark | None = None  # that the nodes agree on
+        self.best_block = 0  # the newest in any answer since then
         self._monotonic = monotonic
         self._samples: dict[str, deque[_Sample]] = {}  # accepted prices, by method
         self._claims: dict[tuple[Node, str], _Sample] = {}  # prices that were refused
@@ -37,7 +39,10 @@ class ChainView:
         problem = self._gas_problem(figures)
         if problem or fresh in ([], [node]):
             return problem
-        return self._block_problem(figures, node) or self._price_problem(figures, node, fresh)
+        problem = self._block_problem(figures, node) or self._price_problem(figures, node, fresh)
+        if not problem and figures.block is not None and not node.stale:
+            self.note_block(figures.block)
+        return problem
 
     def _gas_problem(self, figures: Figures) -> str:
         if figures.gas is None:
@@ -50,7 +55,7 @@ class ChainView:
     def _block_problem(self, figures: Figures, node: Node) -> str:
         if figures.block is None or self.newest is None or node.stale:
             return ""
-        behind = self.newest.number - figures.block
+        behind = max(self.newest.number, self.best_block) - figures.block
         return f"answered {behind} blocks behind the other nodes" if behind > self.rules.max_lag_blocks else ""
 
     def _price_problem(self, figures: Figures, node: Node, fresh: list[Node]) -> str:
@@ -82,6 +87,20 @@ class ChainView:
         self._claims[node, method] = _Sample(now, node, price)
         held = [self._claims.get((each, method)) for each in fresh]
         return all(each and now - each.moment < _SAMPLE_SECONDS and within(each.price, price, 2) for each in held)
+
+    def agree_on(self, newest: Landmark | None) -> None:
+        self.newest = newest
+        self.best_block = newest.number if newest else 0
+
+    def note_block(self, number: int) -> None:
+        """From an answer. One far ahead of what the nodes agree on is not believed: it would make all others old."""
+        if self.newest is not None and number <= self.newest.number + _MAX_JUMP:
+            self.best_block = max(self.best_block, number)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether answers show blocks that are farther ahead than a node may be behind."""
+        return self.newest is not None and self.best_block - self.newest.number > self.rules.max_lag_blocks
 
     def accept(self, node: Node, figures: Figures) -> None:
         if figures.price is not None:
