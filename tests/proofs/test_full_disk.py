@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.cli.serve import _fresh_metrics
+from relaydeck.cli.server import _fresh_metrics
 from relaydeck.http.metrics import Metrics
 from relaydeck.log import Log
 from relaydeck.settings import Settings
