@@ -3,32 +3,20 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from relaydeck.errors import Damaged, ServerFailure, StoreError
+from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
-from relaydeck.notifications import outbox, signing
+from relaydeck.notifications import outbox
 from relaydeck.notifications.claims import ClaimLost, Claims
-from relaydeck.notifications.events import COLUMNS, Event
-from relaydeck.notifications.notification_rows import place
+from relaydeck.notifications.message import read_message
 from relaydeck.notifications.outbox import AttemptOutcome, AttemptRecord, FinishedAttempt, PendingDelivery
 from relaydeck.notifications.retries import ReceiverResponse, decide
-from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
 _RETRY_SECONDS = 1.0  # between attempts to save while the store fails
-_MESSAGE = (
-    f"SELECT url, sealed_signing_key, sealed_previous_key, previous_key_until, {COLUMNS}"
-    " FROM notifications n JOIN events e ON e.seq = :seq WHERE n.id = :id"
-)
-
-
-class Message(NamedTuple):
-    url: str
-    headers: dict[str, str]
-    body: bytes
 
 
 class Sends(Protocol):
@@ -51,7 +39,7 @@ class Attempt:
         monotonic: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
-        self._database, self._vault = store
+        self._store = store
         self._writer, self._log = writer, log
         self._sender, self._claims = sender, claims
         self._count_try = count_try
@@ -74,7 +62,7 @@ class Attempt:
 
     async def _send(self, delivery: PendingDelivery, now: int) -> ReceiverResponse:
         try:
-            message = await self._database.run_in_reader(partial(self._read_message, delivery, now))
+            message = await self._store.database.run_in_reader(partial(read_message, self._store, delivery, now))
             if isinstance(message, ReceiverResponse):
                 return message
             return await self._sender.post(message.url, message.headers, message.body)
@@ -84,25 +72,6 @@ class Attempt:
             # A defect of ours costs this delivery one attempt, with the pause that follows, and affects no other.
             self._log.event("error", "a delivery attempt failed unexpectedly", problem=type(error).__name__)
             return ReceiverResponse(problem="internal_error")
-
-    def _read_message(self, delivery: PendingDelivery, now: int) -> Message | ReceiverResponse:
-        """The message as of now, or the problem that prevents sending it."""
-        found = self._database.read(_MESSAGE, {"seq": delivery.sequence, "id": delivery.notification_id})
-        if not found:
-            return ReceiverResponse(problem="receiver_removed", final=True)
-        url, sealed, previous, previous_until, *row = found[0]
-        event = Event(*row)
-        if previous is not None and now >= previous_until:
-            previous = None
-        try:
-            keys = [self._open_key(delivery.notification_id, each) for each in (sealed, previous) if each is not None]
-        except Damaged:
-            return ReceiverResponse(problem="key_unreadable")  # a late event is better than an unsigned one
-        body = event.body()
-        return Message(url, signing.headers(keys, event.id, now, body), body)
-
-    def _open_key(self, notification_id: str, sealed: bytes) -> Secret:
-        return Secret(self._vault.open(sealed, place(notification_id)).decode())
 
     # -- saving -----------------------------------------------------------------------------------
 

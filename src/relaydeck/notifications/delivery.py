@@ -22,20 +22,19 @@ from typing import NamedTuple
 from relaydeck.background import TaskSet, TurnLoop
 from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
-from relaydeck.notifications import outbox, retention
+from relaydeck.notifications import outbox
 from relaydeck.notifications.attempt import Attempt, Sends
 from relaydeck.notifications.claims import ClaimLost, Claims, LeaseClaims, RowClaims
 from relaydeck.notifications.outbox import PendingDelivery
 from relaydeck.notifications.receivers import ReceiverSlots
+from relaydeck.notifications.retention import Retention
 from relaydeck.notifications.sender import Sender
 from relaydeck.settings import AddressRange
-from relaydeck.store.database import Transaction
 from relaydeck.store.leases import Lease
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
 _LONGEST_PAUSE = 60.0
-_RETENTION_SECONDS = 3600.0  # between removals of expired events
 _LISTEN_SECONDS = 0.02  # between checks of the write signal while this process delivers
 _FINISH_SECONDS = 3.0  # that attempts under way get when the process stops
 
@@ -75,7 +74,7 @@ class Delivery:
         self._loaded_tenure = 0  # in which the due times were read
         self._seen_revision = -1
         self._seen_write = -1
-        self._next_removal = monotonic()
+        self._retention = Retention(store.database, writer, options.retention_days, now=now, monotonic=monotonic)
         self._stopping = False
         self._loop = TurnLoop(self.turn, self._reset, log, "events are not delivered")
         self.wake = self._loop.wake
@@ -123,14 +122,14 @@ class Delivery:
         """Start what is due. Return the seconds until there may be more. Raises StoreError, ServerFailure."""
         self._seen_write = self._database.write_signal.last()
         due = await self._run_in_reader(partial(outbox.next_attempt_at, self._read))
-        expired = await self._has_expired()
+        expired = await self._retention.has_expired()
         is_due = due is not None and due <= self._milliseconds()
         if not (self._receivers.under_way or is_due or expired):
             return self._until(due)
         if (wait := await self._claims.wait()) > 0:
             return wait + 0.1 * self._random()
         if expired:
-            await self._remove_expired()
+            await self._retention.remove_batch()
         await self._schedule_receivers()
         await self._start_due()
         return self._until(self._receivers.next_due())
@@ -139,7 +138,7 @@ class Delivery:
         return int(self._now() * 1000)
 
     def _until(self, due: int | None) -> float:
-        pause = min(_LONGEST_PAUSE, self._next_removal - self._monotonic())
+        pause = min(_LONGEST_PAUSE, self._retention.until_next())
         if due is not None:
             pause = min(pause, due / 1000 - self._now())
         if self._receivers.under_way:
@@ -191,26 +190,3 @@ class Delivery:
         finally:
             self._receivers.finished(receiver, sequence, was_failing=was_failing, delivered=delivered)
             self.wake()
-
-    # -- retention --------------------------------------------------------------------------------
-
-    async def _has_expired(self) -> bool:
-        if self._monotonic() < self._next_removal:
-            return False
-        limits = self._retention_limits()
-        if not (found := await self._run_in_reader(partial(retention.has_expired, self._read, **limits))):
-            self._next_removal = self._monotonic() + _RETENTION_SECONDS
-        return found
-
-    async def _remove_expired(self) -> None:
-        """One batch at a time, so that other writes are not held up. Any process may do it."""
-        limits = self._retention_limits()
-
-        def write(transaction: Transaction) -> int:
-            return retention.remove_expired(transaction, **limits)
-
-        if await self._writer.write(write) < retention.BATCH_EVENTS:
-            self._next_removal = self._monotonic() + _RETENTION_SECONDS
-
-    def _retention_limits(self) -> dict[str, int]:
-        return {"now": int(self._now()), "retention_seconds": self._options.retention_days * 86_400}
