@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from relaydeck.admin import commands
+from relaydeck.admin import relayer_questions
 from relaydeck.admin.documents import Json
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.signers.key_access import KeyAccess
@@ -17,11 +17,11 @@ class RelayerAddresses:
 
     async def for_new(self, document: Json) -> KnownAddresses:
         bound = self._access.bound_types
-        return await self._find(lambda store: commands.creation_questions(store, document, bound))
+        return await self._find(lambda store: relayer_questions.creation_questions(store, document, bound))
 
     async def for_change(self, name: str, change: Json) -> KnownAddresses:
         bound = self._access.bound_types
-        return await self._find(lambda store: commands.patch_questions(store, name, change, bound))
+        return await self._find(lambda store: relayer_questions.patch_questions(store, name, change, bound))
 
     async def _find(self, questions: Callable[[Store], Questions]) -> KnownAddresses:
         unknown = KnownAddresses(self._access.bound_types)

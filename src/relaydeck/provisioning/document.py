@@ -22,6 +22,7 @@ class RecordDocument:
     """Raises BadRequest, which contains every mistake and no value."""
 
     def __init__(self, resource: Resource, name: str, document: Document, resolver: Resolver) -> None:
+        self.resource, self.name = resource, name
         self._place = place_in("networks", name) if resource == "networks" else f"{resource}[0]"
         content = document
         if resource == "networks":

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from relaydeck.admin import commands, queries
+from relaydeck.admin import commands, queries, relayer_questions
 from relaydeck.admin.collections import COLLECTIONS
 from relaydeck.admin.signer_commands import create_signer
 from relaydeck.admin.signer_request import read_signer_document
@@ -33,7 +33,7 @@ class LocalRecords:
         addresses = None
         if resource == "relayers":
             addresses = relayer_addresses(
-                lambda store, bound: commands.creation_questions(store, document, bound, _resolver())
+                lambda store, bound: relayer_questions.creation_questions(store, document, bound, _resolver())
             )
         with local_change() as change:
             if resource == "signers":
@@ -44,7 +44,7 @@ class LocalRecords:
         addresses = None
         if resource == "relayers":
             addresses = relayer_addresses(
-                lambda store, bound: commands.patch_questions(store, name, patch, bound, _resolver())
+                lambda store, bound: relayer_questions.patch_questions(store, name, patch, bound, _resolver())
             )
         with local_change() as change:
             return _view(commands.patch(change, resource, name, patch, None, _resolver(), addresses))
