@@ -15,6 +15,7 @@ from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.rates import Rate, RateReader
 from relaydeck.networks.evm.batcher import Batcher
 from relaydeck.networks.evm.client import Client
+from relaydeck.networks.evm.node_figures import NodeFigures
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.model import FeeToken, FixedRate, RpcUrl
 
@@ -162,6 +163,12 @@ class ChainCaches:
         self._caches.move_to_end(key)
         cache.last_used = self._monotonic()
         return cache
+
+    def node_figures(self) -> NodeFigures:
+        found = NodeFigures(hosts={})
+        for cache in self._caches.values():
+            found.add(cache.pool.figures())
+        return found
 
     def _build(self, urls: tuple[RpcUrl, ...], chain_id: int) -> ChainCache:
         options, monotonic = self._options.pool(), self._monotonic

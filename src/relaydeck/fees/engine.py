@@ -37,6 +37,7 @@ from relaydeck.networks.evm.errors import (
     NodesUnreachable,
     error_kind,
 )
+from relaydeck.networks.evm.node_figures import NodeFigures
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.revert import printable, reason
 from relaydeck.networks.evm.transaction import Transaction, decode
@@ -173,6 +174,9 @@ class Engine:
             await asyncio.wait((cache.fee_market.take(),))  # a failure shows with the first estimate
 
         await gather_some(_WARMED_TOGETHER, warm_one, [each for each in networks if each.rpc_urls])
+
+    def node_figures(self) -> NodeFigures:
+        return self._caches.node_figures()
 
     def pool(self, urls: tuple[RpcUrl, ...], chain_id: int) -> NodePool:
         return self._caches.find(urls, chain_id).pool

@@ -16,6 +16,7 @@ from relaydeck.relayers.model import Relayer
 if TYPE_CHECKING:
     from relaydeck.fees.engine import Engine
     from relaydeck.fees.rates import Rate
+    from relaydeck.networks.evm.node_figures import NodeFigures
     from relaydeck.networks.evm.pool import NodePool
 
 
@@ -63,6 +64,10 @@ class Estimator:
         """Load the code and connect to the nodes, so that the first estimate takes no longer than the next."""
         engine = self._engine or await self._load()
         await engine.warm(networks)
+
+    def node_figures(self) -> "NodeFigures | None":
+        """Of the nodes that this process uses; None while it uses none."""
+        return self._engine.node_figures() if self._engine else None
 
     async def _load(self) -> "Engine":
         # In a thread: the import takes most of a second, and the event loop has requests to serve.

@@ -50,6 +50,7 @@ class Metric:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each with its values
     looked_up: bool = False  # read from the database by each scrape instead of counted
     by_network: bool = False  # looked up for each network; other labels follow
+    by_host: bool = False  # looked up for each host of a node
     combined: Literal["sum", "max", "oldest"] = "sum"  # of all processes; oldest: the least one that is not 0
 
 
@@ -175,6 +176,43 @@ LOWEST_RUNWAY = Metric(
     by_network=True,
 )
 
+_HOSTS = "The first 100 hosts in use."
+NODE_UP = Metric(
+    "node_up",
+    "gauge",
+    f"Whether a node on this host answers on the right chain, in any worker. {_HOSTS}",
+    looked_up=True,
+    by_host=True,
+)
+NODE_LAG = Metric(
+    "node_lag_blocks",
+    "gauge",
+    f"Blocks that the nodes on this host are behind the best node of their network, at most. {_HOSTS}",
+    looked_up=True,
+    by_host=True,
+)
+NODE_LATENCY = Metric(
+    "node_latency_seconds",
+    "gauge",
+    f"Average time of recent answers of the nodes on this host, of the slowest kind of question. {_HOSTS}",
+    looked_up=True,
+    by_host=True,
+)
+NODE_ERRORS = Metric(
+    "node_errors_total",
+    "counter",
+    "Calls and probes of the nodes on this host that failed, and answers that were not believed, of running workers. "
+    f"{_HOSTS}",
+    looked_up=True,
+    by_host=True,
+)
+NODE_DISAGREEMENTS = Metric(
+    "node_disagreements_total",
+    "counter",
+    "Times that nodes of one network returned different fee data, in running workers.",
+    looked_up=True,
+)
+
 METRICS = (
     REQUESTS,
     REQUEST_SECONDS,
@@ -207,6 +245,11 @@ METRICS = (
     OPEN_FILES,
     RELAYERS,
     LOWEST_RUNWAY,
+    NODE_UP,
+    NODE_LAG,
+    NODE_LATENCY,
+    NODE_ERRORS,
+    NODE_DISAGREEMENTS,
 )
 
 _HISTOGRAM_CELLS = len(BUCKETS_NS) + 2  # the buckets, one above them, and the sum
@@ -214,7 +257,7 @@ _LOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
 
 Cell = tuple[str, ...]  # the name of a metric and the values of its labels
 # What was looked up: a value, or one for each combination of label values.
-LookedUp = Mapping["Metric", int | Mapping[tuple[str, ...], int]]
+LookedUp = Mapping["Metric", int | Mapping[tuple[str, ...], int | str]]
 
 
 def _cells_of(metric: Metric) -> Iterator[Cell]:
@@ -359,11 +402,11 @@ def _lines(metric: Metric, sums: list[int]) -> Iterator[str]:
             yield _sample(metric.name, labels, sums[place])
 
 
-def _looked_up(metric: Metric, found: int | Mapping[tuple[str, ...], int]) -> Iterator[str]:
+def _looked_up(metric: Metric, found: int | Mapping[tuple[str, ...], int | str]) -> Iterator[str]:
     if isinstance(found, int):
         yield _sample(metric.name, [], found)
         return
-    names = ("network", *metric.labels) if metric.by_network else tuple(metric.labels)
+    names = (*_open_labels(metric), *metric.labels)
     for values, amount in found.items():
         labels = [f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)]
         yield _sample(metric.name, labels, amount)
@@ -411,6 +454,12 @@ def metrics_page() -> str:
     )
 
 
+def _open_labels(metric: Metric) -> tuple[str, ...]:
+    """The labels with values that are not declared."""
+    return ("network",) * metric.by_network + ("host",) * metric.by_host
+
+
 def _label_text(metric: Metric) -> str:
-    labels = [f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()]
-    return "; ".join(["`network`: its name", *labels] if metric.by_network else labels) or "–"
+    opened = ["`network`: its name"] * metric.by_network + ["`host`: its host and port"] * metric.by_host
+    declared = [f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()]
+    return "; ".join([*opened, *declared]) or "–"

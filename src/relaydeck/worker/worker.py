@@ -33,6 +33,7 @@ from relaydeck.worker.following import Following
 from relaydeck.worker.late_admin import LateAdmin
 from relaydeck.worker.late_console import LateConsole, redirect_to_console
 from relaydeck.worker.list_pages import ListPages
+from relaydeck.worker.node_reports import report_nodes
 from relaydeck.worker.open_routes import open_routes
 from relaydeck.worker.reports import Reports
 from relaydeck.worker.upkeep import Upkeep, calm_garbage_collection
@@ -180,12 +181,14 @@ class Worker:
         """Routes that need no credential, unless another process serves them on their own port."""
         if self._settings.operations_address is not None:
             return {}
-        return open_routes(self._metrics, self._following.readiness, self._store, serves_operations=True)
+        folder, readiness = self._settings.run_folder, self._following.readiness
+        return open_routes(self._metrics, readiness, self._store, folder, serves_operations=True)
 
     def _start_upkeep(self) -> None:
         upkeep = Upkeep(self._store.database, self._following, self._reports, self._log)
         self._start_task(upkeep.check_each_second(self._settings.write_timeout_seconds))
         self._start_task(self._warm(upkeep))
+        self._start_task(report_nodes(self._estimator, self._settings.run_folder))
         self._start_task(upkeep.purge_each_hour(self._writer))
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:

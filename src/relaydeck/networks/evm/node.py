@@ -43,6 +43,7 @@ class Node:
         self.answered_at = 0.0  # by any call, on the event loop's clock
         self.reason = "not asked yet"
         self.last_fault = ""  # stays when the node is back
+        self.errors = 0  # ever
         self.pace = Pace()
         self.landmark: Landmark | None = None  # its newest block, when it was last read
         self.has_blocks = True  # it returns blocks; one that does not is asked for their number

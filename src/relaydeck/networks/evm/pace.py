@@ -52,6 +52,11 @@ class Pace:
         """The average of the first of these methods that was asked."""
         return next((self._methods[each].average for each in methods if each in self._methods), None)
 
+    @property
+    def usual(self) -> float:
+        """The average of the slowest method."""
+        return max((each.average for each in self._methods.values()), default=0.0)
+
     def p95(self, method: str) -> float | None:
         times = self._methods.get(method)
         return times.p95 if times else None

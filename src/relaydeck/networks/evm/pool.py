@@ -34,6 +34,7 @@ from relaydeck.networks.evm.errors import (
 from relaydeck.networks.evm.figures import COMPARED, Figures
 from relaydeck.networks.evm.hedge import HedgeBudget, hedge_delay
 from relaydeck.networks.evm.node import Node, State
+from relaydeck.networks.evm.node_figures import NodeFigures, node_figures
 from relaydeck.networks.evm.options import PoolOptions, PoolRules
 from relaydeck.networks.evm.probe import Evidence
 from relaydeck.networks.evm.questions import Question
@@ -403,6 +404,9 @@ class NodePool:
     def states(self) -> list[NodeState]:
         """The last known state of every URL, in the configured order."""
         return [NodeState(node.shown, node.answers, node.reason) for node in self._nodes]
+
+    def figures(self) -> NodeFigures:
+        return node_figures(self._nodes, self.disagreements)
 
     def _problems(self) -> str:
         if not self._nodes:

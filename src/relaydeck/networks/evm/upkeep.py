@@ -123,6 +123,7 @@ class Upkeep:
     def doubt(self, node: Node, failure: UrlFailed) -> None:
         """The question may be the cause of a failure, so a probe decides, unless the node itself asks for a pause."""
         node.pace.add_error()
+        node.errors += 1
         node.last_fault = failure.reason
         if node.state is not State.UP:
             return
@@ -197,6 +198,7 @@ class Upkeep:
 
     def _probe_failed(self, node: Node, evidence: Evidence) -> None:
         node.reason = node.last_fault = evidence.error
+        node.errors += 1
         node.failures += 1
         wrong_chain = evidence.chain_id is not None
         wait = self._options.pause_max if wrong_chain else evidence.wait

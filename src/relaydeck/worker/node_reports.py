@@ -1,0 +1,58 @@
+"""The figures of nodes of all workers: each writes its own to a file, and a scrape adds up those of running workers."""
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from relaydeck.fees.estimator import Estimator
+from relaydeck.http.metrics import NODE_DISAGREEMENTS, NODE_ERRORS, NODE_LAG, NODE_LATENCY, NODE_UP, LookedUp
+from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures
+
+_REPORT_SECONDS = 2.0
+_FRESH_SECONDS = 15.0  # a file that is older belongs to a worker that has ended
+_decode = msgspec.json.Decoder(NodeFigures).decode
+
+
+async def report_nodes(estimator: Estimator, folder: Path) -> None:
+    """Until cancelled."""
+    while True:
+        await asyncio.sleep(_REPORT_SECONDS)
+        if figures := estimator.node_figures():
+            write_figures(folder, figures)
+
+
+def write_figures(folder: Path, figures: NodeFigures) -> None:
+    """A disk that is full costs the figures, not the service."""
+    path = folder / f"nodes-{os.getpid()}"
+    fresh = path.with_suffix(".new")
+    with suppress(OSError):
+        fresh.write_bytes(msgspec.json.encode(figures))
+        fresh.replace(path)
+
+
+def read_figures(folder: Path) -> NodeFigures:
+    found = NodeFigures(hosts={})
+    for path in sorted(folder.glob("nodes-*")):
+        with suppress(OSError, msgspec.MsgspecError):  # it may have been removed
+            if path.suffix:
+                continue
+            if time.time() - path.stat().st_mtime > _FRESH_SECONDS:
+                path.unlink()
+                continue
+            found.add(_decode(path.read_bytes()))
+    return found
+
+
+def node_metrics(figures: NodeFigures) -> LookedUp:
+    hosts: dict[tuple[str, ...], HostFigures] = {(host,): each for host, each in figures.hosts.items()}
+    return {
+        NODE_UP: {host: int(each.up) for host, each in hosts.items()},
+        NODE_LAG: {host: each.lag for host, each in hosts.items()},
+        NODE_LATENCY: {host: f"{each.seconds:.4f}" for host, each in hosts.items()},
+        NODE_ERRORS: {host: each.errors for host, each in hosts.items()},
+        NODE_DISAGREEMENTS: figures.disagreements,
+    }

@@ -1,0 +1,66 @@
+"""The metrics of nodes, by host: added up over pools and workers, bounded, and without any part of a key."""
+
+import os
+from pathlib import Path
+
+from relaydeck.http.metrics import Metrics
+from relaydeck.networks.evm.node_figures import MOST_HOSTS, HostFigures, NodeFigures
+from relaydeck.worker.node_reports import node_metrics, read_figures, write_figures
+from tests.networks.fault_node import fault_nodes
+from tests.networks.test_pool import GAS, Clock, pool_over
+
+
+def shown(folder: Path, figures: NodeFigures) -> list[str]:
+    text = Metrics(folder / "metrics").exposition(node_metrics(figures))
+    return [line for line in text.splitlines() if line.startswith("relaydeck_node_")]
+
+
+async def test_a_pool_shows_its_hosts_and_no_key(tmp_path: Path) -> None:
+    async with fault_nodes("healthy", "healthy", "dead") as nodes, pool_over(nodes, clock=Clock()) as pool:
+        nodes[1].block = 60
+        await pool.ask(GAS)
+        found = pool.figures()
+    hosts = [f"127.0.0.1:{node.port}" for node in nodes]
+    assert {host: (each.up, each.lag, each.errors) for host, each in found.hosts.items()} == {
+        hosts[0]: (True, 0, 0),
+        hosts[1]: (True, 40, 0),
+        hosts[2]: (False, 0, 1),
+    }
+    lines = shown(tmp_path, found)
+    assert f'relaydeck_node_up{{host="{hosts[0]}"}} 1' in lines
+    assert f'relaydeck_node_lag_blocks{{host="{hosts[1]}"}} 40' in lines
+    assert f'relaydeck_node_errors_total{{host="{hosts[2]}"}} 1' in lines
+    assert "relaydeck_node_disagreements_total 0" in lines
+    assert not any("secret" in line for line in lines)
+
+
+def test_the_figures_of_all_workers_are_added_up(tmp_path: Path) -> None:
+    one = NodeFigures({"a.example": HostFigures(False, 3, 0.25, 2)}, 1)
+    two = NodeFigures({"a.example": HostFigures(True, 1, 0.5, 5), "b.example": HostFigures(True)}, 2)
+    write_figures(tmp_path, one)
+    (tmp_path / f"nodes-{os.getpid()}").rename(tmp_path / "nodes-1")
+    write_figures(tmp_path, two)
+    expected = {"a.example": HostFigures(True, 3, 0.5, 7), "b.example": HostFigures(True)}
+    assert read_figures(tmp_path) == NodeFigures(expected, 3)
+
+
+def test_the_file_of_a_worker_that_ended_is_removed(tmp_path: Path) -> None:
+    write_figures(tmp_path, NodeFigures({"a.example": HostFigures(True)}))
+    (left,) = tmp_path.iterdir()
+    os.utime(left, (0, 0))
+    assert read_figures(tmp_path) == NodeFigures({})
+    assert not left.exists()
+
+
+def test_a_damaged_file_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "nodes-7").write_bytes(b"{")
+    assert read_figures(tmp_path) == NodeFigures({})
+
+
+def test_the_number_of_hosts_is_bounded() -> None:
+    found = NodeFigures({})
+    for number in range(MOST_HOSTS + 50):
+        found.add_host(f"node-{number}.example", HostFigures(True))
+    found.add_host("node-0.example", HostFigures(errors=3))
+    assert len(found.hosts) == MOST_HOSTS
+    assert found.hosts["node-0.example"].errors == 3
