@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from bench import (
     clients,
     commands,
+    consoles,
     creates,
     deliveries,
     fees,
@@ -60,6 +61,7 @@ STEPS = (
     Step("clients", clients.measure, clients.expected_seconds),
     Step("memory", memory.measure, lambda pace: 4),
     Step("pages", pages.measure, pages.expected_seconds),
+    Step("consoles", consoles.measure, consoles.expected_seconds),
     Step("postgresql", postgresql.measure, postgresql.expected_seconds),
     Step("replicas", replicas.measure, replicas.expected_seconds),
 )

@@ -2,16 +2,14 @@
 
 from pathlib import Path
 
-import pytest
-
 from relaydeck.doctor.finding import Finding
 from relaydeck.doctor.fleet import fleet_findings
 from relaydeck.settings import Settings
 from tests.conftest import DEMO
 from tests.running import run_command
-from tests.seeding import opened
+from tests.seeding import fill, opened, relayer
 
-REASON = '{"details": "no RPC URL answered", "type": "NonceSyncFailed"}'
+DISABLE = "UPDATE relayers SET system_disabled = true"
 
 
 def found(home: Path, *changes: str) -> list[Finding]:
@@ -30,19 +28,19 @@ def test_a_fleet_without_a_problem(home: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("stored", "reason"), [(f"'{REASON}'", "no RPC URL answered"), ("NULL", "no reason is stored")]
-)
-def test_a_disabled_relayer_is_named_with_its_reason(home: Path, stored: str, reason: str) -> None:
-    change = f"UPDATE relayers SET system_disabled = true, disabled_reason = {stored} WHERE id = 'sepolia-1'"
-    remark = f"is disabled: {reason}; see 'relaydeck relayer why sepolia-1'"
-    assert found(home, change)[0] == Finding("FAIL", "relayer 'sepolia-1'", remark)
+def test_a_disabled_relayer_is_named(home: Path) -> None:
+    remark = "'sepolia-1' is disabled; run 'relaydeck relayer why ID'"
+    assert found(home, DISABLE)[0] == Finding("FAIL", "relayers", remark)
 
 
-def test_of_many_disabled_relayers_the_rest_is_counted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relaydeck.doctor.fleet._MOST_NAMED", 0)
-    findings = found(home, f"UPDATE relayers SET system_disabled = true, disabled_reason = '{REASON}'")
-    assert findings[0] == Finding("FAIL", "relayers", "1 more are disabled")
+def test_of_many_disabled_relayers_the_rest_is_counted(home: Path) -> None:
+    fill(home, relayers=[relayer(f"r{number}") for number in range(7)])
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            transaction.execute(DISABLE)
+        first = next(fleet_findings(store.database, Settings(home=home)))
+    remark = "'r0', 'r1', 'r2', 'r3', 'r4' and 2 more are disabled; run 'relaydeck relayer why ID'"
+    assert first == Finding("FAIL", "relayers", remark)
 
 
 def test_deliveries_that_were_given_up_are_counted(home: Path) -> None:

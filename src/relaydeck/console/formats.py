@@ -1,4 +1,7 @@
-"""How pages write values: moments, amounts, names, addresses."""
+"""How pages write values: moments, amounts, names, addresses, states.
+
+A list has hundreds of them, so markup is an f-string of escaped parts: `Markup.format` takes six times as long.
+"""
 
 import re
 import time
@@ -7,17 +10,28 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+_TONES = {
+    "ok": ("active", "ok", "delivered", "live"),
+    "warn": ("pending", "failing", "low_balance", "low_runway", "warning"),
+    "idle": ("paused", "expired", "revoked", "off"),
+}
+_TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}
 _STEPS = ((60, "s", 1), (3600, "min", 60), (86_400, "h", 3600), (float("inf"), "d", 86_400))
 _WEI = re.compile(r"\b(\d{1,78}) Wei\b")
 # Characters that show nothing or change the direction of the text around them.
 _INVISIBLE = re.compile("[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
+def _markup(text: str) -> Markup:
+    """For text of which every part that is not markup was escaped."""
+    return Markup(text)  # noqa: S704
+
+
 def name(value: Any) -> Markup:
     """Text that someone chose, isolated from the direction of the text around it."""
-    return Markup("<bdi>{}</bdi>").format(visible(str(value)))
+    return _markup(f"<bdi>{escape(visible(str(value)))}</bdi>")
 
 
 def visible(text: str) -> str:
@@ -31,7 +45,8 @@ def moment(now: Callable[[], float] = time.time) -> Callable[[str | None], Marku
         if not text:
             return Markup("–")
         seconds = datetime.fromisoformat(text).timestamp() - now()
-        return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(text, _distance(seconds))
+        exact = escape(text)
+        return _markup(f'<time datetime="{exact}" title="{exact}">{_distance(seconds)}</time>')
 
     return ago
 
@@ -63,9 +78,8 @@ def gwei(wei: int | str) -> Markup:
 def _amount(wei: int, places: int, symbol: str) -> Markup:
     whole, rest = divmod(wei, 10**places)
     text = f"{whole:,}.{rest:0{places}d}".rstrip("0").rstrip(".")
-    return Markup('<span class="amount" title="{} Wei">{}{}</span>').format(
-        f"{wei:,}", text, f" {visible(symbol)}".rstrip()
-    )
+    unit = escape(f" {visible(symbol)}".rstrip())
+    return _markup(f'<span class="amount" title="{wei:,} Wei">{text}{unit}</span>')
 
 
 def with_coins(text: str, symbol: str) -> Markup:
@@ -75,7 +89,18 @@ def with_coins(text: str, symbol: str) -> Markup:
 
 
 def short_address(address: str) -> Markup:
-    return Markup('<code title="{0}">{1}…{2}</code>').format(address, address[:8], address[-6:])
+    return _markup(f'<code title="{escape(address)}">{escape(address[:8])}…{escape(address[-6:])}</code>')
+
+
+def badge(word: str) -> Markup:
+    """A state in its colour; one that is not known to be harmless is bad."""
+    return _markup(f'<span class="badge {_TONE_OF.get(word, "bad")}">{escape(word.replace("_", " "))}</span>')
+
+
+def states(relayer: dict[str, Any]) -> Markup:
+    """The states of a relayer, which may be disabled and paused at once."""
+    found = [word for word, field in (("disabled", "system_disabled"), ("paused", "paused")) if relayer[field]]
+    return Markup(" ").join(badge(word) for word in found or ["active"])
 
 
 def as_json(value: Any) -> str:
@@ -87,4 +112,4 @@ def as_json(value: Any) -> str:
 def fact(value: Any) -> Markup:
     """A value of an audit entry or a plan, on one line."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return Markup("<bdi>{}</bdi>").format(visible(text))
+    return _markup(f"<bdi>{escape(visible(text))}</bdi>")

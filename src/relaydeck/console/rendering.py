@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from relaydeck import __version__
 from relaydeck.console import formats
 from relaydeck.console.responses import ROOT, asset_version, path_to
+from relaydeck.timestamps import utc
 
 
 def _load() -> Environment:
@@ -28,6 +29,9 @@ def _load() -> Environment:
         "with_coins": formats.with_coins,
         "lasts": formats.lasts,
         "short_address": formats.short_address,
+        "utc": utc,
+        "badge": formats.badge,
+        "states": formats.states,
         "as_json": formats.as_json,
         "fact": formats.fact,
     }
