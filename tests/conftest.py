@@ -49,7 +49,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home: Path = tmp_path_factory.mktemp("service") / "home"
     done = run_command(home, "apply", "-", stdin=DEMO)
     assert done.returncode == 0, done.stderr
-    with Running(home, token=make_token(home, "tests"), rate_limit_per_second="0") as running:
+    with Running(
+        home, token=make_token(home, "tests"), rate_limit_per_second="0", metrics_relayers="sepolia-1"
+    ) as running:
         yield running
 
 

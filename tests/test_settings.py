@@ -100,6 +100,8 @@ WRONG = {
     "console_streams": ["0", "", "x"],
     "console_idle_seconds": ["0", "", "x", "86401"],
     "console_session_seconds": ["0", "", "x", "86401"],
+    "metrics_relayers": [",".join(f"r{number}" for number in range(1001)), "r1,..", "r" * 256],
+    "otel_endpoint": ["", "collector:4318", "http://u:p@collector:4318", "http://collector?key=k"],
     "operations_address": ["", "9000", "host", "host:0", "host:65536", ":9000", "host:x"],
     "log_format": ["", "xml"],
     "log_level": ["", "loud"],
@@ -120,6 +122,7 @@ RIGHT = {
     "driver_provider_c": ("vault-kv", "vault-kv"),
     "monitor_interval_seconds": ("0", 0.0),
     "lease_seconds": ("0.25", 0.25),
+    "metrics_relayers": ("r1, r/2,r1,", ("r1", "r/2")),
     "operations_address": ("[::1]:9000", ("::1", 9000)),
     "log_format": ("text", "text"),
 }

@@ -31,9 +31,7 @@ class OperationsWorker:
         self._access_log = open_access_log(settings, log, metrics)
         self._stale_seconds = settings.stale_seconds
         self._away_since: float | None = None
-        router = Router(
-            open_routes(metrics, self._readiness, self._store, settings.run_folder, serves_operations=False)
-        )
+        router = Router(open_routes(metrics, self._readiness, self._store, settings, serves_operations=False))
         self.pipeline = Pipeline(
             exact_routes=router.exact,
             find_route=router.find,

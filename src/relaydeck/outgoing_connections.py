@@ -26,6 +26,8 @@ LookUp = Callable[[str], list[str]]
 LOOKUP_SECONDS = 4.0
 MOST_LOOKUPS = 512  # at the same time, those of names that hang included
 _MOST_INTERIM_ANSWERS = 8
+# Set while traces are on: makes the tracing of a client session whose spans have this name.
+trace_with: Callable[[str], aiohttp.TraceConfig] | None = None
 _PART_BYTES = 4096  # parsed at once while the response has not begun
 
 
@@ -138,6 +140,11 @@ class _BoundedAnswers(ResponseHandler):
             self.set_exception(aiohttp.ClientError("too many interim answers"))
             assert self.transport is not None
             self.transport.abort()
+
+
+def traces(name: str) -> list[aiohttp.TraceConfig]:
+    """For a new client session."""
+    return [] if trace_with is None else [trace_with(name)]
 
 
 def guarded_connector(

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
+from relaydeck.identifiers import identifier_problem
 from relaydeck.secret import Secret
 from relaydeck.settings_file import nearest_name, read_settings_file
 from relaydeck.web_addresses import web_address_problem
@@ -33,6 +34,7 @@ SIGNER_TYPES = (
     "provider_d",
     "provider_e",
 )
+MOST_NAMED_RELAYERS = 1000
 _LIMITS_SCHEMES = ("redis", "rediss", "valkey", "valkeys")
 _LIMITS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
 _DRIVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -159,6 +161,19 @@ def _web_address(text: str) -> str:
     if web_address_problem(text):
         raise ValueError("an absolute http(s) URL")
     return text
+
+
+def _collector(text: str) -> str:
+    if web_address_problem(text) or urlsplit(text).username is not None or urlsplit(text).query:
+        raise ValueError("an absolute http(s) URL without user, password and query")
+    return text
+
+
+def _identifiers(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if len(found) > MOST_NAMED_RELAYERS or any(identifier_problem(each) for each in found):
+        raise ValueError(f"identifiers separated by commas, at most {MOST_NAMED_RELAYERS}")
+    return found
 
 
 def _setting(
@@ -391,6 +406,20 @@ class Settings:
         "HOST:PORT for `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/docs`, instead of the port of the "
         "service.",
         "the port of the service",
+    )
+    metrics_relayers: tuple[str, ...] = _setting(
+        _identifiers,
+        (),
+        "Relayers, by id and separated by commas, that have metrics of their own: balance, runway and state. At most "
+        f"{MOST_NAMED_RELAYERS}.",
+        "none",
+    )
+    otel_endpoint: str | None = _setting(
+        _collector,
+        None,
+        "URL of an OpenTelemetry collector that receives traces over OTLP/HTTP, such as `http://127.0.0.1:4318`. Needs "
+        "the extra `relaydeck[otel]`. The variables `OTEL_*` of OpenTelemetry set headers, sampling and more.",
+        "none: no traces",
     )
     log_format: str = _setting(
         _one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, JSON otherwise."

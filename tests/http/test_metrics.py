@@ -33,6 +33,7 @@ from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.http.pipeline import Call
 from relaydeck.log import Log
 from relaydeck.notifications.deliveries import COUNT_LIMIT
+from tests.running import Running
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md"
 HOLD_ROWS = """
@@ -223,3 +224,12 @@ def test_one_value_of_a_histogram_is_observed(path: Path) -> None:
     assert found['relaydeck_estimate_seconds_bucket{outcome="failed",le="0.001"}'] == "0"
     assert found['relaydeck_estimate_seconds_bucket{outcome="failed",le="0.0025"}'] == "1"
     assert found['relaydeck_estimate_seconds_sum{outcome="failed"}'] == "0.002000000"
+
+
+def test_a_relayer_that_the_setting_names_has_metrics_of_its_own(service: Running) -> None:
+    page = service.ask("GET", "/metrics").body.decode()
+    states = [line for line in page.splitlines() if line.startswith("relaydeck_relayer_state{")]
+    assert [line.partition("} ")[0] for line in states] == [
+        f'relaydeck_relayer_state{{network="sepolia",relayer="sepolia-1",state="{state}"'
+        for state in ("paused", "disabled", "low_balance", "low_runway")
+    ]

@@ -65,6 +65,29 @@ async def test_a_change_is_written_with_what_was_spent(scene: Watching) -> None:
     ]
 
 
+async def test_two_changes_within_a_second_have_a_row_each(scene: Watching) -> None:
+    scene.add("r1", await scene.node(balance=1000))
+    monitor = scene.process()
+    await scene.rounds(monitor, 1)
+    (stored,) = periods(scene.store)
+    now = int(scene.clock())
+    for balance in (900, 850):
+        monitor.recorder.note(1, stored, balance)
+    await monitor.recorder.join()
+    assert periods(scene.store)[1:] == [BalancePeriod(now, now, 900, 100), BalancePeriod(now + 1, now + 1, 850, 150)]
+
+
+async def test_a_clock_that_was_set_back_adds_no_row(scene: Watching) -> None:
+    scene.add("r1", await scene.node(balance=1000))
+    monitor = scene.process()
+    await scene.rounds(monitor, 1)
+    (stored,) = periods(scene.store)
+    scene.clock.pass_(-3600)
+    monitor.recorder.note(1, stored, 900)
+    await monitor.recorder.join()
+    assert periods(scene.store) == [stored]
+
+
 async def test_an_unchanged_balance_is_confirmed_once_an_hour_in_the_same_row(scene: Watching) -> None:
     scene.add("r1", await scene.node())
     monitor = scene.process()

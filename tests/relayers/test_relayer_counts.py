@@ -1,8 +1,10 @@
 """What the metrics tell about relayers: counts by network and state, what runs out first, and the monitor's rounds."""
 
-from relaydeck.relayers import incidents, runway_rows
+from relaydeck.relayers import balance_rows, incidents, runway_rows
+from relaydeck.relayers.balance_rows import BalancePeriod
 from relaydeck.relayers.incidents import Incident
 from relaydeck.relayers.monitor import Monitor, MonitorGauges, RoundReport
+from relaydeck.relayers.named_relayers import NamedRelayers, read_named
 from relaydeck.relayers.relayer_counts import STATES, count_relayers
 from relaydeck.relayers.runway_rows import StoredRunway
 from tests.relayers.conftest import INTERVAL, Watching
@@ -28,6 +30,36 @@ async def test_relayers_are_counted_by_network_and_state(scene: Watching) -> Non
     assert found.minimum_at == {("dev",): 500}
 
 
+async def test_relayers_that_are_named_have_figures_of_their_own(scene: Watching) -> None:
+    for name in ("r1", "r2", "r3"):
+        scene.add(name, paused=name == "r2")
+    with scene.store.database.transaction() as transaction:
+        transaction.execute("UPDATE relayers SET system_disabled = :yes WHERE id = 'r1'", {"yes": True})
+        incidents.save(transaction, "r1", Incident(low_since=5, balance=1))
+        runway_rows.save(transaction, 1, StoredRunway(1, 900, 7))
+        balance_rows.add(transaction, [(1, BalancePeriod(5, 6, 10**30)), (1, BalancePeriod(9, 9, 10**30 - 1))])
+    assert read_named(scene.store.database.read, ["r2", "gone", "r1"]) == NamedRelayers(
+        balances={("dev", "r1"): 10**30 - 1},
+        minimum_at={("dev", "r1"): 900},
+        states={
+            ("dev", "r1", "paused"): 0,
+            ("dev", "r1", "disabled"): 1,
+            ("dev", "r1", "low_balance"): 1,
+            ("dev", "r1", "low_runway"): 1,
+            ("dev", "r2", "paused"): 1,
+            ("dev", "r2", "disabled"): 0,
+            ("dev", "r2", "low_balance"): 0,
+            ("dev", "r2", "low_runway"): 0,
+        },
+    )
+
+
+async def test_a_thousand_relayers_can_be_named(scene: Watching) -> None:
+    scene.add("r1")
+    found = read_named(scene.store.database.read, [f"r{number}" for number in range(1000)])
+    assert found.states.keys() == {("dev", "r1", state) for state in STATES if state != "total"}
+
+
 async def test_a_network_without_relayers_has_zeros(scene: Watching) -> None:
     assert count_relayers(scene.store.database.read).by_state == {("dev", state): 0 for state in STATES}
 
@@ -48,3 +80,17 @@ async def test_the_monitor_reports_its_rounds_its_lag_and_every_check(scene: Wat
     before = int(scene.clock())
     await scene.rounds(monitor, 2)
     assert rounds[-1][0] > before
+
+
+async def test_a_check_that_takes_longer_than_the_interval_is_late(scene: Watching) -> None:
+    node = await scene.node("hangs")
+    scene.add("r1", node)
+    monitor: Monitor = scene.process(lease_seconds=1000)
+    await monitor.turn()
+    scene.clock.pass_(INTERVAL)
+    await monitor.turn()
+    assert monitor.lag() == 0
+    scene.clock.pass_(INTERVAL + 7)
+    await monitor.turn()
+    assert monitor.lag() == 7
+    await monitor.checks.cancel()

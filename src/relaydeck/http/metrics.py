@@ -49,8 +49,7 @@ class Metric:
     help: str
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each with its values
     looked_up: bool = False  # read from the database by each scrape instead of counted
-    by_network: bool = False  # looked up for each network; other labels follow
-    by_host: bool = False  # looked up for each host of a node
+    by: tuple[str, ...] = ()  # labels with values that are not declared, before the others
     combined: Literal["sum", "max", "oldest"] = "sum"  # of all processes; oldest: the least one that is not 0
 
 
@@ -125,7 +124,11 @@ MONITOR_SHARDS = Metric(
     "Shards of the relayers that are checked here. Over all replicas they add up to 64, or to 0 without relayers.",
 )
 MONITOR_LAG = Metric(
-    "monitor_lag_seconds", "gauge", "How late the monitor checks relayers that are due.", combined="max"
+    "monitor_lag_seconds",
+    "gauge",
+    "How late the monitor checks relayers: since when the first one is due, or how much longer than the interval a "
+    "check takes.",
+    combined="max",
 )
 READ_MODEL_AGE = Metric(
     "read_model_age_seconds",
@@ -165,7 +168,7 @@ RELAYERS = Metric(
     "low_runway: a warning is in force. The first 100 networks.",
     {"state": ("total", "paused", "disabled", "low_balance", "low_runway")},
     looked_up=True,
-    by_network=True,
+    by=("network",),
 )
 LOWEST_RUNWAY = Metric(
     "lowest_runway_seconds",
@@ -173,7 +176,30 @@ LOWEST_RUNWAY = Metric(
     "Seconds until the first relayer of a network is expected to reach `min_balance`, among the 1000 that run out "
     "first.",
     looked_up=True,
-    by_network=True,
+    by=("network",),
+)
+_NAMED = ("network", "relayer")
+RELAYER_BALANCE = Metric(
+    "relayer_balance_wei",
+    "gauge",
+    "The balance of each relayer that `RELAYDECK_METRICS_RELAYERS` names, when it was last checked.",
+    looked_up=True,
+    by=_NAMED,
+)
+RELAYER_RUNWAY = Metric(
+    "relayer_runway_seconds",
+    "gauge",
+    "Seconds until such a relayer is expected to reach `min_balance`. Absent while the runway is unknown.",
+    looked_up=True,
+    by=_NAMED,
+)
+RELAYER_STATE = Metric(
+    "relayer_state",
+    "gauge",
+    "1 for each state that such a relayer is in, 0 for the others.",
+    {"state": ("paused", "disabled", "low_balance", "low_runway")},
+    looked_up=True,
+    by=_NAMED,
 )
 
 _HOSTS = "The first 100 hosts in use."
@@ -182,21 +208,21 @@ NODE_UP = Metric(
     "gauge",
     f"Whether a node on this host answers on the right chain, in any worker. {_HOSTS}",
     looked_up=True,
-    by_host=True,
+    by=("host",),
 )
 NODE_LAG = Metric(
     "node_lag_blocks",
     "gauge",
     f"Blocks that the nodes on this host are behind the best node of their network, at most. {_HOSTS}",
     looked_up=True,
-    by_host=True,
+    by=("host",),
 )
 NODE_LATENCY = Metric(
     "node_latency_seconds",
     "gauge",
     f"Average time of recent answers of the nodes on this host, of the slowest kind of question. {_HOSTS}",
     looked_up=True,
-    by_host=True,
+    by=("host",),
 )
 NODE_ERRORS = Metric(
     "node_errors_total",
@@ -204,7 +230,7 @@ NODE_ERRORS = Metric(
     "Calls and probes of the nodes on this host that failed, and answers that were not believed, of running workers. "
     f"{_HOSTS}",
     looked_up=True,
-    by_host=True,
+    by=("host",),
 )
 NODE_DISAGREEMENTS = Metric(
     "node_disagreements_total",
@@ -250,6 +276,9 @@ METRICS = (
     NODE_LATENCY,
     NODE_ERRORS,
     NODE_DISAGREEMENTS,
+    RELAYER_BALANCE,
+    RELAYER_RUNWAY,
+    RELAYER_STATE,
 )
 
 _HISTOGRAM_CELLS = len(BUCKETS_NS) + 2  # the buckets, one above them, and the sum
@@ -406,7 +435,7 @@ def _looked_up(metric: Metric, found: int | Mapping[tuple[str, ...], int | str])
     if isinstance(found, int):
         yield _sample(metric.name, [], found)
         return
-    names = (*_open_labels(metric), *metric.labels)
+    names = (*metric.by, *metric.labels)
     for values, amount in found.items():
         labels = [f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)]
         yield _sample(metric.name, labels, amount)
@@ -454,12 +483,9 @@ def metrics_page() -> str:
     )
 
 
-def _open_labels(metric: Metric) -> tuple[str, ...]:
-    """The labels with values that are not declared."""
-    return ("network",) * metric.by_network + ("host",) * metric.by_host
+_NAMES = {"network": "name", "relayer": "id", "host": "host and port"}
 
 
 def _label_text(metric: Metric) -> str:
-    opened = ["`network`: its name"] * metric.by_network + ["`host`: its host and port"] * metric.by_host
-    declared = [f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()]
-    return "; ".join([*opened, *declared]) or "–"
+    labels = [f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()]
+    return "; ".join([*(f"`{each}`: its {_NAMES[each]}" for each in metric.by), *labels]) or "–"

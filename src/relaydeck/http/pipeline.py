@@ -130,6 +130,14 @@ class Pipeline:
         self._id_prefix = secrets.token_hex(6).encode() + b"-"
         self._id_numbers = count(1)
 
+    def route_name(self, scope: dict[str, Any]) -> str:
+        """For traces: the name of the route that answers a request."""
+        try:
+            found = (self._exact_routes.get(scope["raw_path"]) or {}).get(scope["method"])
+            return (found or self._find_route(scope["method"], scope["path"], scope["raw_path"]))[0].name
+        except RequestError:
+            return UNMATCHED.name
+
     # Steps are inline where a call would cost as much as the step itself.
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         started, now = self._nanoseconds(), self._now()

@@ -9,7 +9,7 @@ import aiohttp
 from relaydeck.address_guard import AddressGuard, AddressRefused
 from relaydeck.connection_failure import classify
 from relaydeck.notifications.retries import ReceiverResponse
-from relaydeck.outgoing_connections import NameResolver, Resolve, guarded_connector
+from relaydeck.outgoing_connections import NameResolver, Resolve, guarded_connector, traces
 from relaydeck.settings import AddressRange
 from relaydeck.web_addresses import web_address_problem
 
@@ -36,6 +36,7 @@ class Sender:
                 AddressGuard(allow), resolve or NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=traces("event delivery"),
             headers=_HEADERS,
             auto_decompress=False,
             trust_env=False,

@@ -17,6 +17,7 @@ from relaydeck.store.database import Transaction
 from relaydeck.store.writer import Writer
 
 _HOUR = 3600
+_MOST_AHEAD = 60  # seconds
 
 
 class _Collected(NamedTuple):
@@ -55,8 +56,8 @@ class BalanceRecorder:
             if now - last.until < CONFIRM_SECONDS:
                 return
             collected.confirmed[sequence] = now
-        elif last is not None and last.since >= now:
-            return  # a clock that was set back: the next check decides
+        elif last is not None and last.since > now + _MOST_AHEAD:
+            return  # a clock that was set back, or a change in every second: a later check decides
         else:
             collected.new.setdefault(sequence, []).append(period)
         if last is not None and last.since // _HOUR != now // _HOUR:

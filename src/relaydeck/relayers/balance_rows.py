@@ -43,7 +43,8 @@ def next_period(last: BalancePeriod | None, balance: int, now: int) -> BalancePe
         return BalancePeriod(now, now, balance)
     if last.balance == balance:
         return last._replace(until=now)
-    return BalancePeriod(now, now, balance, last.spent + max(0, last.balance - balance))
+    since = max(now, last.since + 1)  # a second has one row: of two changes in one, the later gets the next
+    return BalancePeriod(since, since, balance, last.spent + max(0, last.balance - balance))
 
 
 def from_row(row: Row) -> BalancePeriod:

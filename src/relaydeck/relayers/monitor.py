@@ -113,9 +113,7 @@ class Monitor(Rounds[RelayerGroup]):
             self._round_at = int(now)
         if reached >= self._round_ends:
             self._round_ends = now + self._options.interval
-        overdue = now - self._waiting[0][0] if self._waiting else 0.0
-        lag = max(0.0, now - reached, overdue)
-        self._gauges.rounds(RoundReport(self._round_at, int(lag), len(self._leases.fences)))
+        self._gauges.rounds(RoundReport(self._round_at, int(self.lag()), len(self._leases.fences)))
 
     def read_due(self, sequences: Sequence[int]) -> list[tuple[Sequence[int], RelayerGroup]]:
         found = snapshots.read_relayers(self._read, self._vault, sequences)

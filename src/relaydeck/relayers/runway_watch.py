@@ -37,7 +37,7 @@ class RunwayWatch:
         last = periods[-1] if periods else None
         if last is None or last.balance != balance:
             periods.append(next_period(last, balance, now))
-        return self._decision(checked, periods, now)
+        return self._decision(checked, periods, max(now, periods[-1].since))
 
     def is_due(self, checked: RelayerSnapshot, balance: int) -> bool:
         """Whether to forecast with this check."""

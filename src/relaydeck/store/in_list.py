@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def in_list(values: Sequence[int]) -> tuple[str, dict[str, Any]]:
+def in_list(values: Sequence[int] | Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The names to write between the parentheses, and their values.
 
     The last value is repeated up to a power of two: engines cache what they know of a statement by its text, and this

@@ -18,7 +18,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from relaydeck.background import TaskSet, TurnLoop
@@ -82,7 +82,7 @@ class Rounds(ABC, Generic[Checked]):
         self._loaded: dict[int, int] = {}  # the fence under which the schedule of a shard was loaded
         self._leaving: dict[int, float] = {}  # shards to release, and the moment up to which they were checked
         self._waiting: list[tuple[float, int]] = []  # a heap: when to check, sequence number
-        self._under_check: set[int] = set()
+        self._under_check: dict[int, float] = {}  # since when, the oldest first
         self._spread = rounds.jitter * rounds.interval
         self._slots = asyncio.Semaphore(rounds.max_checks)
         self._loop = TurnLoop(self.turn, self._reset, log, self.failure)
@@ -248,13 +248,21 @@ class Rounds(ABC, Generic[Checked]):
                 sequences.append(sequence)
         if sequences:
             for rows, checked in await self._run_in_reader(partial(self.read_due, sequences)):
-                self._under_check.update(rows)
+                self._under_check.update(dict.fromkeys(rows, now))
                 self.checks.start(self._check(rows, checked))
 
     @property
     def _free_slots(self) -> int:
         """How many more rows may be checked now."""
         return min(_MAX_READ, self._rounds.max_checks * self._rounds.together - len(self._under_check))
+
+    def lag(self) -> float:
+        """How many seconds late the latest check is: one that waits, or one that takes longer than the interval."""
+        now = self._now()
+        due = [min((each.reached_at for each in self._cursors.values()), default=now)]
+        due += [self._waiting[0][0]] if self._waiting else []
+        due += [since + self._rounds.interval for since in islice(self._under_check.values(), 1)]
+        return max(0.0, now - min(due))
 
     def _until_next(self) -> float:
         longest = min(self._leases.until_claim(), _LONGEST_PAUSE)
@@ -278,5 +286,6 @@ class Rounds(ABC, Generic[Checked]):
             # A defect of ours costs these rows one check and affects no other. The error's text may quote a secret.
             self._log.event("error", f"a check of {self.table} failed unexpectedly", problem=type(error).__name__)
         finally:
-            self._under_check.difference_update(rows)
+            for sequence in rows:
+                self._under_check.pop(sequence, None)
             self._loop.wake()

@@ -1,23 +1,23 @@
 """Paths that need no credential: health, metrics and documentation."""
 
-from pathlib import Path
-
 from relaydeck.contract.description import DescriptionRoutes
 from relaydeck.http.metrics import LookedUp, Metrics
 from relaydeck.http.operations import IsReady, OperationsRoutes
 from relaydeck.http.pipeline import Route
+from relaydeck.settings import Settings
 from relaydeck.store.open_store import Store
 from relaydeck.worker.node_reports import node_metrics, read_figures
 from relaydeck.worker.stored_metrics import stored_metrics
 
 
 def open_routes(
-    metrics: Metrics, readiness: IsReady, store: Store, run_folder: Path, *, serves_operations: bool
+    metrics: Metrics, readiness: IsReady, store: Store, settings: Settings, *, serves_operations: bool
 ) -> dict[str, dict[str, Route]]:
     """Routes that need no credential. `serves_operations`: whether those of the contract are on the same port."""
 
     async def look_up() -> LookedUp:
-        return {**await stored_metrics(store), **node_metrics(read_figures(run_folder))}
+        nodes = node_metrics(read_figures(settings.run_folder))
+        return {**await stored_metrics(store, settings.metrics_relayers), **nodes}
 
     operations = OperationsRoutes(metrics, readiness, look_up)
     return operations.routes() | DescriptionRoutes(serves_operations=serves_operations).routes()

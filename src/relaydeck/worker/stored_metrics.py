@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from relaydeck.errors import StoreError
 from relaydeck.http.metrics import (
@@ -11,6 +12,9 @@ from relaydeck.http.metrics import (
     LOWEST_RUNWAY,
     OLDEST_PENDING_DELIVERY,
     OLDEST_SIGNER_CHECK,
+    RELAYER_BALANCE,
+    RELAYER_RUNWAY,
+    RELAYER_STATE,
     RELAYERS,
     SIGNERS_CHECKED,
     SIGNERS_FAILING,
@@ -18,13 +22,14 @@ from relaydeck.http.metrics import (
     Metric,
 )
 from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
+from relaydeck.relayers.named_relayers import NamedRelayers, read_named
 from relaydeck.relayers.relayer_counts import RelayerCounts, count_relayers
 from relaydeck.signers.check_counts import CheckCounts, count_checks
 from relaydeck.store.open_store import Store
 from relaydeck.worker.readiness import READ_SECONDS
 
 
-async def stored_metrics(store: Store) -> LookedUp:
+async def stored_metrics(store: Store, named: Sequence[str]) -> LookedUp:
     """Empty while the store cannot be read: the scrape continues without them."""
     read = store.database.read
     try:
@@ -32,15 +37,25 @@ async def stored_metrics(store: Store) -> LookedUp:
             deliveries = await store.database.run_in_reader(lambda: count_deliveries(read))
             checks = await store.database.run_in_reader(lambda: count_checks(read))
             relayers = await store.database.run_in_reader(lambda: count_relayers(read))
+            single = await store.database.run_in_reader(lambda: read_named(read, named))
     except (StoreError, TimeoutError):
         return {}
-    return {**_delivery_metrics(deliveries), **_check_metrics(checks), **_relayer_metrics(relayers)}
+    fleet = {**_delivery_metrics(deliveries), **_check_metrics(checks), **_relayer_metrics(relayers)}
+    return {**fleet, **_named_metrics(single)} if named else fleet
 
 
 def _relayer_metrics(found: RelayerCounts) -> LookedUp:
+    return {RELAYERS: found.by_state, LOWEST_RUNWAY: _seconds_until(found.minimum_at)}
+
+
+def _named_metrics(found: NamedRelayers) -> LookedUp:
+    runways = _seconds_until(found.minimum_at)
+    return {RELAYER_BALANCE: found.balances, RELAYER_RUNWAY: runways, RELAYER_STATE: found.states}
+
+
+def _seconds_until(moments: dict[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
     now = int(time.time())
-    runways = {network: max(0, moment - now) for network, moment in found.minimum_at.items()}
-    return {RELAYERS: found.by_state, LOWEST_RUNWAY: runways}
+    return {each: max(0, moment - now) for each, moment in moments.items()}
 
 
 def _check_metrics(found: CheckCounts) -> dict[Metric, int]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relaydeck.contract.operations import contract_routes
 from relaydeck.contract.routes import ContractRoutes, Router
@@ -36,7 +36,11 @@ from relaydeck.worker.list_pages import ListPages
 from relaydeck.worker.node_reports import report_nodes
 from relaydeck.worker.open_routes import open_routes
 from relaydeck.worker.reports import Reports
+from relaydeck.worker.traces import make_estimator, make_handle, open_tracing
 from relaydeck.worker.upkeep import Upkeep, calm_garbage_collection
+
+if TYPE_CHECKING:
+    from relaydeck.tracing import Tracing
 
 
 class Worker:
@@ -50,6 +54,7 @@ class Worker:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._closers = AsyncExitStack()
         self._reports = Reports(log, metrics)
+        self._tracing = self._start_tracing()
         self._store = self._open_store()
         self._access_log = self._open_access_log()
         self._writer = self._start_writer()
@@ -58,7 +63,7 @@ class Worker:
         self._key_access = self._open_key_access()
         self._build_read_model()
         self._admin = self._prepare_admin()
-        self.pipeline = self._build_pipeline()
+        self.pipeline = make_handle(self._build_pipeline(), self._tracing)
         self._following.follower.load()
         self._start_upkeep()
 
@@ -66,6 +71,13 @@ class Worker:
         await self._closers.aclose()
 
     # -- steps of the start -----------------------------------------------------------------------
+
+    def _start_tracing(self) -> "Tracing | None":
+        if self._settings.otel_endpoint is None:
+            return None
+        tracing = open_tracing(self._settings.otel_endpoint)
+        self._closers.push_async_callback(asyncio.to_thread, tracing.close)
+        return tracing
 
     def _open_store(self) -> Store:
         store = open_store(self._settings)
@@ -86,7 +98,7 @@ class Worker:
         return writer
 
     def _start_estimator(self) -> Estimator:
-        estimator = Estimator(fee_options(self._settings))
+        estimator = make_estimator(fee_options(self._settings), self._tracing)
         self._closers.push_async_callback(estimator.close)
         return estimator
 
@@ -181,8 +193,8 @@ class Worker:
         """Routes that need no credential, unless another process serves them on their own port."""
         if self._settings.operations_address is not None:
             return {}
-        folder, readiness = self._settings.run_folder, self._following.readiness
-        return open_routes(self._metrics, readiness, self._store, folder, serves_operations=True)
+        readiness = self._following.readiness
+        return open_routes(self._metrics, readiness, self._store, self._settings, serves_operations=True)
 
     def _start_upkeep(self) -> None:
         upkeep = Upkeep(self._store.database, self._following, self._reports, self._log)

@@ -13,7 +13,7 @@ from relaydeck.address_guard import AddressRefused, server_guard
 from relaydeck.connection_failure import ConnectionFailure, classify
 from relaydeck.networks.evm.errors import AnswerTooLarge, ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import Question
-from relaydeck.outgoing_connections import NameResolver, guarded_connector
+from relaydeck.outgoing_connections import NameResolver, guarded_connector, traces
 from relaydeck.settings import AddressRange
 
 T = TypeVar("T")
@@ -69,6 +69,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=guarded_connector(server_guard(allow), NameResolver(), keep_alive_seconds=_KEEP_ALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=traces("node call"),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
