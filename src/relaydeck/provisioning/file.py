@@ -4,26 +4,22 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
-
 from relaydeck.fields import fields_of
 from relaydeck.identifiers import identifier_problem
-from relaydeck.networks.model import FeeToken
 from relaydeck.provisioning.declared_records import (
     IDENTITY,
     RECORD_TYPES,
-    SIGNER_FIELDS,
     Declared,
     DeclaredRecord,
     Mention,
     Resource,
 )
 from relaydeck.provisioning.mistakes import Mistake
-from relaydeck.provisioning.reader import Values, read_field, read_values
+from relaydeck.provisioning.reader import Values, read_values
+from relaydeck.provisioning.record_readers import read_network, read_signer
 from relaydeck.provisioning.references import Resolver
 from relaydeck.provisioning.table import Table
 from relaydeck.provisioning.toml_document import parse_toml
-from relaydeck.signers.signer_types import SHAPES
 
 
 class ReadFile(NamedTuple):
@@ -47,9 +43,9 @@ def read_parsed(document: dict[str, Any], resolver: Resolver) -> ReadFile:
 def _read_document(root: Table) -> Declared:
     declared = Declared()
     for name, table in _networks(root, declared):
-        _add(declared, table, "networks", partial(_read_network, name))
+        _add(declared, table, "networks", partial(read_network, name))
     for table in root.tables("signers"):
-        _add(declared, table, "signers", _read_signer)
+        _add(declared, table, "signers", read_signer)
     for table in root.tables("notifications"):
         _add(declared, table, "notifications", partial(read_values, record=RECORD_TYPES["notifications"]))
     for table in root.tables("relayers"):
@@ -103,29 +99,3 @@ def _note_shared_names(root: Table, declared: Declared) -> None:
         owner = relayer.place if relayer.name else first.setdefault(relayer.values["name"], relayer.place)
         if owner != relayer.place:
             root.mistakes.append(Mistake(f"{relayer.place}.name", f"is already the name of {owner}; give both an id"))
-
-
-def _read_network(name: str, table: Table) -> Values:
-    values: Values = {"name": name} | read_values(table, RECORD_TYPES["networks"], key="name")
-    _note_ambiguous_tokens(table, values.get("native_symbol", ""), values.get("fee_tokens", ()))
-    return values
-
-
-def _note_ambiguous_tokens(table: Table, native_symbol: str, tokens: tuple[FeeToken, ...]) -> None:
-    """An estimate names a fee token by symbol or address, in any case of letters: each must mean one token."""
-    owners = {native_symbol.casefold(): "the native coin"}
-    for token in tokens:
-        for kind, name in (("symbol", token.symbol), ("address", token.address)):
-            owner = owners.setdefault(name.casefold(), token.symbol)
-            if owner != token.symbol:
-                table.note("fee_tokens", f"{token.symbol} has the same {kind} as {owner}")
-
-
-def _read_signer(table: Table) -> Values:
-    values = {each.name: value for each in SIGNER_FIELDS if (value := read_field(table, each)) is not UNSET}
-    config = table.table("config", required=True)
-    table.close()
-    shape = SHAPES.get(values.get("type", ""))
-    if config is not None and shape is not None:
-        values["config"] = read_values(config, shape)
-    return values

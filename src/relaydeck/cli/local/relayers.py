@@ -9,10 +9,9 @@ from relaydeck.cli.local.balances import LocalBalances
 from relaydeck.cli.local.estimates import estimate, local_estimator
 from relaydeck.cli.local.store import existing_store, local_change
 from relaydeck.relayers import why
-from relaydeck.relayers.explanation import Explanation
 from relaydeck.relayers.relayer_changes import set_paused
 from relaydeck.settings import read_settings
-from relaydeck.signers.signer_state import read_signer_state, with_signer
+from relaydeck.signers.signer_state import SignerState, read_signer_state, with_signer
 
 
 class LocalRelayers(LocalBalances):
@@ -24,14 +23,15 @@ class LocalRelayers(LocalBalances):
         with existing_store() as store:
             stored = why.read(store.database.read, store.vault, relayer_id)
             signer = read_signer_state(store.database.read, relayer_id)
-        return json_values(with_signer(asyncio.run(_explanation(stored)), signer))
+        return asyncio.run(_explain(stored, signer))
 
     def estimate(self, relayer_id: str, transaction: str, token: str) -> Json:
         return asyncio.run(estimate(relayer_id, transaction, token))
 
 
-async def _explanation(stored: why.StoredState) -> Explanation:
+async def _explain(stored: why.StoredState, signer: SignerState) -> Json:
     settings = read_settings()
     interval, rounds = settings.monitor_interval_seconds, settings.monitor_rounds
     async with local_estimator() as estimator:
-        return await why.explain(stored, estimator.pool, interval=interval, rounds=rounds, now=time.time())
+        explanation = await why.explain(stored, estimator.pool, interval=interval, rounds=rounds, now=time.time())
+    return json_values(with_signer(explanation, signer))
