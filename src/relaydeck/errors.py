@@ -12,6 +12,7 @@
     │   ├── NotificationNotFound  404     Notification not found
     │   ├── RelayerNotFound       404     Relayer with ID <relayer_id> not found
     │   ├── RecordNotFound        404     <Resource> not found
+    │   ├── NoDelivery            404     Delivery not found
     │   ├── WrongMethod           405     Method Not Allowed
     │   ├── SignerExists          409     Signer with this ID already exists
     │   ├── RecordExists          409     <Resource> already exists
@@ -175,6 +176,16 @@ class RecordNotFound(RequestError):
     def __init__(self, resource: str) -> None:
         super().__init__(f"no such {resource} exists")
         self.message = f"{resource.capitalize()} not found"
+
+
+class NoDelivery(RequestError):
+    """For an event that exists."""
+
+    status = 404
+    message = "Delivery not found"
+    description = (
+        "The event has no delivery: there was no notification to deliver it to, or the delivery has been removed since."
+    )
 
 
 class RecordExists(RequestError):

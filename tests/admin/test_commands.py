@@ -68,7 +68,7 @@ def test_a_relayers_life(provisioned: Path) -> None:
     assert refused(provisioned, "relayer", "pause", "r2") == (
         "relaydeck: Relayer with ID r2 not found\nNothing was changed.\n"
     )
-    events = output(provisioned, "event", "list")
+    events = output(provisioned, "event", "list", "--order", "oldest")
     assert [(each["type"], each["sequence"]) for each in events] == [("relayer.paused", 1), ("relayer.resumed", 2)]
     assert output(provisioned, "event", "list", "--after", "1") == events[1:]
 

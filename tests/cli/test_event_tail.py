@@ -8,24 +8,18 @@ from typing import Any
 
 import pytest
 
-from relaydeck.cli.event_tail import newest_sequence
 from tests.conftest import DEMO
 from tests.notifications.verifying import verifying_receiver
 from tests.running import Running, clean_environment, make_token, run_command, start_command
 
-
-@pytest.mark.parametrize("oldest", [1, 2, 500])
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7, 8, 9, 1000])
-def test_the_newest_event_is_found_in_few_steps(oldest: int, count: int) -> None:
-    steps: list[int] = []
-
-    def following(after: int) -> int | None:
-        steps.append(after)
-        found = max(after + 1, oldest)
-        return found if found < oldest + count else None
-
-    assert newest_sequence(following) == (oldest + count - 1 if count else 0)
-    assert len(steps) <= 2 * count.bit_length() + 1
+UNHEARD = """
+[[relayers]]
+id = "unheard"
+name = "Without a notification"
+network = "sepolia"
+network_type = "evm"
+signer_id = "ops"
+"""
 
 
 class Scene:
@@ -46,7 +40,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with verifying_receiver() as receiver:
         file = DEMO.replace("https://hooks.example.com/relaydeck", receiver.url)
         broken = '\n[[notifications]]\nid = "broken"\ntype = "webhook"\nurl = "http://127.0.0.1:1/x"\n'
-        assert run_command(home, "apply", "-", stdin=file + broken).returncode == 0
+        assert run_command(home, "apply", "-", stdin=file + broken + UNHEARD).returncode == 0
         token = make_token(home, "root", "--kind", "admin")
         settings = {"webhook_allow": "127.0.0.1/32", "monitor_interval_seconds": "0"}
         with Running(home, token=token, **settings) as running:
@@ -83,12 +77,52 @@ def test_without_a_service_the_wait_ends(tmp_path: Path) -> None:
 def test_the_latest_events_are_printed(scene: Scene, remote: bool) -> None:
     for _ in range(3):
         scene.run("notification", "test", "pager")
-    whole = json.loads(scene.run("event", "list", "--json").stdout)
+    whole = json.loads(scene.run("event", "list", "--order", "oldest", "--json").stdout)
     tail = scene.run("event", "tail", "--limit", "2", "--json", remote=remote).stdout
     assert [json.loads(line) for line in tail.splitlines()] == whole[-2:]
     shown = scene.run("event", "tail", "--limit", "2", remote=remote).stdout
     assert shown == "".join(
         f"{each['sequence']}  {each['timestamp']}  {each['type']}  {each['id']}\n" for each in whole[-2:]
+    )
+
+
+@both_ways
+def test_events_are_listed_newest_first(scene: Scene, remote: bool) -> None:
+    for _ in range(3):
+        scene.run("notification", "test", "pager")
+    listed = json.loads(scene.run("event", "list", "--limit", "3", "--json", remote=remote).stdout)
+    first, second, third = (each["sequence"] for each in listed)
+    assert (second, third) == (first - 1, first - 2)
+    narrowed = scene.run("event", "list", "--before", str(first), "--limit", "1", "--json", remote=remote)
+    assert json.loads(narrowed.stdout) == [listed[1]]
+    newer = scene.run("event", "list", "--after", str(third), "--order", "oldest", "--json", remote=remote)
+    assert json.loads(newer.stdout)[:2] == [listed[1], listed[0]]
+
+
+@both_ways
+def test_events_and_deliveries_of_one_relayer(scene: Scene, remote: bool) -> None:
+    scene.run("relayer", "pause", "sepolia-1")
+    scene.run("relayer", "resume", "sepolia-1")
+    scene.run("notification", "test", "pager")
+    listed = json.loads(scene.run("event", "list", "--relayer-id", "sepolia-1", "--json", remote=remote).stdout)
+    assert [each["type"] for each in listed][:2] == ["relayer.resumed", "relayer.paused"]
+    assert {each["data"]["relayer"]["id"] for each in listed} == {"sepolia-1"}
+    sent = scene.run("event", "deliveries", "--relayer-id", "sepolia-1", "--json", remote=remote).stdout
+    assert [each["id"] for each in json.loads(sent)] == [each["id"] for each in listed]
+    assert "sepolia-1" in scene.run("event", "list", remote=remote).stdout
+
+
+@both_ways
+def test_an_event_without_a_delivery_is_explained(scene: Scene, remote: bool) -> None:
+    scene.run("relayer", "pause", "unheard")
+    scene.run("relayer", "resume", "unheard")
+    (event, *_) = json.loads(scene.run("event", "list", "--relayer-id", "unheard", "--json").stdout)
+    shown = scene.run("event", "show", event["id"], remote=remote)
+    assert (shown.returncode, shown.stdout, shown.stderr) == (
+        1,
+        "",
+        "relaydeck: The event has no delivery: there was no notification to deliver it to, or the delivery has been"
+        " removed since.\n",
     )
 
 

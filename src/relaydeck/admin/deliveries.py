@@ -1,4 +1,6 @@
-"""Deliveries as the admin API and the commands show and replay them."""
+"""Events and deliveries, as the admin API and the commands list, show and replay them."""
+
+from typing import Any
 
 import msgspec
 
@@ -6,18 +8,36 @@ from relaydeck.admin import queries
 from relaydeck.admin.bodies import Attempt, Delivery, DeliveryWithAttempts
 from relaydeck.admin.filters import FILTERS
 from relaydeck.admin.operation import Query
-from relaydeck.errors import NotPossible, RecordNotFound
-from relaydeck.notifications import deliveries
+from relaydeck.admin.queries import newest_first
+from relaydeck.errors import NoDelivery, NotPossible, RecordNotFound
+from relaydeck.notifications import deliveries, events
 from relaydeck.notifications.deliveries import DeliveryRow
+from relaydeck.notifications.model import EventBody
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import ReadRows
 from relaydeck.timestamps import utc_with_milliseconds
 
 
-def list_deliveries(read: ReadRows, after: int, limit: int, query: Query) -> list[DeliveryRow]:
+def list_events(read: ReadRows, query: Query, limit: int) -> list[EventBody]:
     """Raises BadRequest for a value that a filter refuses."""
-    filters = tuple(each for each in FILTERS["deliveries"] if each.name != "after")
-    return deliveries.list_deliveries(read, after, limit, *queries.conditions(filters, query))
+    found = events.list_events(read, after(query), limit, *_conditions("events", query), newest=newest_first(query))
+    return [event.shown() for event in found]
+
+
+def list_deliveries(read: ReadRows, query: Query, limit: int) -> list[Delivery]:
+    """Raises BadRequest for a value that a filter refuses."""
+    conditions = _conditions("deliveries", query)
+    found = deliveries.list_deliveries(read, after(query), limit, *conditions, newest=newest_first(query))
+    return [delivery_body(row) for row in found]
+
+
+def after(query: Query) -> int:
+    """The sequence number that a list starts after."""
+    return queries.whole("after", query.get("after") or "0")
+
+
+def _conditions(collection: str, query: Query) -> tuple[str, dict[str, Any]]:
+    return queries.conditions(tuple(each for each in FILTERS[collection] if each.name != "after"), query)
 
 
 def replay_one(context: ChangeContext, name: str) -> DeliveryWithAttempts:
@@ -41,7 +61,7 @@ def read_delivery(read: ReadRows, name: str) -> DeliveryWithAttempts:
     """Raises RecordNotFound."""
     row = deliveries.find_delivery(read, name)
     if row is None:
-        raise RecordNotFound("delivery")
+        raise RecordNotFound("delivery") if events.find_event(read, name) is None else NoDelivery
     attempts = tuple(
         Attempt(
             at=utc_with_milliseconds(each.started_at),

@@ -1,9 +1,8 @@
 """Events and their deliveries over the admin API."""
 
 from relaydeck.admin.bodies import Replayed
-from relaydeck.admin.deliveries import delivery_body, list_deliveries, read_delivery, replay_dead, replay_one
-from relaydeck.admin.operation import Content, Operations, Query, RepeatableChange, Request
-from relaydeck.admin.queries import whole
+from relaydeck.admin.deliveries import after, list_deliveries, list_events, read_delivery, replay_dead, replay_one
+from relaydeck.admin.operation import Content, Operations, RepeatableChange, Request
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.errors import RecordNotFound
 from relaydeck.http.paging import read_page
@@ -27,23 +26,19 @@ class EventOperations:
         }
 
     async def list_events(self, request: Request) -> Content:
-        after, limit, _ = self._span(request)
+        query, limit = request.read_query(), self._limit(request)
 
         def read_events(read: ReadRows) -> Content:
-            found = [event.shown() for event in events.list_events(read, after, limit)]
-            return Content(found, notes=_gap(read, after))
+            return Content(list_events(read, query, limit), notes=_gap(read, after(query)))
 
         return await self._read_pool.run(lambda store: read_events(store.database.read))
 
     async def list_deliveries(self, request: Request) -> Content:
-        after, limit, query = self._span(request)
-        rows = await self._read_pool.run(lambda store: list_deliveries(store.database.read, after, limit, query))
-        return Content([delivery_body(row) for row in rows])
+        query, limit = request.read_query(), self._limit(request)
+        return Content(await self._read_pool.run(lambda store: list_deliveries(store.database.read, query, limit)))
 
-    def _span(self, request: Request) -> tuple[int, int, Query]:
-        query = request.read_query()
-        page = read_page(request.query_string, self._max_per_page)
-        return whole("after", query.get("after") or "0"), page.per_page, query
+    def _limit(self, request: Request) -> int:
+        return read_page(request.query_string, self._max_per_page).per_page
 
     async def find_event(self, request: Request) -> Content:
         name = request.identifier

@@ -79,9 +79,14 @@ FILTERS: dict[str, tuple[Filter, ...]] = {
             },
         ),
     ),
-    "events": (_AFTER,),
+    "events": (
+        _AFTER,
+        Filter("before", "Only those before this sequence number.", "e.seq < :before", whole=True),
+        Filter("relayer_id", "Only those about this relayer.", "e.relayer_id = :relayer_id"),
+    ),
     "deliveries": (
         _AFTER,
+        Filter("before", "Only those before this sequence number.", "d.seq < :before", whole=True),
         Filter(
             "state",
             "Only those in this state.",

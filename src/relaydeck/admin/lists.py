@@ -7,7 +7,6 @@ from relaydeck.admin.collections import Collection
 from relaydeck.admin.operation import Content, Request
 from relaydeck.admin.queries import RecordPage
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.errors import BadRequest
 from relaydeck.http.envelope import Pagination
 from relaydeck.http.paging import Page, read_page, require_bounded
 
@@ -19,9 +18,7 @@ class Lists:
 
     async def list_page(self, request: Request, collection: Collection) -> Content:
         page, query = read_page(request.query_string, self._max_per_page), request.read_query()
-        if query.get("order", "oldest") not in ("oldest", "newest"):
-            raise BadRequest("order must be oldest or newest")
-        newest = query.get("order") == "newest"
+        newest = queries.newest_first(query)
         found = await self._read_pool.run(
             lambda store: queries.list_page(store.database.read, store.vault, collection, query, page, newest=newest)
         )

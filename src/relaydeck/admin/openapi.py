@@ -219,10 +219,10 @@ def _list_parameters(operation: Operation) -> list[Json]:
         for each in FILTERS.get(operation.path, ())
     ]
     if operation.paged:
-        order = {"type": "string", "enum": ["oldest", "newest"]}
         found.append(_parameter("query", "page", "As on `/api/v1`.", whole))
+    if operation.listed:
+        order = {"type": "string", "enum": ["oldest", "newest"]}
         found.append(_parameter("query", "order", "`newest`: newest first.", order))
-    if operation.paged or found:
         found.append(_parameter("query", "per_page", "As on `/api/v1`.", whole))
     return found
 

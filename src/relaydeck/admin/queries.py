@@ -54,6 +54,14 @@ def list_page(
     return RecordPage([collection.show(row, vault) for row in rows], total)
 
 
+def newest_first(query: Query) -> bool:
+    """Whether a list is to start with the newest record. Raises BadRequest."""
+    order = query.get("order") or "oldest"
+    if order not in ("oldest", "newest"):
+        raise BadRequest("order must be oldest or newest")
+    return order == "newest"
+
+
 def conditions(filters: tuple[Filter, ...], query: Query) -> tuple[str, dict[str, Any]]:
     """The SQL condition of the filters that a query uses, and its values. Raises BadRequest."""
     used = [each for each in filters if query.get(each.name)]

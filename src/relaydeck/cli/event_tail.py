@@ -3,7 +3,8 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 from types import FrameType
 
 from relaydeck.cli.backend import Events, Json
@@ -18,10 +19,10 @@ _INTERRUPTED = 130  # what a shell reports for a program that SIGINT ended
 def tail(limit: int, *, follow: bool, as_json: bool) -> None:
     show = print_json_line if as_json else _print
     events = backend().events
-    after = max(0, newest_sequence(lambda after: _next(events, after)) - limit)
+    latest = events.list_events({"order": "newest"}, limit)[::-1]
     interrupt = Interrupt() if follow else None
     try:
-        for event in _following(events, after, interrupt) if interrupt else _rest(events, after):
+        for event in chain(latest, _following(events, latest, interrupt) if interrupt else ()):
             show(event)
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -45,36 +46,11 @@ class Interrupt:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def newest_sequence(following: Callable[[int], int | None]) -> int:
-    """The newest sequence number, in a few steps; 0 if there is no event.
-
-    `following` returns the number of the event after a given one. A list starts with the oldest event, so the end is
-    found by doubling the distance until nothing follows, and then by halving it.
-    """
-    newest, distance = 0, 1
-    while (found := following(newest + distance - 1)) is not None:
-        newest, distance = found, distance * 2
-    while distance > 1:
-        distance //= 2
-        found = following(newest + distance - 1)
-        newest = newest if found is None else found
-    return newest
-
-
-def _next(events: Events, after: int) -> int | None:
-    found = events.list_events(after, 1)
-    return int(found[0]["sequence"]) if found else None
-
-
-def _rest(events: Events, after: int) -> Iterator[Json]:
-    while found := events.list_events(after, _PAGE):
-        yield from found
-        after = found[-1]["sequence"]
-
-
-def _following(events: Events, after: int, interrupt: Interrupt) -> Iterator[Json]:
+def _following(events: Events, latest: list[Json], interrupt: Interrupt) -> Iterator[Json]:
+    """The events that come after the latest ones."""
+    after = latest[-1]["sequence"] if latest else 0
     while not interrupt.arrived:
-        for event in _rest(events, after):
+        for event in events.list_events({"after": str(after)}, _PAGE):
             yield event
             after = event["sequence"]
         time.sleep(_PAUSE_SECONDS)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from relaydeck.cli.backend import Json
 from relaydeck.cli.json_shapes import Scheduled
@@ -13,16 +12,29 @@ from relaydeck.quantities import counted
 
 _POLL_SECONDS = 0.1
 
-_EVENT_FIELDS = ("sequence", "timestamp", "type", "id")
+_EVENT_FIELDS = ("sequence", "timestamp", "type", "relayer", "id")
 _DELIVERY_FIELDS = ("sequence", "id", "type", "notification_id", "state", "tries", "next_try_at", "last_problem")
 
 
-def show_all(after: int, limit: int, as_json: bool) -> None:
-    _print(backend().events.list_events(after, limit), _EVENT_FIELDS, as_json)
+def show_all(query: dict[str, str], limit: int, as_json: bool) -> None:
+    found = backend().events.list_events(query, limit)
+    if as_json:
+        print_json(found)
+    else:
+        print_fields([{**each, "relayer": _relayer_of(each)} for each in found], _EVENT_FIELDS)
 
 
-def show_deliveries(filters: dict[str, str], after: int, limit: int, as_json: bool) -> None:
-    _print(backend().events.list_deliveries(filters, after, limit), _DELIVERY_FIELDS, as_json)
+def _relayer_of(event: Json) -> str:
+    relayer = event["data"].get("relayer") or {}
+    return str(relayer.get("id", ""))
+
+
+def show_deliveries(query: dict[str, str], limit: int, as_json: bool) -> None:
+    found = backend().events.list_deliveries(query, limit)
+    if as_json:
+        print_json(found)
+    else:
+        print_fields(found, _DELIVERY_FIELDS)
 
 
 def show(event_id: str, as_json: bool) -> None:
@@ -76,10 +88,3 @@ def _require_delivered(delivery: Json, timeout: float) -> None:
             f"the first attempt to deliver {delivery['id']} failed: {delivery['last_problem']}",
             f"The service tries again; 'relaydeck event show {delivery['id']}' shows every attempt.",
         )
-
-
-def _print(views: list[dict[str, Any]], names: tuple[str, ...], as_json: bool) -> None:
-    if as_json:
-        print_json(views)
-    else:
-        print_fields(views, names)

@@ -20,12 +20,19 @@ def _limit(default: int) -> Callable[..., Any]:
     return click.option("--limit", type=click.IntRange(1), default=default, show_default=True, help="Most to show.")
 
 
+def _order(command: Callable[..., Any]) -> Callable[..., Any]:
+    choices = click.Choice(["newest", "oldest"])
+    return click.option("--order", type=choices, default="newest", show_default=True, help="Which comes first.")(
+        command
+    )
+
+
 def _filters(collection: str) -> Callable[..., Any]:
-    """An option for each filter of a collection. `--after` has a type and a default of its own."""
+    """An option for each filter of a collection."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for each in reversed([each for each in FILTERS[collection] if not each.whole]):
-            choices = click.Choice(list(each.choices)) if each.choices else str
+        for each in reversed(FILTERS[collection]):
+            choices = click.Choice(list(each.choices)) if each.choices else click.IntRange(0) if each.whole else str
             option = each.name.replace("_", "-")
             command = click.option(f"--{option}", type=choices, help=each.description)(command)
         return command
@@ -33,8 +40,8 @@ def _filters(collection: str) -> Callable[..., Any]:
     return add
 
 
-def _given(filters: dict[str, str | None]) -> dict[str, str]:
-    return {name: value for name, value in filters.items() if value}
+def _given(filters: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in filters.items() if value}
 
 
 def _group(singular: str) -> click.Group:
@@ -216,14 +223,15 @@ def _events() -> Any:
     return events
 
 
-@event.command("list")
-@click.option("--after", type=click.IntRange(0), default=0, help="Only events after this sequence number.")
+@event.command("list", epilog="Example:  relaydeck event list --relayer-id sepolia-1 --limit 5")
+@_filters("events")
+@_order
 @_limit(100)
 @as_json("Event", many=True)
 @anywhere
-def event_list(after: int, limit: int, as_json: bool) -> None:
-    """List events, oldest first."""
-    _events().show_all(after, limit, as_json)
+def event_list(limit: int, as_json: bool, **query: str | None) -> None:
+    """List events, newest first."""
+    _events().show_all(_given(query), limit, as_json)
 
 
 @event.command("tail", epilog="Example:  relaydeck event tail --follow --json | jq .type")
@@ -240,13 +248,13 @@ def event_tail(follow: bool, limit: int, as_json: bool) -> None:
 
 @event.command("deliveries")
 @_filters("deliveries")
-@click.option("--after", type=click.IntRange(0), default=0, help="Only deliveries after this sequence number.")
+@_order
 @_limit(100)
 @as_json("Delivery", many=True)
 @anywhere
-def event_deliveries(after: int, limit: int, as_json: bool, **filters: str | None) -> None:
-    """List deliveries: pending, delivered, or dead after the last attempt failed."""
-    _events().show_deliveries(_given(filters), after, limit, as_json)
+def event_deliveries(limit: int, as_json: bool, **query: str | None) -> None:
+    """List deliveries, newest first: pending, delivered, or dead after the last attempt failed."""
+    _events().show_deliveries(_given(query), limit, as_json)
 
 
 @event.command("show")

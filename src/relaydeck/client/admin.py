@@ -495,13 +495,22 @@ def revoke_token(name: str) -> Call[None]:
     return _deleted("tokens", name, None)
 
 
-def list_events(*, after: int = 0, per_page: int | None = None) -> Call[Page[Event]]:
-    """The events that follow sequence number `after`, oldest first.
+def list_events(
+    *,
+    after: int = 0,
+    before: int | None = None,
+    relayer_id: str | None = None,
+    order: Order | None = None,
+    per_page: int | None = None,
+) -> Call[Page[Event]]:
+    """The events between two sequence numbers, oldest first unless `order` is `newest`.
 
     >>> [event.type for event in client.admin.list_events(per_page=1)]
     ['notification.test']
     """
-    return Call("GET", with_query(path("admin", "v1", "events"), after=after, per_page=per_page), read_page(Event))
+    narrowed = {"before": before, "relayer_id": relayer_id, "order": order}
+    target = with_query(path("admin", "v1", "events"), after=after, per_page=per_page, **narrowed)
+    return Call("GET", target, read_page(Event))
 
 
 def events(*, after: int = 0, per_page: int = PAGE_SIZE) -> Walk[Event]:
@@ -525,18 +534,21 @@ def get_event(event_id: str) -> Call[Event]:
 def list_deliveries(
     *,
     after: int = 0,
+    before: int | None = None,
+    order: Order | None = None,
     per_page: int | None = None,
     state: DeliveryState | None = None,
     notification_id: str | None = None,
     relayer_id: str | None = None,
 ) -> Call[Page[Delivery]]:
-    """The deliveries that follow sequence number `after`, oldest first.
+    """The deliveries between two sequence numbers, oldest first unless `order` is `newest`.
 
     >>> client.admin.list_deliveries(notification_id="pager", per_page=1).items[0].type
     'notification.test'
     """
+    span = {"after": after, "before": before, "order": order, "per_page": per_page}
     narrowed = {"state": state, "notification_id": notification_id, "relayer_id": relayer_id}
-    target = with_query(path("admin", "v1", "deliveries"), after=after, per_page=per_page, **narrowed)
+    target = with_query(path("admin", "v1", "deliveries"), **span, **narrowed)
     return Call("GET", target, read_page(Delivery))
 
 

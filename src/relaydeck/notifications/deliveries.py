@@ -47,10 +47,13 @@ def list_deliveries(
     limit: int = 100,
     condition: str = "1 = 1",
     values: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    newest: bool = False,
 ) -> list[DeliveryRow]:
-    """Deliveries `d` after sequence number `after` that meet an SQL condition, in the order of their events."""
+    """Deliveries `d` after sequence number `after` that meet an SQL condition, oldest first or newest first."""
+    order = "DESC" if newest else "ASC"
     rows = read(
-        f"SELECT {_COLUMNS} FROM {_TABLES} WHERE d.seq > :after AND {condition} ORDER BY d.seq LIMIT :limit",
+        f"SELECT {_COLUMNS} FROM {_TABLES} WHERE d.seq > :after AND {condition} ORDER BY d.seq {order} LIMIT :limit",
         {"after": after, "limit": limit, **values},
     )
     return [DeliveryRow(*row) for row in rows]
@@ -60,11 +63,7 @@ def list_latest(read: ReadRows, *, limit: int, before: int | None = None, **fiel
     """The newest deliveries first: those before a sequence number, and with these values of their fields, if given."""
     given = {name: value for name, value in fields.items() if value is not None}
     conditions = ["1 = 1", *(["d.seq < :before"] if before else []), *(f"d.{name} = :{name}" for name in given)]
-    rows = read(
-        f"SELECT {_COLUMNS} FROM {_TABLES} WHERE {' AND '.join(conditions)} ORDER BY d.seq DESC LIMIT :limit",
-        {"limit": limit, "before": before, **given},
-    )
-    return [DeliveryRow(*row) for row in rows]
+    return list_deliveries(read, 0, limit, " AND ".join(conditions), {"before": before, **given}, newest=True)
 
 
 def find_delivery(read: ReadRows, delivery_id: str) -> DeliveryRow | None:

@@ -4,6 +4,8 @@ An event is its row. The body sent to a receiver is built from the row for every
 the list of events shows the same object.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -82,27 +84,32 @@ def record(
     return sequence
 
 
-def list_events(read: ReadRows, after: int = 0, limit: int = 100) -> list[Event]:
-    """The events that follow sequence number `after`, in order and without gaps back to `oldest_sequence`."""
+def list_events(
+    read: ReadRows,
+    after: int = 0,
+    limit: int = 100,
+    condition: str = "1 = 1",
+    values: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    newest: bool = False,
+) -> list[Event]:
+    """Events `e` after sequence number `after` that meet an SQL condition, oldest first or newest first.
+
+    Without a condition there is no gap back to `oldest_sequence`.
+    """
+    order = "DESC" if newest else "ASC"
     rows = read(
-        f"SELECT {COLUMNS} FROM events e WHERE e.seq > :after ORDER BY e.seq LIMIT :limit",
-        {"after": after, "limit": limit},
+        f"SELECT {COLUMNS} FROM events e WHERE e.seq > :after AND {condition} ORDER BY e.seq {order} LIMIT :limit",
+        {"after": after, "limit": limit, **values},
     )
     return [Event(*row) for row in rows]
 
 
 def list_latest(read: ReadRows, *, limit: int, before: int | None = None, relayer_id: str | None = None) -> list[Event]:
     """The newest events first: those before a sequence number, and about one relayer, if given."""
-    conditions = [
-        "1 = 1",
-        *(["e.seq < :before"] if before else []),
-        *(["e.relayer_id = :relayer"] if relayer_id else []),
-    ]
-    rows = read(
-        f"SELECT {COLUMNS} FROM events e WHERE {' AND '.join(conditions)} ORDER BY e.seq DESC LIMIT :limit",
-        {"limit": limit, "before": before, "relayer": relayer_id},
-    )
-    return [Event(*row) for row in rows]
+    given = {"e.seq < :before": before, "e.relayer_id = :relayer": relayer_id}
+    condition = " AND ".join(["1 = 1", *(each for each, value in given.items() if value)])
+    return list_events(read, 0, limit, condition, {"before": before, "relayer": relayer_id}, newest=True)
 
 
 def find_event(read: ReadRows, event_id: str) -> Event | None:

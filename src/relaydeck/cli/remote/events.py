@@ -10,21 +10,22 @@ class RemoteEvents:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def list_events(self, after: int, limit: int) -> list[Json]:
-        return self._listed("events", {}, after, limit)
+    def list_events(self, query: dict[str, str], limit: int) -> list[Json]:
+        return self._listed("events", query, limit)
 
-    def list_deliveries(self, filters: dict[str, str], after: int, limit: int) -> list[Json]:
-        return self._listed("deliveries", filters, after, limit)
+    def list_deliveries(self, query: dict[str, str], limit: int) -> list[Json]:
+        return self._listed("deliveries", query, limit)
 
-    def _listed(self, collection: str, filters: dict[str, str], after: int, limit: int) -> list[Json]:
+    def _listed(self, collection: str, query: dict[str, str], limit: int) -> list[Json]:
         found: list[Json] = []
+        end = "before" if query.get("order") == "newest" else "after"
         while len(found) < limit:
             size = min(limit - len(found), _PAGE)
-            more = self._connection.get(collection, **filters, after=after, per_page=size).data
+            more = self._connection.get(collection, **query, per_page=size).data
             if not more:
                 break
             found += more
-            after = found[-1]["sequence"]
+            query = query | {end: str(found[-1]["sequence"])}
         return found
 
     def find_delivery(self, event_id: str) -> Json:
