@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from relaydeck.console.formats import coins, gwei, name, visible, with_coins
 from tests.console.conftest import Operator, every_page
-from tests.running import Running
+from tests.running import Answer, Running
 from tests.seeding import issue
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
@@ -204,3 +204,49 @@ def test_amounts_in_a_sentence_are_whole_coins() -> None:
     assert (
         text == 'its balance was <span class="amount" title="300,000,000,000,000,000 Wei">0.3 ETH</span>, and &lt;b&gt;'
     )
+
+
+def refuses_markup(path: str, answer: Answer) -> None:
+    """The page shows hostile text as text."""
+    assert answer.status < 500, path
+    page = answer.body.decode()
+    for tag, attributes in Elements(page).found:
+        assert tag not in ("img", "style", "iframe", "object", "embed", "base"), path
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], (path, tag)
+        assert tag != "script" or (attributes["src"] or "").startswith("/console/assets/"), path
+
+
+def names_of_fields(shown: dict[str, str]) -> set[str]:
+    """Of every control of every form."""
+    controls = ("input", "textarea", "select", "button")
+    found = (
+        attributes.get("name") for page in shown.values() for tag, attributes in Elements(page).found if tag in controls
+    )
+    return {name for name in found if name and name != "form_token"}
+
+
+@pytest.mark.parametrize("text", [MARKUP, NAMES[1], NAMES[2]])
+def test_hostile_text_in_every_field_of_every_form(hostile: Running, shown: dict[str, str], text: str) -> None:
+    operator = Operator(hostile.port).sign_in(hostile.token)
+    fields = dict.fromkeys(names_of_fields(shown), text) | {"typed": f"{text} differs"}
+    assert len(fields) > 30
+    before = hostile.ask("GET", "/admin/v1/relayers").json["pagination"]["total_items"]
+    for path, methods in every_page().items():
+        if "POST" in methods and not path.startswith("/tokens/{id}"):
+            for verb in (text, "pause"):
+                answer = operator.post(
+                    path.replace("{id}", quote(MARKUP, safe="")), fields | {"verb": verb, "type": "plain"}
+                )
+                refuses_markup(path, answer)
+    assert hostile.ask("GET", "/admin/v1/relayers").json["pagination"]["total_items"] == before
+
+
+@pytest.mark.parametrize("text", [MARKUP, NAMES[2]])
+def test_hostile_text_in_every_query(hostile: Running, shown: dict[str, str], text: str) -> None:
+    operator = Operator(hostile.port).sign_in(hostile.token)
+    query = urlencode(dict.fromkeys([*names_of_fields(shown), "page", "before", "done", "hint"], text))
+    for path, methods in every_page().items():
+        if "GET" in methods and "{id}" not in path:
+            refuses_markup(path, operator.get(f"{path}?{query}"))
+    refuses_markup("/enter", operator.get(f"/enter?{query}"))
+    refuses_markup("/sign-in", operator.post("/sign-in", {"token": text}))
