@@ -80,3 +80,10 @@ def test_no_page_can_be_framed_or_kept(operator: Operator) -> None:
         policy = headers["content-security-policy"]
         assert "frame-ancestors 'none'" in policy and "unsafe" not in policy and "default-src 'none'" in policy
         assert (headers["x-frame-options"], headers["cache-control"]) == ("DENY", "no-store")
+
+
+def test_an_estimate_needs_a_session_that_may_change(operator: Operator, looker: Operator) -> None:
+    """A readonly token may not call feeEstimate either."""
+    asked = {"relayer": "sepolia-1", "transaction": "0x00"}
+    assert [each.post("/estimate", asked).status for each in (operator, looker)] == [200, 403]
+    assert "disabled title=" in looker.text("/estimate").partition("<main")[2]
