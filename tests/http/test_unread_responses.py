@@ -1,57 +1,39 @@
-"""Clients that send and never read are dropped, and the limit on open files bounds the connections."""
+"""The option of the listening sockets is set without a trace on the other open files of the process."""
 
-import select
+import fcntl
+import os
 import socket
+import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
-import pytest
-
-from tests.running import Running
-from tests.seeding import fill, issue
-
-LIMIT = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
-from relaydeck.cli.connection_limit import connection_limit
-from relaydeck.log import Log
-print(connection_limit(Log(as_json=True, level="info")), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-"""
+from relaydeck.http.unread_responses import limit_unread
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    home = tmp_path_factory.mktemp("unread") / "home"
-    fill(home, signers=[f"a signer with a rather long name, number {n}" for n in range(1000)])
-    with Running(home, token=issue(home), write_timeout_seconds="0.5") as running:
-        yield running
+def test_it_sets_the_option_of_listening_sockets_alone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as other:
+        assert limit_unread(2.5) == 1
+        found = [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for each in (listening, other)]
+    assert found == [2500, 0]
 
 
-def test_a_client_that_sends_and_never_reads_is_dropped(served: Running) -> None:
-    request = (
-        f"GET /api/v1/signers?per_page=1000 HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {served.token}\r\n\r\n"
-    ).encode()
-    time.sleep(1.1)  # a worker looks for the sockets of its server once a second
-    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            while True:
-                client.send(request * 100)
-        poll = select.poll()
-        poll.register(client, select.POLLERR | select.POLLHUP)
-        assert poll.poll(30_000), "the connection is still open"
-    assert served.ask("GET", "/api/v1/signers?per_page=1").status == 200
+def test_a_lock_on_a_file_ends_when_its_holder_closes_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "opening"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    limit_unread(2.5)
+    os.close(descriptor)
+    with path.open() as again:
+        fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-@pytest.mark.parametrize(
-    ("soft", "hard", "connections", "files"),
-    [(1024, 1024, 768, 1024), (256, 4096, 3840, 4096), (300, 300, 64, 300), (1024, 20_000, 16_384, 20_000)],
-)
-def test_the_limit_on_open_files_bounds_the_connections(soft: int, hard: int, connections: int, files: int) -> None:
-    command = [sys.executable, "-c", LIMIT, str(soft), str(hard)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.split() == [str(connections), str(files)]
-    assert ("the limit on open files bounds" in done.stderr) == (connections < 16_384)
+def test_another_process_cannot_take_a_lock_that_sqlite_holds(tmp_path: Path) -> None:
+    path = tmp_path / "relaydeck.db"
+    take = f"import sqlite3; sqlite3.connect({str(path)!r}, timeout=0).execute('BEGIN IMMEDIATE')"
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        limit_unread(2.5)
+        other = subprocess.run([sys.executable, "-c", take], capture_output=True, text=True, timeout=60, check=False)
+    assert "database is locked" in other.stderr

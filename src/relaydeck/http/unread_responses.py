@@ -2,6 +2,7 @@
 
 import os
 import socket
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +17,17 @@ def limit_unread(seconds: float) -> int:
 
 
 def _limit(descriptor: int, milliseconds: int) -> bool:
-    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as found:
-        if found.family != socket.AF_UNIX and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-            return True
+    with suppress(OSError):
+        # Only sockets: a duplicate of a file would keep its flock if it stayed, and its closing would end the locks
+        # that SQLite holds on the database file.
+        if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            with socket.socket(fileno=os.dup(descriptor)) as found:
+                return _limit_listening(found, milliseconds)
     return False
+
+
+def _limit_listening(found: socket.socket, milliseconds: int) -> bool:
+    if found.family == socket.AF_UNIX or not found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return False
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+    return True
