@@ -67,6 +67,8 @@ async function onDrop(event) {
 document.addEventListener("click", onClick);
 document.addEventListener("drop", onDrop);
 revealControls(document);
+// On a narrow screen the sections are a row that scrolls.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 startShortcuts();
 startTimes();
 for (const part of document.querySelectorAll("[data-load]")) {
