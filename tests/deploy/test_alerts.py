@@ -69,6 +69,7 @@ FAULTS: dict[str, list[dict[str, str]]] = {
         *steady("estimates_total", 'outcome="ok"'),
     ],
     "RelaydeckSignersFailing": gauge("signers_failing"),
+    "RelaydeckNodeDown": [{"series": 'relaydeck_node_up{host="node:8545"}', "values": "1+0x9 0+0x30 1+0x80"}],
 }
 
 

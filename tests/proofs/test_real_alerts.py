@@ -1,0 +1,395 @@
+"""Each alert is fired by a real fault of a running service, and clears when the fault is over.
+
+A real Prometheus scrapes the service and evaluates the rules at sixty times their speed: a minute of a rule is a second
+here. The faults are caused together where they do not disturb each other, because most of the time passes in waiting.
+"""
+
+import asyncio
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+from aiohttp import web
+
+from relaydeck.networks.model import RpcUrl
+from relaydeck.notifications import notification_rows
+from relaydeck.notifications.model import Notification
+from relaydeck.relayers import balance_rows, relayer_rows
+from relaydeck.relayers.balance_rows import BalancePeriod
+from relaydeck.relayers.model import Policies
+from tests.networks.fault_node import FaultNode
+from tests.notifications.receiver import Received, Receiver
+from tests.places import choose
+from tests.postgres import PostgresServer
+from tests.prometheus import Prometheus, alert_names
+from tests.running import COMMAND, clean_environment, lasting_port
+from tests.seeding import fill, issue, opened, relayer
+from tests.valkey import Valkey
+
+pytestmark = pytest.mark.prove
+
+ETHER, HOUR = 10**18, 3600
+ADDRESS = "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"  # of the key that the seeded signer has
+TRANSFER = "0x02f0827a6980843b9aca0084773594008252089470997970c51812dc3a010c7d01b50e0d17dc79c887038d7ea4c6800080c0"
+WITH_THE_DATABASE = {
+    "RelaydeckStoreAway",
+    "RelaydeckReadModelOld",
+    "RelaydeckServerErrors",
+    "RelaydeckUnexpectedFailures",
+    "RelaydeckSlowLists",
+}
+WITH_THE_TARGET = {"RelaydeckDown", "RelaydeckMissing"}
+WITH_EVERYTHING_ELSE = set(alert_names()) - WITH_THE_DATABASE - WITH_THE_TARGET
+LAST_TO_CLEAR = {"RelaydeckLimitsFlapping"}  # its rule looks back over a minute of ours
+SETTINGS = {
+    "monitor_interval_seconds": "1",
+    "monitor_rounds": "2",
+    "signer_check_seconds": "2",
+    "lease_seconds": "3",
+    "rpc_deadline_seconds": "20",
+    "rpc_try_timeout_seconds": "15",
+    "rpc_probe_seconds": "1",
+    "webhook_allow": "127.0.0.0/8",
+    "webhook_timeout_seconds": "300",
+    "rate_limit_per_second": "10",
+    "rate_limit_burst": "10",
+    "log_format": "json",
+}
+
+
+class Service:
+    """`relaydeck serve`. Nobody reads its log while `reading` is cleared."""
+
+    def __init__(self, home: Path, port: int, **settings: str) -> None:
+        self._command = [*COMMAND, "serve", "--port", str(port)]
+        self._environment = clean_environment(home, **settings)
+        self.reading = threading.Event()
+        self.reading.set()
+        self.lines: list[bytes] = []
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command,
+            env=self._environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.lines = [*self.lines[-20:], line]
+            self.reading.wait()
+
+    def stop(self) -> None:
+        self.reading.set()
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        self._process.wait(40)
+        self._reader.join(10)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+
+class Watch:
+    """Follows the alerts."""
+
+    def __init__(self, prometheus: Prometheus) -> None:
+        self._prometheus = prometheus
+        self.fired: set[str] = set()
+        self.cleared: set[str] = set()
+        self._active: set[str] = set()
+
+    async def until_fired(self, alerts: Iterable[str], within: float) -> None:
+        """Or until the time is over: the test of each alert says what happened."""
+        await self._until(lambda: set(alerts) <= self.fired, within)
+
+    async def until_cleared(self, alerts: Iterable[str], within: float) -> None:
+        await self._until(lambda: not set(alerts) & self._active, within)
+
+    async def _until(self, reached: Callable[[], bool], within: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while not reached():
+                    await asyncio.sleep(0.3)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            states = await asyncio.to_thread(self._prometheus.alerts)
+            self.cleared = (self.cleared | self.fired) - states.keys()
+            self.fired |= {name for name, state in states.items() if state == "firing"}
+            self._active = set(states)
+            await asyncio.sleep(0.5)
+
+
+class Callers:
+    """Clients that call the service all the time, whatever it answers."""
+
+    def __init__(self, port: int, api: str, admin: str) -> None:
+        self._base, self._port = f"http://127.0.0.1:{port}", port
+        self._api, self._admin = {"Authorization": f"Bearer {api}"}, {"Authorization": f"Bearer {admin}"}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Callers":
+        self._session = aiohttp.ClientSession(self._base)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+        await self._session.close()
+
+    async def change(self, method: str, path: str, **given: Any) -> None:
+        status = await self.ask(method, path, admin=True, **given)
+        assert 200 <= status < 300, (method, path, status)
+
+    async def ask(self, method: str, path: str, *, admin: bool = False, **given: Any) -> int:
+        given["headers"] = given.get("headers", {}) | (self._admin if admin else self._api)
+        try:
+            async with self._session.request(method, path, **given) as response:
+                await response.read()
+                return response.status
+        except aiohttp.ClientError:
+            return 0
+
+    def repeat(self, seconds: float, call: Callable[[], Awaitable[int]]) -> None:
+        async def calling() -> None:
+            while True:
+                await call()
+                await asyncio.sleep(seconds)
+
+        self._tasks.append(asyncio.create_task(calling()))
+
+    async def stop(self) -> None:
+        for each in self._tasks:
+            each.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def estimate(self) -> int:
+        params = {"fee_token": "ETH", "network": "dev", "transaction": TRANSFER}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "feeEstimate", "params": params}
+        return await self.ask("POST", "/api/v1/relayers/unreachable/rpc", json=body, admin=True)
+
+    async def overfill_the_log(self) -> None:
+        """Until there are more lines than the service keeps for a reader that is too slow."""
+        for _ in range(10):
+            await self._fill_the_log()
+            async with self._session.get("/metrics") as response:
+                if "relaydeck_log_lines_dropped_total 0\n" not in await response.text():
+                    return
+
+    async def _fill_the_log(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        request = b"GET /healthz HTTP/1.1\r\nHost: test\r\nX-Request-Id: %b\r\n\r\n" % (b"0" * 100)
+        discarding = asyncio.create_task(_discard(reader))
+        for _ in range(600):
+            writer.write(request * 100)
+            await writer.drain()
+        await asyncio.sleep(1)
+        discarding.cancel()
+        writer.close()
+
+
+async def _discard(reader: asyncio.StreamReader) -> None:
+    while await reader.read(65_536):
+        pass
+
+
+class Stage:
+    """The service with everything it stands on."""
+
+    def __init__(self, folder: Path, database: PostgresServer, template: str) -> None:
+        self.home, self.database = folder / "home", database
+        self.name = database.fresh(template)
+        choose(self.home, database.url(self.name))
+        self.valkey = Valkey(folder)
+        self.nodes = {name: FaultNode() for name in ("unreachable", "low", "short", "slow")}
+        self.receiver = Receiver(self._respond)
+        self.late = asyncio.Event()  # set: the receiver that does not respond does
+        self.port = lasting_port()
+        self.service = Service(self.home, self.port, limits_url=self.valkey.url, **SETTINGS)
+
+    async def _respond(self, received: Received) -> web.StreamResponse:
+        if received.path.endswith("/late"):
+            await self.late.wait()
+        return web.Response(status=410 if received.path.endswith("/dead") else 204)
+
+    async def start(self) -> None:
+        for node in self.nodes.values():
+            node.answers = {
+                "eth_getTransactionCount": "0x7",
+                "eth_getBalance": hex(20_000 * ETHER),
+                "eth_gasPrice": "0x3b9aca00",
+            }
+            await node.start()
+        await self.receiver.start()
+        await asyncio.to_thread(self._provision)
+        await asyncio.to_thread(self.service.start)
+
+    def _provision(self) -> None:
+        fill(self.home, node=self.nodes["low"].url)
+        policies = Policies(eip1559_pricing=False, gas_limit_estimation=False, min_balance=ETHER)
+        with opened(self.home) as store, store.database.transaction() as transaction:
+            for name in ("late", "dead"):
+                hook = Notification(name, "webhook", f"{self.receiver.url}/{name}", has_signing_key=False)
+                notification_rows.create(transaction, store.vault, hook, None, origin="api", now=0)
+            for number, (name, node) in enumerate(self.nodes.items(), 1):
+                made = relayer(name, custom_rpc_urls=(RpcUrl(node.url),), policies=policies, address=ADDRESS)
+                relayer_rows.create(transaction, store.vault, made, origin="api", now=0)
+                if name == "short":
+                    balance_rows.add(transaction, [(number, each) for each in _spent_before()])
+            for name in ("late", "dead"):
+                url = (RpcUrl(self.nodes["low"].url),)
+                made = relayer(f"to-{name}", notification_id=name, custom_rpc_urls=url, address=ADDRESS)
+                relayer_rows.create(transaction, store.vault, made, origin="api", now=0)
+            url = (RpcUrl(self.nodes["low"].url),)
+            damaged = relayer("damaged", custom_rpc_urls=url, paused=True, address=ADDRESS)
+            relayer_rows.create(transaction, store.vault, damaged, origin="api", now=0)
+
+    def damage(self) -> None:
+        broken = r"UPDATE relayers SET sealed_rpc_urls = '\x0100000001' WHERE id = 'damaged'"
+        self.database.ask(broken, self.name)
+
+    async def flap(self) -> None:
+        """The limit server hangs again and again, long enough for the service to stop waiting for it."""
+        for _ in range(14):
+            with self.valkey.frozen():
+                await asyncio.sleep(0.5)
+            await asyncio.sleep(1.5)
+
+    def lock_leases(self, until: threading.Event) -> None:
+        """As a forgotten session of an operator does."""
+        with closing(psycopg.connect(self.database.url(self.name).reveal())) as connection:
+            connection.execute("LOCK TABLE leases IN ACCESS EXCLUSIVE MODE")
+            until.wait(120)
+
+    async def stop(self) -> None:
+        self.late.set()
+        await asyncio.to_thread(self.service.stop)
+        for node in self.nodes.values():
+            await node.stop()
+        await self.receiver.stop()
+        self.valkey.stop()
+
+
+def _spent_before() -> list[BalancePeriod]:
+    """Thirty hours of spending 900 ether an hour."""
+    now = int(time.time())
+    return [
+        BalancePeriod(now - ago * HOUR, now - ago * HOUR, (18_000 + ago * 900) * ETHER, (30 - ago) * 900 * ETHER)
+        for ago in range(30, 0, -1)
+    ]
+
+
+async def fail_everything_but_the_database(stage: Stage, callers: Callers, watch: Watch) -> None:
+    await stage.nodes["unreachable"].stop()
+    stage.nodes["low"].answers["eth_getBalance"] = "0x5"
+    stage.nodes["short"].answers["eth_getBalance"] = hex(9_000 * ETHER)
+    stage.nodes["slow"].mood = "hangs"
+    await callers.change("POST", "/api/v1/signers", json={"id": "bad", "type": "plain", "config": {"key": "no key"}})
+    for name in ("to-late", "to-dead"):
+        await callers.change("POST", f"/admin/v1/relayers/{name}/pause")
+    await asyncio.to_thread(stage.damage)
+    await callers.change("POST", "/admin/v1/relayers/damaged/resume")
+    callers.repeat(0.3, callers.estimate)
+    callers.repeat(0.02, lambda: callers.ask("GET", "/api/v1/relayers"))
+    stage.service.reading.clear()
+    await callers.overfill_the_log()
+    await stage.flap()
+    stage.valkey.stop()
+    await watch.until_fired(WITH_EVERYTHING_ELSE - {"RelaydeckDeliveriesLate", "RelaydeckMonitorStopped"}, 40)
+    unlocked = threading.Event()
+    locking = asyncio.create_task(asyncio.to_thread(stage.lock_leases, unlocked))
+    await watch.until_fired(WITH_EVERYTHING_ELSE, 60)
+    unlocked.set()
+    await locking
+
+
+async def repair_everything(stage: Stage, callers: Callers, watch: Watch) -> None:
+    await callers.stop()
+    stage.service.reading.set()
+    stage.late.set()
+    await asyncio.to_thread(stage.valkey.start)
+    unreachable = stage.nodes["unreachable"]
+    await unreachable.start(unreachable.port)
+    for name in ("low", "short"):
+        stage.nodes[name].answers["eth_getBalance"] = hex(90_000 * ETHER)
+    stage.nodes["slow"].mood = "healthy"
+    await callers.change("DELETE", "/admin/v1/signers/bad")
+    callers.repeat(0.5, lambda: callers.ask("GET", "/api/v1/relayers"))
+    await watch.until_cleared(WITH_EVERYTHING_ELSE - LAST_TO_CLEAR, 60)
+    await callers.stop()
+
+
+async def fail_the_database(stage: Stage, callers: Callers, watch: Watch) -> None:
+    newer = {"Relaydeck-Min-Revision": "1000000000"}  # the list waits for the database
+    callers.repeat(0.1, lambda: callers.ask("GET", "/api/v1/signers", headers=newer))
+    callers.repeat(0.2, lambda: callers.ask("GET", "/admin/v1/events", admin=True))
+    body = {"type": "plain", "config": {"key": "0x" + "11" * 32}}
+    callers.repeat(0.2, lambda: callers.ask("POST", "/api/v1/signers", json=body))
+    stage.database.freeze()
+    await watch.until_fired(WITH_THE_DATABASE, 40)
+    stage.database.thaw()
+    await callers.stop()
+    callers.repeat(0.3, lambda: callers.ask("GET", "/api/v1/signers"))
+    await watch.until_cleared(WITH_THE_DATABASE, 40)
+    await callers.stop()
+
+
+async def lose_the_target(stage: Stage, prometheus: Prometheus, watch: Watch) -> None:
+    await asyncio.to_thread(stage.service.stop)
+    await watch.until_fired({"RelaydeckDown"}, 20)
+    prometheus.hide_target()
+    await watch.until_fired({"RelaydeckMissing"}, 20)
+    await asyncio.to_thread(stage.service.start)
+    prometheus.show_target()
+    await watch.until_cleared(WITH_THE_TARGET, 20)
+
+
+@asynccontextmanager
+async def scraped(stage: Stage, folder: Path) -> AsyncIterator[Prometheus]:
+    await stage.start()
+    prometheus = Prometheus(folder, stage.port)
+    try:
+        yield prometheus
+    finally:
+        await asyncio.to_thread(prometheus.stop)
+        await stage.stop()
+
+
+async def observe(folder: Path, database: PostgresServer, template: str) -> Watch:
+    stage = Stage(folder, database, template)
+    api, admin = issue(stage.home, "api"), issue(stage.home, "root", "admin")
+    async with scraped(stage, folder) as prometheus, Callers(stage.port, api, admin) as callers:
+        watch = Watch(prometheus)
+        watching = asyncio.create_task(watch.run())
+        await asyncio.sleep(8)  # two rounds, and enough scrapes for every rate
+        await fail_everything_but_the_database(stage, callers, watch)
+        await repair_everything(stage, callers, watch)
+        await fail_the_database(stage, callers, watch)
+        await lose_the_target(stage, prometheus, watch)
+        await watch.until_cleared(alert_names(), 60)
+        watching.cancel()
+    return watch
+
+
+@pytest.fixture(scope="module")
+def watch(tmp_path_factory: pytest.TempPathFactory, migrated: str, postgres: PostgresServer) -> Iterator[Watch]:
+    yield asyncio.run(observe(tmp_path_factory.mktemp("alerts"), postgres, migrated))
+
+
+@pytest.mark.parametrize("alert", alert_names())
+def test_a_real_fault_fires_it_and_it_clears_when_the_fault_is_over(watch: Watch, alert: str) -> None:
+    assert (alert in watch.fired, alert in watch.cleared) == (True, True)
