@@ -12,7 +12,7 @@ TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules
 	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/geth/geth $(VENV)/bin/prometheus
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test screenshots coverage check format prove mutate bench docs types sbom lock clean
+.PHONY: help setup serve test screenshots coverage check format prove mutate paid bench docs types sbom lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -43,6 +43,9 @@ prove: $(VENV)/.dev $(TEST_TOOLS) ## Run the slow proofs: kills, faults, full di
 
 mutate: $(VENV)/.dev ## Change the code in small ways and see which changes no test notices (ARGS="relaydeck.fees.exact*")
 	@nice $(BIN)/mutmut run $(ARGS); $(BIN)/mutmut results
+
+paid: $(VENV)/.dev $(VENV)/geth/geth tests/node/node_modules/.installed ## Compare estimates with what is paid on real nodes; writes docs/fee-estimate.md
+	@$(BIN)/python -m tests.fees.paid
 
 bench: $(VENV)/.dev tests/node/node_modules/.installed ## Measure ratios side by side; writes docs/benchmarks.*
 	@$(BIN)/python -m bench $(ARGS)

@@ -9,10 +9,11 @@ from msgspec import UNSET
 
 from relaydeck.fees import FeeEstimate, Trace, explain
 from relaydeck.fees.exact import ONE, Exact
+from relaydeck.fees.feeds import Round, Sequencer
 from relaydeck.fees.gas import Gas
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.models import Charge
-from relaydeck.fees.rates import NATIVE, Rate, Round
+from relaydeck.fees.rates import NATIVE, Rate
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeedRate
 from relaydeck.relayers.model import Policies
@@ -172,7 +173,6 @@ def test_a_fixed_rate() -> None:
             "source": "FixedRate",
             "block": None,
             "rounds": [],
-            "max_age": None,
             "before_margin": "2500.5",
             "margin_percent": "0",
             "conversion_rate": "2500.5",
@@ -181,8 +181,8 @@ def test_a_fixed_rate() -> None:
 
 
 def test_a_rate_from_a_feed() -> None:
-    answer = Round(feed=FEED, decimals=2, price=200_050, round_id=9, updated_at=1_000)
-    found = Rate(Exact(203, 0), Exact(200, 0), (answer,), 60, 100)
+    answer = Round(feed=FEED, decimals=2, price=200_050, round_id=9, updated_at=1_000, max_age=60)
+    found = Rate(Exact(203, 0), Exact(200, 0), (answer,), 100, Sequencer(True, 500, 60))
     priced = token(FeedRate(feed=FEED, max_age=60), margin="1.50")
     assert steps(lambda trace: explain.rate(trace, priced, found, 1_012.4)) == [
         {
@@ -190,9 +190,17 @@ def test_a_rate_from_a_feed() -> None:
             "source": "FeedRate",
             "block": "100",
             "rounds": [
-                {"feed": FEED, "round": "9", "price": "2000.5", "updated_at": "1000", "seconds_old": "12"},
+                {
+                    "feed": FEED,
+                    "round": "9",
+                    "price": "2000.5",
+                    "updated_at": "1000",
+                    "seconds_old": "12",
+                    "max_age": "60",
+                },
             ],
-            "max_age": "60",
+            "sequencer_up": True,
+            "sequencer_since": "500",
             "before_margin": "200",
             "margin_percent": format(Decimal("1.50"), "f"),
             "conversion_rate": "203",

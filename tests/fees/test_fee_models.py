@@ -76,7 +76,7 @@ async def test_op_stack_asks_everything_about_a_transaction_in_one_request() -> 
         node.answers = {
             L1_FEE: words(5_000),
             OPERATOR: words(0),
-            "eth_simulateV1": [{"calls": [{"gasUsed": "0x5208", "status": "0x1"}]}],
+            "eth_simulateV1": [{"number": "0x3e8", "calls": [{"gasUsed": "0x5208", "status": "0x1"}]}],
         }
         estimator = Estimator(OPTIONS, monotonic=lambda: 0.0)
         where = msgspec.structs.replace(network(node.url), fee_model="op_stack")
@@ -120,7 +120,9 @@ async def test_arbitrum_charges_the_confirmed_gas_at_the_base_fee(total: int, ga
     async with fault_nodes("healthy") as (node,):
         node.answers = {
             COMPONENTS: words(total, 4_000, 100, 9),
-            "eth_simulateV1": [{"calls": [{"gasUsed": "0x1", "status": "0x1"}]}],  # it leaves out the share for L1
+            "eth_simulateV1": [
+                {"number": "0x3e8", "calls": [{"gasUsed": "0x1", "status": "0x1"}]}
+            ],  # it leaves out the share for L1
         }
         steps = await steps_of(node, "arbitrum")
     assert steps["fee model"]["gas_for_l1"] == "4000"

@@ -73,6 +73,27 @@ async def test_whether_a_node_simulates_is_found_once() -> None:
         await estimator.close()
 
 
+async def test_a_node_that_simulates_in_the_last_block_is_given_the_next_number() -> None:
+    numbers: list[str | None] = []
+
+    class Behind(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method != "eth_simulateV1":
+                return super()._result(mood, method, params)
+            number = params[0]["blockStateCalls"][0]["blockOverrides"].get("number")
+            numbers.append(number)
+            return [{**simulated(30_000)[0], "number": number or hex(self.block)}]
+
+    node = Behind()
+    await node.start()
+    estimator = Estimator(OPTIONS)
+    for _ in range(2):
+        await ask(estimator, network(node.url), transaction())
+    await estimator.close()
+    await node.stop()
+    assert numbers == [None, "0x65", "0x65"]
+
+
 async def test_an_answer_with_too_many_logs_is_no_fault_of_the_node() -> None:
     long = simulated(900_000)
     long[0]["calls"][0]["logs"] = ["x" * 2_000_000]

@@ -29,7 +29,7 @@ async def test_the_worked_example() -> None:
     gas, base, tips, priority, price, wei, native_usd, token_usd, before, rate, exact, fee = example()
     async with fault_nodes("healthy") as (node,):
         node.answers = {
-            "eth_simulateV1": [{"calls": [{"gasUsed": hex(int(gas)), "status": "0x1"}]}],
+            "eth_simulateV1": [{"number": "0x3e8", "calls": [{"gasUsed": hex(int(gas)), "status": "0x1"}]}],
             "eth_feeHistory": {
                 "oldestBlock": "0x64",
                 "baseFeePerGas": ["0x1"] * 4 + [hex(int(base))],

@@ -64,6 +64,8 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "tip_floor": None,
                 "tip_ceiling": None,
                 "gas_limit_cap": None,
+                "sequencer_feed": None,
+                "sequencer_grace_seconds": None,
                 "origin": "apply",
             }
         ],

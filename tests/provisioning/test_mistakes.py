@@ -119,8 +119,10 @@ def fee_token(rest: str, address: str = ADDRESS) -> str:
 
 
 EITHER_RATE = (
-    'expected one of { fixed = "1.5" }, { feed = "0x…", max_age = "1h" } or '
-    '{ native_usd = "0x…", token_usd = "0x…", max_age = "1h" }'
+    'expected one of { fixed = "1.5" }, { feed = "0x…", max_age = "1h" }, '
+    '{ native_usd = "0x…", token_usd = "0x…", max_age = "1h" }, '
+    '{ pool = "0x…", window = "1h", min_liquidity = "1.5" } or '
+    '{ feeds = ["0x…"], max_age = "1h", max_spread_percent = "1.5" }'
 )
 DECIMAL = 'expected a decimal in a string, such as "1.5"'
 SPAN = 'expected a time span such as "90s", "5m", "1h" or "1d"'

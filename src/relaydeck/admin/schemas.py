@@ -164,7 +164,7 @@ def _write_fee_tokens(derived: dict[str, Json]) -> None:
     token = derived["FeeToken"]
     del token["properties"]["symbol"]
     token["required"] = [name for name in token["required"] if name != "symbol"]
-    rates = ("FixedRate", "FeedRate", "CrossedRate")
+    rates = ("FixedRate", "FeedRate", "CrossedRate", "PoolRate", "MedianRate")
     token["properties"]["rate"] = {
         "description": token["properties"]["rate"]["description"],
         "anyOf": [reference(name) for name in rates],

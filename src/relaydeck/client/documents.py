@@ -96,6 +96,8 @@ class NetworkDocument(TypedDict):
     tip_floor: NotRequired[int]
     tip_ceiling: NotRequired[int]
     gas_limit_cap: NotRequired[int]
+    sequencer_feed: NotRequired[str]
+    sequencer_grace_seconds: NotRequired[int]
 
 
 class NetworkChange(TypedDict, total=False):
@@ -107,6 +109,8 @@ class NetworkChange(TypedDict, total=False):
     tip_floor: int | None
     tip_ceiling: int | None
     gas_limit_cap: int | None
+    sequencer_feed: str | None
+    sequencer_grace_seconds: int | None
 
 
 class NotificationChange(TypedDict, total=False):

@@ -204,6 +204,8 @@ class Network(Record, frozen=True, kw_only=True):
     tip_floor: int | None = None
     tip_ceiling: int | None = None
     gas_limit_cap: int | None = None
+    sequencer_feed: str | None = None
+    sequencer_grace_seconds: int | None = None
     created_at: datetime | None = None
 
 

@@ -12,7 +12,7 @@ from relaydeck.fees import gas_price
 from relaydeck.fees.gas import GasMeter
 from relaydeck.fees.gas_price import Block, Price
 from relaydeck.fees.options import FeeOptions
-from relaydeck.fees.rates import Rate, RateReader
+from relaydeck.fees.rates import Rate, RateReader, UptimeFeed
 from relaydeck.networks.evm.batcher import Batcher
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.node_figures import NodeFigures
@@ -93,22 +93,22 @@ class ChainCache:
         self.blob_base_fee: CachedValue[int] = self._cached(self._blob_base_fee)
         self.latest_block: CachedValue[Block] = self._cached(self._latest_block)
         self.gas = GasMeter(pool)
-        self._rates: dict[FeeToken, CachedValue[Rate]] = {}
+        self._rates: dict[tuple[FeeToken, UptimeFeed | None], CachedValue[Rate]] = {}
 
     def price(self, eip1559: bool) -> CachedValue[Price]:
         return self.fee_market if eip1559 else self.legacy
 
-    def rate(self, token: FeeToken) -> CachedValue[Rate]:
-        rate = self._rates.get(token)
+    def rate(self, token: FeeToken, uptime: UptimeFeed | None = None) -> CachedValue[Rate]:
+        rate = self._rates.get((token, uptime))
         if rate is None:
             if len(self._rates) >= _MAX_RATES:
                 self._rates.clear()
-            rate = self._rates[token] = self._cached_rate(token)
+            rate = self._rates[token, uptime] = self._cached_rate(token, uptime)
         return rate
 
-    def _cached_rate(self, token: FeeToken) -> CachedValue[Rate]:
+    def _cached_rate(self, token: FeeToken, uptime: UptimeFeed | None) -> CachedValue[Rate]:
         async def fetch() -> Rate:
-            return await self._rate_reader.rate(token)
+            return await self._rate_reader.rate(token, uptime)
 
         if isinstance(token.rate, FixedRate):  # nothing on the chain can change it
             return CachedValue(fetch, inf, lambda: 0, self._monotonic)

@@ -27,7 +27,7 @@ from relaydeck.fees.job import Job
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
 from relaydeck.fees.models import Charge
 from relaydeck.fees.options import FeeOptions
-from relaydeck.fees.rates import NATIVE, Rate, find_token
+from relaydeck.fees.rates import NATIVE, Rate, find_token, uptime_feed
 from relaydeck.fees.signed_price import check_blob_price
 from relaydeck.networks.evm.errors import (
     BadTransaction,
@@ -85,7 +85,7 @@ class Engine:
         cache = self._caches.find(network.rpc_urls, network.chain_id)
         deadline = asyncio.get_running_loop().time() + self._options.deadline
         with _node_failures():
-            rate = await _result_of(cache.rate(token).take(), deadline)
+            rate = await _result_of(cache.rate(token, uptime_feed(network)).take(), deadline)
         rate.check_age(self._now(), self._options.max_skew)
         return rate
 
@@ -104,7 +104,7 @@ class Engine:
         cache, transaction, policies = job.cache, job.transaction, job.relayer.policies
         cached_price = cache.price(policies.eip1559_pricing or transaction.is_signed)
         price_task = cached_price.take()
-        rate_task = cache.rate(token).take() if token else None
+        rate_task = cache.rate(token, uptime_feed(job.network)).take() if token else None
         block_task = cache.latest_block.take() if transaction.is_signed else None
         price = job.priced(await _result_of(price_task, deadline))
         cap = UNSET if transaction.is_signed else policies.gas_price_cap

@@ -1,5 +1,7 @@
 """Writes the steps of an estimate into its trace. It computes nothing: it shows the values that were used."""
 
+from typing import Any
+
 from msgspec import UNSET, UnsetType
 
 from relaydeck.fees.exact import Exact
@@ -102,14 +104,22 @@ def rate(trace: Trace, token: FeeToken | None, found: Rate, now: float) -> None:
                 "price": Exact(answer.price, answer.decimals).plain(),
                 "updated_at": answer.updated_at,
                 "seconds_old": f"{now - answer.updated_at:.0f}",
+                "max_age": answer.max_age,
             }
             for answer in found.rounds
         ],
-        max_age=found.max_age or None,
+        **found.facts,
+        **_sequencer(found),
         before_margin=found.before_margin.plain(),
         margin_percent=format(token.margin_percent, "f"),
         conversion_rate=found.value.plain(),
     )
+
+
+def _sequencer(found: Rate) -> dict[str, Any]:
+    if found.sequencer is None:
+        return {}
+    return {"sequencer_up": found.sequencer.is_up, "sequencer_since": found.sequencer.since}
 
 
 def result(trace: Trace, exact: Exact, decimals: int, estimate: FeeEstimate) -> None:

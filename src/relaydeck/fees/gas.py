@@ -31,11 +31,17 @@ class Run:
     call: dict[str, Any]  # what it does
     prices: dict[str, str]  # the price fields it runs with
     base_fee: int | None = None  # of the next block; None: the chain has none, or it is not known
+    block: int = 0  # the newest, as of the price
     own_limit: int = 0  # 0: it has none
     is_signed: bool = False
     simulated: bool = True  # whether the chain charges the gas that a simulation reports
     wants_limit: bool = False  # ask for the limit it needs even if a simulation does not need to know
     beside: Sequence[Question[Any]] = ()  # asked of the same node in the same request
+    at: str = "latest"  # the block after which it runs
+
+    @property
+    def pending(self) -> str:
+        return "pending" if self.at == "latest" else self.at
 
     def priced(self, **more: str) -> dict[str, Any]:
         return {**self.call, **self.prices, **more}
@@ -59,23 +65,24 @@ class Gas:
 class Simulated:
     used: int
     failure: NodeError | None
+    block: int  # in which it ran
 
 
 # How `eth_estimateGas` is asked, the best first: nodes differ in what they accept.
 def _with_funds(run: Run) -> tuple[Any, ...]:
-    return (run.priced(), "pending", run.override)
+    return (run.priced(), run.pending, run.override)
 
 
 def _pending(run: Run) -> tuple[Any, ...]:
-    return (run.priced(), "pending")
+    return (run.priced(), run.pending)
 
 
 def _latest(run: Run) -> tuple[Any, ...]:
-    return (run.priced(), "latest")
+    return (run.priced(), run.at)
 
 
 def _without_price(run: Run) -> tuple[Any, ...]:
-    return (run.call, "latest")
+    return (run.call, run.at)
 
 
 _FORMS = (_with_funds, _pending, _latest, _without_price)
@@ -87,6 +94,7 @@ class GasMeter:
     def __init__(self, pool: NodePool) -> None:
         self._pool = pool
         self._without_simulation: WeakSet[Node] = WeakSet()
+        self._in_last_block: WeakSet[Node] = WeakSet()  # they simulate there, unless they are given the next number
         self._forms: WeakKeyDictionary[Node, int] = WeakKeyDictionary()  # the first form that the node accepts
 
     async def measure(self, run: Run, deadline: float) -> Gas:
@@ -110,10 +118,14 @@ class GasMeter:
     async def _simulated(self, node: OneNode, run: Run) -> Gas | None:
         """None: the node does not answer this question."""
         limit: list[Question[Any]] = [_estimate(_with_funds(run))] if run.wants_limit else []
+        number = run.block + 1 if node.key in self._in_last_block else None
         try:
-            first, *rest = await _ask(node, [simulation(run, run.own_limit), *limit, *run.beside])
+            first, *rest = await _ask(node, [simulation(run, run.own_limit, number), *limit, *run.beside])
         except AnswerTooLarge:  # it lists every log
             return None
+        if isinstance(first, Simulated) and number is None and first.block <= run.block:
+            self._in_last_block.add(node.key)
+            return await self._simulated(node, run)
         if isinstance(first, NodeError):
             self._note_refusal(node, first)
             return None
@@ -132,7 +144,8 @@ class GasMeter:
         if not run.own_limit:
             raise failure
         if not run.is_signed:
-            (again,) = await _ask(node, [simulation(run, 0)])
+            number = run.block + 1 if node.key in self._in_last_block else None
+            (again,) = await _ask(node, [simulation(run, 0, number)])
             if isinstance(again, Simulated) and again.failure is None:
                 return Gas(again.used, "eth_simulateV1", None, run.priced(), beside)
             raise failure
@@ -161,7 +174,7 @@ class GasMeter:
 
     async def _fits(self, node: OneNode, run: Run) -> bool:
         """Whether the transaction succeeds with its own limit."""
-        question = Question("eth_call", (run.priced(gas=hex(run.own_limit)), "latest"), read_bytes)
+        question = Question("eth_call", (run.priced(gas=hex(run.own_limit)), run.at), read_bytes)
         (found,) = await _ask(node, [question])
         return not isinstance(found, NodeError)
 
@@ -185,26 +198,26 @@ def _estimate(params: tuple[Any, ...]) -> Question[int]:
     return Question("eth_estimateGas", params, read_gas)
 
 
-def simulation(run: Run, limit: int) -> Question[Simulated]:
-    """Run it in the next block. `limit` 0: as much gas as the node allows."""
+def simulation(run: Run, limit: int, number: int | None) -> Question[Simulated]:
+    """Run it in the next block, or in that with the number. `limit` 0: as much gas as the node allows."""
     block: dict[str, Any] = {
         "stateOverrides": run.override,
         "calls": [run.priced(gas=hex(limit)) if limit else run.priced()],
     }
-    if run.base_fee is not None:
-        block["blockOverrides"] = {"baseFeePerGas": hex(run.base_fee)}
+    overrides = {"baseFeePerGas": run.base_fee, "number": number}
+    block["blockOverrides"] = {name: hex(value) for name, value in overrides.items() if value is not None}
     # Without validation nodes run it with a base fee of 0.
-    return Question("eth_simulateV1", ({"blockStateCalls": [block], "validation": True}, "latest"), read_simulation)
+    return Question("eth_simulateV1", ({"blockStateCalls": [block], "validation": True}, run.at), read_simulation)
 
 
 def read_simulation(answer: Any) -> Simulated:
     try:
         (block,) = answer
         (call,) = block["calls"]
-        used, status = read_gas(call["gasUsed"]), read_quantity(call["status"])
+        used, status, number = read_gas(call["gasUsed"]), read_quantity(call["status"]), read_quantity(block["number"])
     except (TypeError, ValueError, KeyError):
         raise UrlFailed("answered something other than a simulation") from None
-    return Simulated(used, None if status else _failure(call))
+    return Simulated(used, None if status else _failure(call), number)
 
 
 def _failure(call: dict[str, Any]) -> NodeError:

@@ -47,6 +47,7 @@ class Job:
             call=call,
             prices=price_fields(transaction, price),
             base_fee=price.base_fee,
+            block=price.block,
             own_limit=transaction.gas_limit,
             is_signed=transaction.is_signed,
             simulated=self.model.simulated,

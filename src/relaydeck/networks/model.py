@@ -51,6 +51,19 @@ class FixedRate(msgspec.Struct, frozen=True, tag_field="source", tag="fixed"):
     fixed: Annotated[PositiveAmount, own_field("Fee tokens for one native coin.", example="2500")]
 
 
+_MinPrice = Annotated[
+    PositiveAmount | UnsetType, own_field("Price below which the answer is not used. Left out: none.", example="100")
+]
+_MaxPrice = Annotated[
+    PositiveAmount | UnsetType, own_field("Price above which the answer is not used. Left out: none.", example="100000")
+]
+_MaxMove = Annotated[
+    PositiveAmount | UnsetType,
+    own_field("Greatest change since the round before, in percent per hour. Left out: none.", example="50"),
+]
+_OwnAge = Annotated[TimeSpan | UnsetType, own_field("Its own `max_age`. Left out: that of both.", example="25h")]
+
+
 class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
     """A rate from one on-chain aggregator."""
 
@@ -65,6 +78,9 @@ class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
     inverse: Annotated[
         bool, own_field("Whether the aggregator returns native coins for one fee token.", example=False)
     ] = False
+    min_price: _MinPrice = UNSET
+    max_price: _MaxPrice = UNSET
+    max_move_percent: _MaxMove = UNSET
 
 
 class CrossedRate(msgspec.Struct, frozen=True, tag_field="source", tag="crossed"):
@@ -85,9 +101,70 @@ class CrossedRate(msgspec.Struct, frozen=True, tag_field="source", tag="crossed"
         ),
     ]
     max_age: Annotated[TimeSpan, own_field("Age above which an answer is not used.", example="1h")]
+    native_max_age: _OwnAge = UNSET
+    token_max_age: _OwnAge = UNSET
+    native_min_price: _MinPrice = UNSET
+    native_max_price: _MaxPrice = UNSET
+    native_max_move_percent: _MaxMove = UNSET
+    token_min_price: _MinPrice = UNSET
+    token_max_price: _MaxPrice = UNSET
+    token_max_move_percent: _MaxMove = UNSET
 
 
-Rate = FixedRate | FeedRate | CrossedRate
+_POOL = "0x88e6A0c2dDD26FEEb64F039a2c41296FcB3f5640"
+
+
+class PoolRate(msgspec.Struct, frozen=True, tag_field="source", tag="pool"):
+    """A time-weighted rate from a Uniswap-v3-style pool of the fee token."""
+
+    pool: Annotated[
+        EvmAddress, own_field("Pool of the fee token and the wrapped native coin, or another token.", example=_POOL)
+    ]
+    window: Annotated[TimeSpan, own_field("Time over which the price is averaged.", example="30m")]
+    min_liquidity: Annotated[
+        PositiveAmount, own_field("Least average liquidity of the pool, in its own unit.", example="1000000000000000")
+    ]
+    native_feed: Annotated[
+        EvmAddress | UnsetType,
+        own_field(
+            "Aggregator that returns the pool's other token for one native coin. Left out: that token is the coin.",
+            example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
+        ),
+    ] = UNSET
+    native_max_age: Annotated[
+        TimeSpan | UnsetType, own_field("Age above which its answer is not used. Left out: 1h.", example="1h")
+    ] = UNSET
+
+
+class MedianRate(msgspec.Struct, frozen=True, tag_field="source", tag="median"):
+    """The median of several aggregators and at most one pool, as long as they agree."""
+
+    feeds: Annotated[
+        Annotated[tuple[EvmAddress, ...], Meta(max_length=9)],
+        own_field(
+            "Aggregators that return fee tokens for one native coin.",
+            example=["0x694AA1769357215DE4FAC081bf1f309aDC325306"],
+        ),
+    ]
+    max_age: Annotated[TimeSpan, own_field("Age above which an answer is not used.", example="1h")]
+    max_spread_percent: Annotated[
+        PositiveAmount,
+        own_field("How far the highest rate may be above the lowest, in percent; else there is no rate.", example="2"),
+    ]
+    dex_pool: Annotated[
+        EvmAddress | UnsetType,
+        own_field("Pool of the fee token and the wrapped native coin, one more source.", example=_POOL),
+    ] = UNSET
+    dex_window: Annotated[
+        TimeSpan | UnsetType, own_field("Time over which its price is averaged. Left out: 30m.", example="30m")
+    ] = UNSET
+    dex_min_liquidity: Annotated[
+        PositiveAmount | UnsetType,
+        own_field("Its least average liquidity. Left out: any.", example="1000000000000000"),
+    ] = UNSET
+
+
+Rate = FixedRate | FeedRate | CrossedRate | PoolRate | MedianRate
 
 
 class FeeToken(msgspec.Struct, frozen=True):
@@ -161,6 +238,17 @@ class Network(msgspec.Struct, frozen=True):
             "Highest gas limit of one transaction on the chain. Left out: the gas limit of a block.",
             example=16_777_216,
         ),
+    ] = UNSET
+    sequencer_feed: Annotated[
+        EvmAddress | UnsetType,
+        own_field(
+            "Uptime feed of the chain's sequencer: while it reports an outage, no rate is used. Left out: none.",
+            example="0xFdB631F5EE196F0ed6FAa767959853A9F217697D",
+        ),
+    ] = UNSET
+    sequencer_grace_seconds: Annotated[
+        Annotated[int, Meta(ge=0, le=604_800)] | UnsetType,
+        own_field("How long after an outage no rate is used, in seconds. Left out: 3600.", example=3600),
     ] = UNSET
 
     @property

@@ -231,4 +231,6 @@ def _outlines(field: Field) -> str:
 def _samples(record: type[msgspec.Struct]) -> Iterator[str]:
     for field in fields_of(record):
         if field.required:
-            yield f'{field.name} = "{field.form.sample if field.form else "…"}"'
+            form = field.item.form if field.is_list else field.form
+            sample = f'"{form.sample if form else "…"}"'
+            yield f"{field.name} = {f'[{sample}]' if field.is_list else sample}"

@@ -46,7 +46,7 @@ def only_at_a_price():
 def price_dependent():
     """Costs more at a higher price."""
     for i: uint256 in range(min(tx.gasprice // 100_000_000, 50), bound=50):
-        self.slots[1000 + i] = block.timestamp
+        self.slots[1000 + i] = block.number
 
 @external
 def accrue():

@@ -232,8 +232,8 @@ def at_random(stage: Stage) -> Fields:
     return fields
 
 
-def blob(stage: Stage, cell_proofs: bool) -> tuple[str, str]:
-    """Canonical, and with one blob of zeros: its commitment and all its proofs are the point at infinity."""
+def blob(stage: Stage) -> tuple[str, str]:
+    """Canonical, and with one blob of zeros: its commitment and its proof are the point at infinity."""
     chain = stage.chain
     content, infinity = b"\0" * 131_072, b"\xc0" + b"\0" * 47
     versioned_hash = b"\x01" + sha256(infinity).digest()[1:]
@@ -242,6 +242,5 @@ def blob(stage: Stage, cell_proofs: bool) -> tuple[str, str]:
     payload = [*numbers, bytes.fromhex(stage.token[2:]), 0, data, [], GWEI, [versioned_hash]]
     signature = chain.account.unsafe_sign_hash(keccak(b"\x03" + rlp.encode(payload)))
     payload += [signature.v - 27, signature.r, signature.s]
-    sidecar = [[content], [infinity], [infinity] * 128] if cell_proofs else [[content], [infinity], [infinity]]
-    wrapped = [payload, 1, *sidecar] if cell_proofs else [payload, *sidecar]
+    wrapped = [payload, [content], [infinity], [infinity]]
     return "0x03" + rlp.encode(payload).hex(), "0x03" + rlp.encode(wrapped).hex()

@@ -1,16 +1,22 @@
 """Estimates transactions, sends them, and compares the estimate with what the sender paid."""
 
+import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
 
 import msgspec
+import rlp
 
 from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
 from relaydeck.networks.model import FeeModelName, Network
 from tests.fees.chain import Chain
 from tests.fees.paid.kinds import LIMIT_DEPENDENT, SIGNED, Fields, Stage, at_random, blob, prepared
+from tests.fees.paid.nodes import geth_chain, hardhat_chain, op_stack_chain
 from tests.fees.scene import ask, network, relayer
+
+BLOB, UNSIGNED = "token transfer with 1 blob", "token transfer, unsigned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +40,31 @@ class Outcome:
         return abs(self.percent) <= 2
 
 
+NODES: dict[str, tuple[Callable[[], AbstractContextManager[Chain]], FeeModelName]] = {
+    "geth": (geth_chain, "ethereum"),
+    "OP stack": (op_stack_chain, "op_stack"),
+    "Hardhat": (hardhat_chain, "ethereum"),
+}
+# Hardhat runs every call with a base fee of 0 and simulates nothing. The OP stack has no blobs.
+NOT_ON = {"Hardhat": {"reads the base fee", *LIMIT_DEPENDENT}, "OP stack": {BLOB}}
+
+
 class Suite:
-    def __init__(self, chain: Chain, model: FeeModelName = "ethereum", seed: int = 1) -> None:
+    def __init__(self, chain: Chain, model: FeeModelName, node: str, seed: int = 1) -> None:
         self.stage: Stage = prepared(chain, seed)
+        self.node = node
         self.chain = chain
         self.where: Network = msgspec.structs.replace(network(chain.url, chain_id=chain.chain_id), fee_model=model)
         self.estimator = Estimator(FeeOptions(cache_age=0.0))
 
+    def kinds(self) -> list[str]:
+        return [kind for kind in (*SIGNED, *LIMIT_DEPENDENT, BLOB, UNSIGNED) if kind not in NOT_ON.get(self.node, ())]
+
     async def kind(self, name: str) -> Outcome:
+        if name == BLOB:
+            return await self.compared(name, *blob(self.stage))
+        if name == UNSIGNED:
+            return await self.unsigned()
         build = SIGNED.get(name) or LIMIT_DEPENDENT[name]
         return await self.sent(name, build)
 
@@ -52,11 +75,13 @@ class Suite:
         raw = self.chain.sign(build(self.stage))
         return await self.compared(name, raw, raw)
 
-    async def blob(self, cell_proofs: bool) -> Outcome:
-        canonical, wrapped = blob(self.stage, cell_proofs)
-        return await self.compared("token transfer with 1 blob", canonical, wrapped)
+    def _settle(self) -> None:
+        """anvil writes its fee history a moment after the block: until then it is that of the block before."""
+        while self.chain.rpc("eth_feeHistory", "0x1", "latest", [])["oldestBlock"] != self.chain.rpc("eth_blockNumber"):
+            time.sleep(0.005)
 
     async def compared(self, name: str, raw: str, to_send: str) -> Outcome:
+        self._settle()
         estimated, method, error = await self.estimated(raw)
         before = self._balance()
         receipt = self.chain.send_raw(to_send)
@@ -76,6 +101,7 @@ class Suite:
     async def unsigned(self) -> Outcome:
         """Priced by the network's fee data; then signed at exactly that price, and sent."""
         chain, stage = self.chain, self.stage
+        self._settle()
         fields = SIGNED["token transfer"](stage)
         trace, who = Trace(), relayer(address=chain.account.address)
         encoded = _unsigned(chain, fields)
@@ -86,7 +112,7 @@ class Suite:
         before = self._balance()
         chain.send_raw(raw)
         estimated = int(Decimal(found.estimated_fee).scaleb(18))
-        return Outcome("token transfer, unsigned", before - self._balance(), estimated, "eth_simulateV1")
+        return Outcome(UNSIGNED, before - self._balance(), estimated, "eth_simulateV1")
 
     def _balance(self) -> int:
         return int(self.chain.rpc("eth_getBalance", self.chain.account.address, "latest"), 16)
@@ -98,8 +124,6 @@ class Suite:
 
 
 def _unsigned(chain: Chain, fields: Fields) -> str:
-    import rlp
-
     data = bytes.fromhex(fields["data"][2:])
     items = [chain.chain_id, chain.nonce(), 1, 2, 300_000, bytes.fromhex(fields["to"][2:]), 0, data, []]
     encoded: bytes = rlp.encode(items)

@@ -51,8 +51,8 @@ def _priority_fee(_: Any, result: Any) -> Figures:
     return Figures(price=int(result, 16), price_from="eth_maxPriorityFeePerGas", is_whole_price=False)
 
 
-def _block(_: Any, result: Any) -> Figures:
-    return Figures(block=int(result["number"], 16))
+def _block(params: Any, result: Any) -> Figures:
+    return Figures(block=int(result["number"], 16) if params[0] == "latest" else None)
 
 
 def _estimated_gas(params: Any, result: Any) -> Figures:

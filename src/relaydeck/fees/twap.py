@@ -1,0 +1,51 @@
+"""The time-weighted price of a Uniswap-v3-style pool, from its `observe` function."""
+
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
+from relaydeck.fees.errors import NoFreshRate
+from relaydeck.fees.exact import QUOTIENT_DIGITS, Exact
+from relaydeck.fees.feeds import signed
+from relaydeck.networks.evm.questions import words
+
+TOKEN_0, TOKEN_1, OBSERVE = "0x0dfe1681", "0xd21220a7", "0x883bdbfd"
+_MAX_TICK = 887_272
+_PRECISE = Context(prec=QUOTIENT_DIGITS + 24, rounding=ROUND_HALF_EVEN, Emin=-10_000, Emax=10_000)
+_TICK = Decimal("1.0001")
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Averages over the window: of the logarithm of the price, and of the liquidity."""
+
+    tick: int
+    liquidity: int
+
+
+def observe_data(window: int) -> str:
+    """The call observe([window, 0])."""
+    return OBSERVE + "".join(f"{number:064x}" for number in (32, 2, window, 0))
+
+
+def read_observation(pool: str, returned: bytes, window: int) -> Observation:
+    """From two arrays of two numbers: cumulative ticks, and cumulative seconds per liquidity (128 binary places)."""
+    found = words(returned, 8)
+    if found is None or (found[2], found[5]) != (2, 2):
+        raise NoFreshRate(f"pool {pool} does not answer as a Uniswap v3 pool does")
+    tick = (signed(found[4]) - signed(found[3])) // window  # rounded down, as the pool's own library does
+    per_liquidity = (found[7] - found[6]) % (1 << 160)
+    if abs(tick) > _MAX_TICK or per_liquidity == 0:
+        raise NoFreshRate(f"pool {pool} answers an impossible observation")
+    return Observation(tick, (window << 128) // per_liquidity)
+
+
+def price_at(tick: int, decimals_0: int, decimals_1: int) -> Exact:
+    """Units of token 1 for one of token 0, to 36 significant digits, rounded up."""
+    raw = _PRECISE.power(_TICK, tick)
+    scaled = _PRECISE.scaleb(raw, decimals_0 - decimals_1)
+    sign, digits, exponent = (
+        Context(prec=QUOTIENT_DIGITS, rounding="ROUND_UP", Emin=-10_000, Emax=10_000).plus(scaled).as_tuple()
+    )
+    assert isinstance(exponent, int) and not sign
+    units = int("".join(map(str, digits)))
+    return Exact(units, -exponent) if exponent < 0 else Exact(units * 10**exponent, 0)

@@ -1,0 +1,69 @@
+"""The table of docs/fee-estimate.md: estimated against paid, by kind and node."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+from tests.fees.paid.suite import Outcome
+
+PAGE = Path(__file__).parents[3] / "docs" / "fee-estimate.md"
+START, END = "<!-- paid: written by make paid -->\n", "<!-- end of paid -->\n"
+Outcomes = dict[str, list[Outcome]]  # by node
+
+
+def close_share(outcomes: Sequence[Outcome]) -> Decimal:
+    succeeded = [each for each in outcomes if each.succeeded]
+    return Decimal(100) * sum(each.is_close for each in succeeded) / len(succeeded)
+
+
+def faults(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Estimates that are missing, or more than 2 % too low."""
+    return [each for each in outcomes if each.succeeded and (each.estimated is None or each.percent < -2)]
+
+
+def written(found: Outcomes) -> str:
+    return "".join([START, *_summary(found), "\n", *_kinds(found), END])
+
+
+def write(found: Outcomes) -> None:
+    page = PAGE.read_text()
+    before, after = page[: page.index(START)], page[page.index(END) + len(END) :]
+    PAGE.write_text(before + written(found) + after)
+
+
+def _summary(found: Outcomes) -> list[str]:
+    rows = [
+        "| node | sent | within ±2 % of what was paid | lowest | highest | no estimate |\n",
+        "|---|---|---|---|---|---|\n",
+    ]
+    rows += [_sums(node, outcomes) for node, outcomes in found.items()]
+    return [*rows, _sums("all", [each for outcomes in found.values() for each in outcomes])]
+
+
+def _sums(node: str, outcomes: Sequence[Outcome]) -> str:
+    percents = [each.percent for each in outcomes if each.estimated is not None]
+    missing = sum(each.estimated is None for each in outcomes)
+    lowest, highest = _shown(min(percents)), _shown(max(percents))
+    return f"| {node} | {len(outcomes)} | {close_share(outcomes):.1f} % | {lowest} | {highest} | {missing} |\n"
+
+
+def _kinds(found: Outcomes) -> list[str]:
+    nodes = list(found)
+    rows = [f"| kind | {' | '.join(nodes)} |\n", "|---|" + "---|" * len(nodes) + "\n"]
+    named = {node: {each.kind: each for each in outcomes} for node, outcomes in found.items()}
+    kinds = list(dict.fromkeys(each.kind for outcomes in found.values() for each in outcomes))
+    for kind in kinds:
+        if not kind.startswith("random"):
+            rows.append(f"| {kind} | {' | '.join(_cell(named[node].get(kind)) for node in nodes)} |\n")
+    return rows
+
+
+def _cell(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "–"
+    return "no estimate" if outcome.estimated is None else _shown(outcome.percent)
+
+
+def _shown(percent: Decimal) -> str:
+    text = f"{percent:+.2f}"
+    return "0 %" if text in ("+0.00", "-0.00") else f"{text} %"

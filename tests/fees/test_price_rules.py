@@ -1,0 +1,264 @@
+"""The rules that prices must keep: ages and bounds of each feed, moves, the sequencer, pools, and several sources."""
+
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import pytest
+
+from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
+from relaydeck.fees.errors import InternalFailure, NoFreshRate
+from relaydeck.fees.twap import price_at, read_observation
+from relaydeck.networks.model import CrossedRate, FeedRate, MedianRate, Network, PoolRate
+from tests.fees.chain import Chain
+from tests.fees.scene import ask, network, relayer, token, transaction
+from tests.networks.fault_node import FaultNode, fault_nodes, words
+
+NOW = 1_800_000_000
+A, B, C, UPTIME = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20, "0x" + "dd" * 20
+WETH = "0x" + "ee" * 20
+OWN_LIMIT = relayer(gas_limit_estimation=False)
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[FaultNode]:
+    async with fault_nodes("healthy") as nodes:
+        nodes[0].answers = {"eth_call 0x313ce567": words(6)}
+        yield nodes[0]
+
+
+@pytest.fixture
+async def estimator() -> AsyncIterator[Estimator]:
+    estimator = Estimator(FeeOptions(cache_age=0.0), now=lambda: NOW)
+    yield estimator
+    await estimator.close()
+
+
+def set_price(node: FaultNode, feed: str, price: int, age: int = 0, round_id: int = 9) -> None:
+    at = NOW - age
+    node.answers[f"eth_call 0xfeaf968c {feed}"] = words(round_id, price * 10**6, at, at, round_id)
+
+
+async def rate_of(estimator: Estimator, node: FaultNode, rate: Any, **network_fields: Any) -> str:
+    where: Network = msgspec.structs.replace(network(node.url, tokens=(token(rate),)), **network_fields)
+    return (await ask(estimator, where, transaction(), "USDC", who=OWN_LIMIT)).conversion_rate
+
+
+async def refusal_of(estimator: Estimator, node: FaultNode, rate: Any, **network_fields: Any) -> str:
+    with pytest.raises(RpcFailure) as failure:
+        await rate_of(estimator, node, rate, **network_fields)
+    assert failure.value.code == -32003
+    return failure.value.description
+
+
+async def test_each_of_two_crossed_feeds_has_its_own_age(estimator: Estimator, node: FaultNode) -> None:
+    set_price(node, A, 2000, age=20 * 3600)
+    set_price(node, B, 1, age=20 * 3600)
+    rate = CrossedRate(native_usd=A, token_usd=B, max_age=25 * 3600)
+    assert await rate_of(estimator, node, rate) == "2000"
+    stricter = msgspec.structs.replace(rate, native_max_age=3600)
+    assert await refusal_of(estimator, node, stricter) == f"feed {A} was updated 72000 s ago, more than 3600 s"
+    stricter = msgspec.structs.replace(rate, token_max_age=3600)
+    assert await refusal_of(estimator, node, stricter) == f"feed {B} was updated 72000 s ago, more than 3600 s"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "problem"),
+    [
+        ({"min_price": Decimal(2000), "max_price": Decimal(2000)}, ""),
+        ({"min_price": Decimal("2000.000001")}, "answers 2000, less than min_price 2000.000001"),
+        ({"max_price": Decimal("1999.999999")}, "answers 2000, more than max_price 1999.999999"),
+    ],
+)
+async def test_a_price_outside_its_bounds_is_refused(
+    estimator: Estimator, node: FaultNode, bounds: dict[str, Any], problem: str
+) -> None:
+    set_price(node, A, 2000)
+    rate = FeedRate(feed=A, max_age=60, **bounds)
+    if problem:
+        assert await refusal_of(estimator, node, rate) == f"feed {A} {problem}"
+    else:
+        assert await rate_of(estimator, node, rate) == "2000"
+
+
+async def test_the_bounds_of_crossed_feeds_are_their_own(estimator: Estimator, node: FaultNode) -> None:
+    set_price(node, A, 2000)
+    set_price(node, B, 1)
+    low = CrossedRate(native_usd=A, token_usd=B, max_age=60, token_max_price=Decimal("0.99"))
+    assert await refusal_of(estimator, node, low) == f"feed {B} answers 1, more than max_price 0.99"
+    high = CrossedRate(native_usd=A, token_usd=B, max_age=60, native_min_price=Decimal(3000))
+    assert await refusal_of(estimator, node, high) == f"feed {A} answers 2000, less than min_price 3000"
+
+
+@pytest.mark.parametrize(
+    ("before", "age", "refused"),
+    [(1905, 60, False), (1900, 60, True), (2105, 60, False), (2110, 60, True), (1800, 7200, False), (1800, 7100, True)],
+)
+async def test_a_price_that_moves_too_fast_is_refused(
+    estimator: Estimator, node: FaultNode, before: int, age: int, refused: bool
+) -> None:
+    """At most 5 % an hour: 1800 to 2000 in two hours is 5.6 % an hour, so that case needs the higher limit below."""
+    set_price(node, A, 2000)
+    limit = Decimal(5) if before > 1800 else Decimal("5.56")
+    node.answers[f"eth_call 0x9a6fc8f5 {A}"] = words(8, before * 10**6, NOW - age, NOW - age, 8)
+    rate = FeedRate(feed=A, max_age=60, max_move_percent=limit)
+    if refused:
+        shown = f"moved from {before} to 2000, more than max_move_percent {limit} per hour"
+        assert await refusal_of(estimator, node, rate) == f"feed {A} {shown}"
+    else:
+        assert await rate_of(estimator, node, rate) == "2000"
+
+
+async def test_a_feed_without_an_earlier_round_cannot_show_its_move(estimator: Estimator, node: FaultNode) -> None:
+    set_price(node, A, 2000)
+    rate = FeedRate(feed=A, max_age=60, max_move_percent=Decimal(5))
+    node.answers[f"eth_call 0x9a6fc8f5 {A}"] = words(8, 0, 0, 0, 8)
+    assert await refusal_of(estimator, node, rate) == f"feed {A} has no usable round before 9"
+    node.answers[f"eth_call 0x9a6fc8f5 {A}"] = "0x"
+    assert await refusal_of(estimator, node, rate) == f"feed {A} has no usable round before 9"
+
+
+@pytest.mark.parametrize(
+    ("answer", "since", "problem"),
+    [
+        (0, NOW - 3600, ""),
+        (0, NOW - 3599, "the sequencer of the chain is up again for less than 3600 s"),
+        (1, NOW - 9999, "the sequencer of the chain is down: prices on it are not up to date"),
+        (0, 0, "the sequencer of the chain is down: prices on it are not up to date"),
+    ],
+)
+async def test_prices_count_only_while_the_sequencer_is_up(
+    estimator: Estimator, node: FaultNode, answer: int, since: int, problem: str
+) -> None:
+    set_price(node, A, 2000)
+    node.answers[f"eth_call 0xfeaf968c {UPTIME}"] = words(1, answer, since, since, 1)
+    rate = FeedRate(feed=A, max_age=60)
+    if problem:
+        assert await refusal_of(estimator, node, rate, sequencer_feed=UPTIME) == problem
+    else:
+        assert await rate_of(estimator, node, rate, sequencer_feed=UPTIME) == "2000"
+
+
+async def test_the_grace_after_an_outage_is_the_networks(estimator: Estimator, node: FaultNode) -> None:
+    set_price(node, A, 2000)
+    node.answers[f"eth_call 0xfeaf968c {UPTIME}"] = words(1, 0, NOW - 61, NOW - 61, 1)
+    rate = FeedRate(feed=A, max_age=60)
+    assert await rate_of(estimator, node, rate, sequencer_feed=UPTIME, sequencer_grace_seconds=60) == "2000"
+
+
+async def test_the_median_of_three_feeds(estimator: Estimator, node: FaultNode) -> None:
+    for feed, price in ((A, 2000), (B, 2010), (C, 2020)):
+        set_price(node, feed, price)
+    rate = MedianRate(feeds=(A, B, C), max_age=60, max_spread_percent=Decimal(1))
+    assert await rate_of(estimator, node, rate) == "2010"
+    assert await rate_of(estimator, node, msgspec.structs.replace(rate, feeds=(A, C))) == "2020"
+    set_price(node, C, 2021)
+    problem = "the sources disagree by more than max_spread_percent 1: 2000, 2010, 2021"
+    assert await refusal_of(estimator, node, rate) == problem
+
+
+async def test_one_stale_source_of_several_fails_closed(estimator: Estimator, node: FaultNode) -> None:
+    set_price(node, A, 2000)
+    set_price(node, B, 2000, age=61)
+    rate = MedianRate(feeds=(A, B), max_age=60, max_spread_percent=Decimal(1))
+    assert await refusal_of(estimator, node, rate) == f"feed {B} was updated 61 s ago, more than 60 s"
+
+
+@pytest.mark.parametrize(
+    ("tick", "decimals"), [(0, (18, 6)), (200_311, (6, 18)), (-200_311, (18, 6)), (887_272, (0, 18))]
+)
+def test_the_price_at_a_tick(tick: int, decimals: tuple[int, int]) -> None:
+    found = price_at(tick, *decimals)
+    exact = Fraction("1.0001") ** tick * Fraction(10) ** (decimals[0] - decimals[1])
+    assert 0 <= Fraction(found.units, 10**found.places) - exact <= exact / 10**34
+
+
+def test_an_average_tick_is_rounded_down() -> None:
+    answer = bytes.fromhex(words(64, 160, 2, 0, -7, 2, 0, (10 << 128) // 5)[2:])
+    found = read_observation(A, answer, 10)
+    assert (found.tick, found.liquidity) == (-1, 5)
+
+
+@pytest.mark.parametrize("answer", [b"", bytes(256)])
+def test_a_contract_that_is_no_pool(answer: bytes) -> None:
+    with pytest.raises(NoFreshRate, match="does not answer as a Uniswap v3 pool does"):
+        read_observation(A, answer, 10)
+
+
+# On a real node.
+
+TICK = 200_311  # 1.0001 ** 200311 is about 500 million: with 6 and 18 decimals, 0.0005 coins for one token
+
+
+class Market:
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.usdc, self.weth = chain.deploy("token", 6), chain.deploy("token", 18)
+        self.pool, self.feed = chain.deploy("pool"), chain.deploy("aggregator", 8)
+
+    def set_pool(self, first: str, second: str, tick: int, liquidity: int = 10**18) -> None:
+        self.chain.call(self.pool, "set_pool(address,address,int56,uint128)", first, second, tick, liquidity)
+
+    async def rate(self, source: Any, trace: Trace | None = None) -> Fraction:
+        estimator = Estimator(FeeOptions(cache_age=0.0))
+        where = network(self.chain.url, tokens=(token(source, self.usdc),))
+        try:
+            found = await ask(estimator, where, transaction(), "USDC", who=OWN_LIMIT, trace=trace)
+        finally:
+            await estimator.close()
+        return Fraction(found.conversion_rate)
+
+
+@pytest.fixture(scope="module")
+def market(hardhat: Chain) -> Market:
+    return Market(hardhat)
+
+
+@pytest.mark.parametrize("usdc_first", [True, False])
+async def test_the_rate_of_a_pool_with_the_coin(market: Market, usdc_first: bool) -> None:
+    if usdc_first:
+        market.set_pool(market.usdc, market.weth, TICK)
+    else:
+        market.set_pool(market.weth, market.usdc, -TICK)
+    found = await market.rate(PoolRate(pool=market.pool, window=1800, min_liquidity=Decimal(10**17)))
+    expected = Fraction(10**12) / Fraction("1.0001") ** TICK
+    assert abs(found - expected) <= expected / 10**33
+
+
+async def test_the_rate_of_a_pool_crossed_with_a_feed(market: Market, hardhat: Chain) -> None:
+    """The pool prices the token in another one; the feed prices the coin in that one."""
+    now = int(hardhat.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+    market.set_pool(market.usdc, market.weth, TICK)
+    hardhat.call(market.feed, "set_round(uint80,int256,uint256,uint80)", 7, 3 * 10**8, now, 7)
+    source = PoolRate(pool=market.pool, window=60, min_liquidity=Decimal(1), native_feed=market.feed)
+    expected = 3 * Fraction(10**12) / Fraction("1.0001") ** TICK
+    assert abs(await market.rate(source) - expected) <= expected / 10**33
+
+
+async def test_a_pool_with_too_little_liquidity_gives_no_rate(market: Market) -> None:
+    market.set_pool(market.usdc, market.weth, TICK, 10**15)
+    with pytest.raises(NoFreshRate, match=r"has a liquidity of \d+, less than 10000000000000000"):
+        await market.rate(PoolRate(pool=market.pool, window=1800, min_liquidity=Decimal(10**16)))
+
+
+async def test_a_pool_of_other_tokens_is_a_wrong_configuration(market: Market) -> None:
+    market.set_pool(market.weth, market.feed, TICK)
+    with pytest.raises(InternalFailure, match="is not a pool of USDC"):
+        await market.rate(PoolRate(pool=market.pool, window=1800, min_liquidity=Decimal(1)))
+
+
+async def test_the_median_of_a_feed_and_a_pool(market: Market, hardhat: Chain) -> None:
+    now = int(hardhat.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+    market.set_pool(market.usdc, market.weth, TICK)
+    pool_rate = Fraction(10**12) / Fraction("1.0001") ** TICK
+    feed_price = int(pool_rate * 10**8) + 10**8  # one token more
+    hardhat.call(market.feed, "set_round(uint80,int256,uint256,uint80)", 7, feed_price, now, 7)
+    source = MedianRate(
+        feeds=(market.feed,), max_age=3600, max_spread_percent=Decimal(1), dex_pool=market.pool, dex_window=600
+    )
+    assert await market.rate(source) == Fraction(feed_price, 10**8)
+    narrow = msgspec.structs.replace(source, max_spread_percent=Decimal("0.01"))
+    with pytest.raises(NoFreshRate, match="the sources disagree"):
+        await market.rate(narrow)
