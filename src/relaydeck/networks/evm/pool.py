@@ -14,7 +14,6 @@ Invariants:
 import asyncio
 import random
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -89,7 +88,7 @@ class _Call(Generic[T]):
     deadline: float  # on the event loop's clock
     key: object  # the question: a URL that fails the same one again is not blamed twice
     label: str  # of its times; empty: not measured and not hedged
-    tries: Counter[Node] = field(default_factory=Counter)
+    tries: dict[Node, int] = field(default_factory=dict)
     failed: dict[Node, UrlFailed] = field(default_factory=dict)
     passing: NodeError | None = None
     second: "asyncio.Task[None] | None" = None  # the hedge
@@ -177,7 +176,8 @@ class NodePool:
         return asyncio.get_running_loop().time() + self._options.deadline if deadline is None else deadline
 
     async def _prepare(self) -> None:
-        await self._upkeep.introduce()
+        if not self._upkeep.is_introduced:
+            await self._upkeep.introduce()
         self._upkeep.watch_heads()
         self.hedges.earn()
 
@@ -268,7 +268,7 @@ class NodePool:
             call.failed[node] = failure
         except NodeError as error:
             self._note_error(node, error, call)
-        call.tries[node] += 1
+        call.tries[node] = call.tries.get(node, 0) + 1
         if call.second is not None:
             await asyncio.wait((call.second,))
         return call.won
@@ -319,12 +319,12 @@ class NodePool:
             node.pace.add(call.label, now - started)
         return result
 
-    def _share(self, node: Node, remaining: float, tries: Counter[Node]) -> float:
+    def _share(self, node: Node, remaining: float, tries: dict[Node, int]) -> float:
         """The time this try gets of what is left, so that every URL that may answer gets its turn."""
         if len(self._nodes) == 1:
             return remaining
-        left_to_try = [other for other in self._nodes if tries[other] < _MAX_TRIES]
-        if tries[node]:  # the last try: no time is reserved for URLs that are out
+        left_to_try = [other for other in self._nodes if tries.get(other, 0) < _MAX_TRIES]
+        if node in tries:  # the last try: no time is reserved for URLs that are out
             return remaining / max(1, sum(1 for other in left_to_try if other.state is State.UP))
         left = sum(1 for other in left_to_try if other.in_prospect)
         return remaining if left <= 1 else min(self._options.try_timeout, remaining / left)
@@ -371,6 +371,9 @@ class NodePool:
     # -- which URL is next ------------------------------------------------------------------------
 
     async def _next(self, call: _Call[T]) -> Node | None:
+        only = self._nodes[0] if len(self._nodes) == 1 else None
+        if only is not None and only.state is State.UP and not call.tries:
+            return only
         loop = asyncio.get_running_loop()
         while True:
             candidates, probes = self._candidates(call.tries)
@@ -380,24 +383,24 @@ class NodePool:
                 return None
             await asyncio.wait(probes, timeout=call.deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED)
 
-    def _candidates(self, tries: Counter[Node]) -> tuple[list[Node], list[asyncio.Task[None]]]:
+    def _candidates(self, tries: dict[Node, int]) -> tuple[list[Node], list[asyncio.Task[None]]]:
         """The URLs to choose from now, or else the probes to wait for."""
         probes: list[asyncio.Task[None]] = []
         for tier in self._tiers(tries):
             self._upkeep.probe_where_due(tier)
             # A URL that failed this call is tried again after its probe.
-            usable = [node for node in tier if node.state is State.UP and not (tries[node] and node.probe)]
+            usable = [node for node in tier if node.state is State.UP and not (node in tries and node.probe)]
             probes += [node.probe for node in tier if node.probe is not None]
             if usable or any(node.state is State.NEW for node in tier):
                 return usable, probes
         return [], probes
 
-    def _tiers(self, tries: Counter[Node]) -> Iterator[list[Node]]:
+    def _tiers(self, tries: dict[Node, int]) -> Iterator[list[Node]]:
         """In the order of use: spare URLs, URLs that are behind, URLs that failed this call."""
-        yield [node for node in self._nodes if not node.spare and not node.stale and not tries[node]]
-        yield [node for node in self._nodes if node.spare and not node.stale and not tries[node]]
-        yield [node for node in self._nodes if node.stale and not tries[node]]
-        yield [node for node in self._nodes if 0 < tries[node] < _MAX_TRIES]
+        yield [node for node in self._nodes if not node.spare and not node.stale and node not in tries]
+        yield [node for node in self._nodes if node.spare and not node.stale and node not in tries]
+        yield [node for node in self._nodes if node.stale and node not in tries]
+        yield [node for node in self._nodes if 0 < tries.get(node, 0) < _MAX_TRIES]
 
     # -- what is known ----------------------------------------------------------------------------
 
