@@ -89,6 +89,21 @@ def test_of_two_that_contradict_the_genuine_block_is_believed() -> None:
     assert newest.base_fee == int(block["baseFeePerGas"], 16)
 
 
+def test_of_two_genuine_blocks_that_contradict_the_newer_is_believed() -> None:
+    with running(HARDHAT) as url:
+        chain = Chain(url, HARDHAT_KEY)
+        older = chain.rpc("eth_getBlockByNumber", "latest", False)
+        chain.pin_base_fee(10**13)
+        chain.rpc("hardhat_mine", "0x1")
+        newer = chain.rpc("eth_getBlockByNumber", "latest", False)
+        chain.close()
+    behind, ahead = node(read_landmark(older)), node(read_landmark(newer))
+    newest = compare_heads([behind, ahead], 3)
+    assert (ahead.stale, behind.stale) == ("", "contradicts the other nodes about the newest block")
+    assert newest is not None
+    assert newest.base_fee == 10**13
+
+
 @pytest.mark.parametrize(
     ("base_fee", "known", "blocks", "possible"),
     [

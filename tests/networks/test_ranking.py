@@ -47,6 +47,13 @@ def test_the_choice_follows_the_shares() -> None:
     assert (chosen.count(slow), chosen.count(fast)) == (4, 100)
 
 
+def test_the_choice_converges_to_the_weights_without_bursts() -> None:
+    nodes = [node(5), node(3), node(2)]
+    chosen = [nodes.index(choose(nodes)) for _ in range(100)]
+    assert [chosen.count(each) for each in range(3)] == [50, 30, 20]
+    assert chosen[:10] == [0, 1, 2, 0, 0, 1, 0, 2, 1, 0]
+
+
 def test_errors_are_forgotten_after_enough_answers() -> None:
     pace = Pace()
     pace.add_error()

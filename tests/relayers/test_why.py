@@ -60,6 +60,8 @@ async def test_a_relayer_that_is_well(scene: Watching) -> None:
                 "problem": None,
                 "chain_id": 31337,
                 "block": 100,
+                "blocks_behind": 0,
+                "last_fault": None,
                 "last_problem": None,
                 "last_problem_at": None,
             }
@@ -78,6 +80,14 @@ async def test_a_relayer_that_is_well(scene: Watching) -> None:
     await monitor.turn()
     await monitor.checks.join()
     assert node.calls["eth_getTransactionCount"] == before + 1
+
+
+async def test_a_node_that_is_behind_is_shown_with_its_distance(scene: Watching) -> None:
+    nodes = await scene.node(), await scene.node(), await scene.node("dead")
+    nodes[1].block = 60
+    scene.add("r1", *nodes)
+    found = await explained(scene, "r1")
+    assert [node["blocks_behind"] for node in found["nodes"]] == [0, 40, None]
 
 
 async def test_what_is_wrong_is_told_with_its_cause_and_beside_what_the_nodes_do_now(scene: Watching) -> None:

@@ -10,7 +10,9 @@ _NODE_COLUMNS = {
     "node": lambda each: each["node"],
     "weight": lambda each: each["weight"],
     "now": lambda each: each["problem"] or f"ok, block {each['block']}",
+    "behind": lambda each: each["blocks_behind"],
     "ms": lambda each: each["milliseconds"],
+    "last fault": lambda each: each["last_fault"],
     "last problem": lambda each: each["last_problem"],
     "at": lambda each: each["last_problem_at"],
 }

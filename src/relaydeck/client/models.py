@@ -226,6 +226,8 @@ class RelayerNode(msgspec.Struct, frozen=True, kw_only=True):
     chain_id: int | None
     block: int | None
     milliseconds: int
+    blocks_behind: int | None = None
+    last_fault: str | None = None
     last_problem: str | None = None
     last_problem_at: datetime | None = None
 

@@ -58,15 +58,17 @@ async def explain(
     """Probes every URL once, now, whatever its last result was. Without `probe` it shows what is stored, at once."""
     snapshot = stored.snapshot
     evidence: Sequence[Evidence] = ()
+    faults: Sequence[str] = ()
     if snapshot.urls and probe:
-        evidence = await (await pool(snapshot.urls, snapshot.chain_id)).probe_each()
+        nodes = await pool(snapshot.urls, snapshot.chain_id)
+        evidence, faults = await nodes.probe_each(), nodes.last_faults()
     is_checked = bool(interval and snapshot.urls and not snapshot.relayer.paused)
     return Explanation(
         id=snapshot.relayer.id,
         address=snapshot.relayer.address,
         network=snapshot.relayer.network,
         states=tuple(states_of(stored, rounds)),
-        nodes=tuple(_nodes(snapshot, evidence)) if evidence else (),
+        nodes=tuple(_nodes(snapshot, evidence, faults)) if evidence else (),
         monitor=_monitor(snapshot, interval),
         next_probe_at=utc(next_check_at(snapshot.sequence, interval, now)) if is_checked else None,
     )
@@ -99,8 +101,9 @@ def _state(state: StateName, action: LastAction, cause: str) -> RelayerState:
     return RelayerState(state=state, since=utc(action.moment), by=action.actor, cause=cause)
 
 
-def _nodes(snapshot: RelayerSnapshot, evidence: "Sequence[Evidence]") -> list[RelayerNode]:
+def _nodes(snapshot: RelayerSnapshot, evidence: "Sequence[Evidence]", faults: Sequence[str]) -> list[RelayerNode]:
     checked_at = utc(snapshot.incident.checked_at)
+    newest = max((each.block or 0 for each in evidence), default=0)
     return [
         RelayerNode(
             node=each.node,
@@ -109,11 +112,15 @@ def _nodes(snapshot: RelayerSnapshot, evidence: "Sequence[Evidence]") -> list[Re
             problem=each.error or None,
             chain_id=each.chain_id,
             block=each.block,
+            blocks_behind=None if each.block is None else newest - each.block,
             milliseconds=round(each.seconds * 1000),
+            last_fault=fault or None,
             last_problem=last.problem if last else None,
             last_problem_at=checked_at if last else None,
         )
-        for url, each, last in zip(snapshot.urls, evidence, _last_problems(snapshot, evidence), strict=True)
+        for url, each, fault, last in zip(
+            snapshot.urls, evidence, faults, _last_problems(snapshot, evidence), strict=True
+        )
     ]
 
 

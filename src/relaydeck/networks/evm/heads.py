@@ -39,21 +39,25 @@ def _mark_distance(node: Node, best: int, max_lag: int) -> None:
 
 
 def _without_contradictions(nodes: list[Node]) -> list[Node]:
-    """Those with a hash that fits their block, if any has; then those that most agree with; else none."""
+    """Those with a hash that fits their block, if any has; of those the majority, or else the newest; or none."""
     if not _contradicting(nodes):
         return nodes
     genuine = [node for node in nodes if node.landmark and node.landmark.is_genuine]
     if genuine:
         _mark(nodes, genuine, "sends a block that does not fit its hash")
-    nodes = genuine or nodes
-    if not _contradicting(nodes):
-        return nodes
-    groups = [[other for other in nodes if not _apart(node, other)] for node in nodes]
-    largest = max(groups, key=len)
-    if 2 * len(largest) <= len(nodes):
-        return []  # nobody can tell which of them are right
-    _mark(nodes, largest, "contradicts the other nodes about the newest block")
-    return largest
+    believed = _largest_group(genuine or nodes)
+    if not believed and genuine:  # two blocks that both existed: the newer one is the better answer
+        newest = max(genuine, key=lambda node: node.head)
+        believed = [node for node in genuine if not _apart(node, newest)]
+    if believed:
+        _mark(genuine or nodes, believed, "contradicts the other nodes about the newest block")
+    return believed
+
+
+def _largest_group(nodes: list[Node]) -> list[Node]:
+    """The nodes that more than half agree with; empty when there are none."""
+    largest = max(([other for other in nodes if not _apart(node, other)] for node in nodes), key=len)
+    return largest if 2 * len(largest) > len(nodes) else []
 
 
 def _contradicting(nodes: list[Node]) -> bool:

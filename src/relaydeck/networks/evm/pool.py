@@ -408,6 +408,10 @@ class NodePool:
         """The last known state of every URL, in the configured order."""
         return [NodeState(node.shown, node.answers, node.reason) for node in self._nodes]
 
+    def last_faults(self) -> list[str]:
+        """What last went wrong with each URL, in our own words; empty: nothing yet."""
+        return [node.last_fault for node in self._nodes]
+
     def figures(self) -> NodeFigures:
         return node_figures(self._nodes, self.disagreements)
 

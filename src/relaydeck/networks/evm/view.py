@@ -89,8 +89,10 @@ class ChainView:
         return all(each and now - each.moment < _SAMPLE_SECONDS and within(each.price, price, 2) for each in held)
 
     def agree_on(self, newest: Landmark | None) -> None:
-        self.newest = newest
-        self.best_block = newest.number if newest else 0
+        """None: the nodes agree on nothing now, so what they agreed on before stays."""
+        if newest is not None:
+            self.newest = newest
+            self.best_block = newest.number
 
     def note_block(self, number: int) -> None:
         """From an answer. One far ahead of what the nodes agree on is not believed: it would make all others old."""
