@@ -55,8 +55,8 @@ class LyingProxy:
                 status, body = await self._respond(json.loads(await reader.readexactly(length)))
                 raw = json.dumps(body).encode()
                 writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(raw)}\r\n\r\n".encode() + raw)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # a task of the server that ends in another way is logged as an error
         finally:
             writer.transport.abort()
 

@@ -69,7 +69,13 @@ def test_the_majority_is_believed_about_the_base_fee() -> None:
     newest = compare_heads(nodes, 3)
     assert [bool(each.stale) for each in nodes] == [True, False, False]
     assert newest is not None
-    assert newest.base_fee == 10**9
+    assert newest.base_fee == 10**9 + 10**8
+
+
+def test_the_base_fee_is_that_of_the_newest_block() -> None:
+    newest = compare_heads([node(at(99, 1000)), node(at(99, 1000)), node(at(101, 900))], 3)
+    assert newest is not None
+    assert (newest.number, newest.base_fee) == (101, 900)
 
 
 def test_of_two_that_contradict_neither_is_believed_without_a_hash() -> None:

@@ -78,10 +78,8 @@ def _agreed(nodes: list[Node]) -> Landmark | None:
     marks = [node.landmark for node in nodes if node.landmark is not None]
     if not marks:
         return None
-    base_fees = [mark.base_fee for mark in marks if mark.base_fee is not None]
+    number = max(mark.number for mark in marks)
+    newest = [mark for mark in marks if mark.number == number]  # the base fee of an older block is another one
+    base_fees = [mark.base_fee for mark in newest if mark.base_fee is not None]
     limits = [mark.gas_limit for mark in marks if mark.gas_limit is not None]
-    return Landmark(
-        max(mark.number for mark in marks),
-        median_low(base_fees) if base_fees else None,
-        median_low(limits) if limits else None,
-    )
+    return Landmark(number, median_low(base_fees) if base_fees else None, median_low(limits) if limits else None)

@@ -39,7 +39,7 @@ class ChainView:
         problem = self._gas_problem(figures)
         if problem or fresh in ([], [node]):
             return problem
-        problem = self._block_problem(figures, node) or self._price_problem(figures, node, fresh)
+        problem = self._block_problem(figures) or self._price_problem(figures, node, fresh)
         if not problem and figures.block is not None and not node.stale:
             self.note_block(figures.block)
         return problem
@@ -52,8 +52,8 @@ class ChainView:
         limit = self.newest.gas_limit if self.newest else None
         return "answered more gas than a block has" if limit is not None and figures.gas > limit else ""
 
-    def _block_problem(self, figures: Figures, node: Node) -> str:
-        if figures.block is None or self.newest is None or node.stale:
+    def _block_problem(self, figures: Figures) -> str:
+        if figures.block is None or self.newest is None:
             return ""
         behind = max(self.newest.number, self.best_block) - figures.block
         return f"answered {behind} blocks behind the other nodes" if behind > self.rules.max_lag_blocks else ""
