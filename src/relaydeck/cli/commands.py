@@ -1,5 +1,6 @@
 """The `relaydeck` command line. A command imports its code when it runs, so that `--help` and `serve` start fast."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -42,16 +43,40 @@ def serve(as_json: bool, **options: Any) -> None:
     short_help="Compute a fee estimate and print every step.",
     epilog="Example:  relaydeck estimate sepolia-1 0x02f8... --token USDC",
 )
-@click.argument("relayer")
-@click.argument("transaction")
+@click.argument("relayer", required=False)
+@click.argument("transaction", required=False)
 @click.option("--token", default="", help="Fee token: symbol or address. Default: the native coin.")
+@click.option("--backtest", metavar="NETWORK", help="Test the estimates of a network against what was paid on it.")
+@click.option("--blocks", type=click.IntRange(1, 100_000), default=200, help="How many recent blocks to test.")
+@click.option("--svg", type=PATH, help="Write a plot of the backtest to this file.")
 @as_json("EstimateReport")
 @anywhere
-def estimate(relayer: str, transaction: str, token: str, as_json: bool) -> None:
+def estimate(
+    relayer: str | None,
+    transaction: str | None,
+    token: str,
+    backtest: str | None,
+    blocks: int,
+    svg: Path | None,
+    as_json: bool,
+) -> None:
     """Estimate the fee of TRANSACTION through RELAYER and print every step.
 
     TRANSACTION is an encoded transaction in 0x-hex; - reads it from standard input.
+
+    With --backtest NETWORK and neither of the two: estimate up to three transactions of each recent block as of the
+    block before, and print how far the estimates are from what was paid. The network's nodes must keep the state of
+    these blocks. This reads the home of this machine.
     """
+    if backtest is not None:
+        if relayer is not None or as_json:
+            raise click.UsageError("--backtest takes no RELAYER, no TRANSACTION and no --json")
+        from relaydeck.cli.backtest import run
+
+        run(backtest, blocks, svg)
+        return
+    if relayer is None or transaction is None:
+        raise click.UsageError("give RELAYER and TRANSACTION, or --backtest NETWORK")
     from relaydeck.cli.estimate import explain
 
     explain(relayer, transaction, token, as_json)

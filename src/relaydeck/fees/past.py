@@ -1,0 +1,97 @@
+"""Transactions that are in a block, as nodes describe them, and what they paid."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import rlp
+
+from relaydeck.networks.evm.transaction import Authorization, Transaction
+
+_KNOWN_TYPES = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    transaction: Transaction
+    sender: str
+    kind: str
+    paid: int  # in Wei
+    base_fee: int | None
+    blob_price: int | None
+
+
+def read_past(sent: dict[str, Any], receipt: Any, block: dict[str, Any]) -> Past | None:
+    """None for a transaction that failed, that paid nothing, or of a type that only its chain has."""
+    kind = _number(sent.get("type", "0x0"))
+    if kind not in _KNOWN_TYPES or not isinstance(receipt, dict) or receipt.get("status") != "0x1":
+        return None
+    paid = _paid(receipt)
+    if paid == 0:
+        return None
+    base, blob_price = block.get("baseFeePerGas"), receipt.get("blobGasPrice")
+    return Past(
+        transaction=_transaction(kind, sent),
+        sender=sent["from"],
+        kind=f"type {kind}, {_purpose(sent)}",
+        paid=paid,
+        base_fee=None if base is None else _number(base),
+        blob_price=None if blob_price is None else _number(blob_price),
+    )
+
+
+def _purpose(sent: dict[str, Any]) -> str:
+    if sent.get("to") is None:
+        return "creation"
+    return "transfer" if sent["input"] == "0x" else "call"
+
+
+def _paid(receipt: dict[str, Any]) -> int:
+    gas = _number(receipt["gasUsed"])
+    blobs = _number(receipt.get("blobGasUsed")) * _number(receipt.get("blobGasPrice"))
+    return gas * _number(receipt["effectiveGasPrice"]) + blobs + _number(receipt.get("l1Fee")) + _operator(receipt, gas)
+
+
+def _operator(receipt: dict[str, Any], gas: int) -> int:
+    return gas * _number(receipt.get("operatorFeeScalar")) // 10**6 + _number(receipt.get("operatorFeeConstant"))
+
+
+def _number(text: Any) -> int:
+    return int(text, 16) if isinstance(text, str) else 0
+
+
+def _transaction(kind: int, sent: dict[str, Any]) -> Transaction:
+    market = kind >= 2
+    found = Transaction(
+        type=kind,
+        chain_id=_number(sent.get("chainId")) or None,
+        nonce=_number(sent["nonce"]),
+        gas_limit=_number(sent["gas"]),
+        to=sent.get("to"),
+        value=_number(sent["value"]),
+        data=bytes.fromhex(sent["input"][2:]),
+        gas_price=None if market else _number(sent["gasPrice"]),
+        max_priority_fee_per_gas=_number(sent.get("maxPriorityFeePerGas")) if market else None,
+        max_fee_per_gas=_number(sent.get("maxFeePerGas")) if market else None,
+        max_fee_per_blob_gas=_number(sent.get("maxFeePerBlobGas")) or None,
+        access_list=tuple((each["address"], tuple(each["storageKeys"])) for each in sent.get("accessList") or ()),
+        blob_hashes=tuple(sent.get("blobVersionedHashes") or ()),
+        authorizations=tuple(_authorization(each) for each in sent.get("authorizationList") or ()),
+        sender=sent["from"],
+    )
+    return _with_encoding(found)
+
+
+def _authorization(entry: dict[str, Any]) -> Authorization:
+    numbers = (_number(entry[name]) for name in ("nonce", "yParity", "r", "s"))
+    return Authorization(_number(entry["chainId"]), entry["address"], *numbers)
+
+
+def _with_encoding(found: Transaction) -> Transaction:
+    """With its size, for chains that charge for it. The signature is not in it."""
+    prices = [found.gas_price] if found.type < 2 else [found.max_priority_fee_per_gas, found.max_fee_per_gas]
+    to = bytes.fromhex(found.to[2:]) if found.to else b""
+    fields: list[Any] = [found.nonce, *prices, found.gas_limit, to, found.value, found.data]
+    if found.type == 0:
+        return replace(found, unsigned=rlp.encode([*fields, found.chain_id or 0, b"", b""]))
+    listed = [[bytes.fromhex(where[2:]), [bytes.fromhex(key[2:]) for key in keys]] for where, keys in found.access_list]
+    return replace(found, unsigned=bytes([found.type]) + rlp.encode([found.chain_id or 0, *fields, listed]))
