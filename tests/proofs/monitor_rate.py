@@ -13,6 +13,7 @@ import asyncio
 import json
 import multiprocessing
 import resource
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -143,6 +144,7 @@ async def _serve(port: Any, latency: float) -> None:
 
 
 def _stand_in(port: Any, latency: float) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whatever the process that started it does then
     asyncio.run(_serve(port, latency))
 
 

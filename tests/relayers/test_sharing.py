@@ -1,10 +1,12 @@
 """Several processes monitor together: every relayer is checked once in a round, whoever joins, leaves or dies."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from relaydeck.relayers.monitor import Monitor
+from relaydeck.store import rounds
 from relaydeck.store.schedule import read_row_changes
 from tests.networks.recording_node import RecordingNode
 from tests.relayers.conftest import INTERVAL, Watching
@@ -23,8 +25,8 @@ async def node(scene: Watching) -> RecordingNode:
     return node
 
 
-async def turns(scene: Watching, monitors: list[Monitor], rounds: float) -> None:
-    for _ in range(round(rounds * STEPS)):
+async def turns(scene: Watching, monitors: list[Monitor], count: float) -> None:
+    for _ in range(round(count * STEPS)):
         scene.clock.pass_(INTERVAL / STEPS)
         for each in monitors:
             await each.turn()
@@ -137,3 +139,19 @@ async def test_a_process_that_is_late_gives_its_waiting_relayers_away_at_once(
     await turns(scene, [joined], 1 / STEPS)
     assert node.asked.total() > RELAYERS / 2 / 2  # half of its half of a round waited
     await late.checks.cancel()
+
+
+async def test_leases_are_renewed_while_a_long_schedule_is_loaded(
+    scene: Watching, node: RecordingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "_LOAD_ROWS", 10)
+    monitor = scene.process()
+    read = monitor._read
+
+    def read_slowly(*given: Any) -> Any:
+        scene.clock.pass_(5)
+        return read(*given)
+
+    monitor._read = read_slowly
+    await monitor.turn()
+    assert (monitor._leases.held, monitor._total) == (True, RELAYERS)
