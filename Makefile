@@ -12,7 +12,7 @@ TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules
 	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/geth/geth $(VENV)/bin/prometheus
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test screenshots coverage check format prove mutate paid bench docs types sbom lock clean
+.PHONY: help setup serve test screenshots coverage check format prove explore mutate paid bench docs types sbom lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -40,6 +40,9 @@ format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 
 prove: $(VENV)/.dev $(TEST_TOOLS) ## Run the slow proofs: kills, faults, full disks
 	@$(BIN)/python -m pytest -m prove $(ARGS)
+
+explore: $(VENV)/.dev ## Fail each call of each operation in turn (ARGS="--hours 1" goes on with random faults)
+	@$(BIN)/python -m tests.explore $(ARGS)
 
 mutate: $(VENV)/.dev ## Change the code in small ways and see which changes no test notices (ARGS="relaydeck.fees.exact*")
 	@nice $(BIN)/mutmut run $(ARGS); $(BIN)/mutmut results

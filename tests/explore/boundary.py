@@ -1,0 +1,185 @@
+"""Every call that leaves the process passes here: it is counted, and one of them can be made to fail.
+
+The wrappers are installed from outside, before Relaydeck is imported, so nothing in the service knows of them. They do
+nothing until a process arms them.
+"""
+
+import errno
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+
+Result = TypeVar("Result")
+
+KINDS = ("error", "crash", "hang", "lost", "clock")
+CRASHED = 86  # the exit code of a process that a fault ended
+_HANG_SECONDS = 0.02
+_CLOCK_STEP = -7200.0
+_FILE_CALLS = ("fsync", "link", "open", "unlink", "replace", "rename", "mkdir")
+_SOCKET_CALLS = ("connect", "send", "sendall", "sendmsg", "recv", "recv_into")
+
+
+class Fault(NamedTuple):
+    """Call number `number` (from 1) fails in the way `kind`.
+
+    error: the call does nothing and raises. lost: it takes effect and raises. crash: the process ends before it.
+    hang: it returns late. clock: the wall clock goes back two hours before it.
+    """
+
+    number: int
+    kind: str
+
+
+class _Boundary:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fault: Fault | None = None
+        self._during_hang: Callable[[str], None] = lambda _name: None
+        self._armed = False
+        self.calls: list[str] = []
+        self.met = ""  # the call that failed
+        self.offset = 0.0  # of the wall clock
+
+    def arm(self, fault: Fault | None, during_hang: Callable[[str], None]) -> None:
+        self._fault, self._during_hang, self._armed = fault, during_hang, True
+
+    def disarm(self) -> None:
+        self._armed = False
+
+    def pass_through(self, name: str, perform: Callable[[], Result], fail: Callable[[], BaseException]) -> Result:
+        if not self._armed:
+            return perform()
+        with self._lock:
+            self.calls.append(name)
+            meets = self._fault is not None and not self.met and len(self.calls) == self._fault.number
+            if meets:
+                self.met = name
+        return self._break(name, perform, fail) if meets else perform()
+
+    def _break(self, name: str, perform: Callable[[], Result], fail: Callable[[], BaseException]) -> Result:
+        assert self._fault is not None
+        match self._fault.kind:
+            case "crash":
+                os._exit(CRASHED)
+            case "clock":
+                self.offset = _CLOCK_STEP
+            case "hang":
+                self._during_hang(name)
+                time.sleep(_HANG_SECONDS)
+            case "lost":
+                perform()
+                raise fail()
+            case _:
+                raise fail()
+        return perform()
+
+
+boundary = _Boundary()
+
+
+def install() -> None:
+    """In a process of its own, before Relaydeck is imported."""
+    _watch_clock()
+    _watch_sqlite()
+    _watch_psycopg()
+    for name in _FILE_CALLS:
+        setattr(os, name, _watched_file_call(name, getattr(os, name)))
+    for name in _SOCKET_CALLS:
+        setattr(socket.socket, name, _watched_socket_call(name, getattr(socket.socket, name)))
+    resolve = socket.getaddrinfo
+
+    def getaddrinfo(*given: Any, **named: Any) -> Any:
+        return boundary.pass_through("dns", lambda: resolve(*given, **named), _unresolved)
+
+    socket.getaddrinfo = getaddrinfo
+
+
+def _watch_clock() -> None:
+    read = time.time
+    time.time = lambda: read() + boundary.offset
+
+
+class _WatchedConnection(sqlite3.Connection):
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        return boundary.pass_through(
+            f"sql {_verb(sql)}", lambda: super(_WatchedConnection, self).execute(sql, *values), _disk_error
+        )
+
+    def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        return boundary.pass_through(
+            f"sql {_verb(sql)}", lambda: super(_WatchedConnection, self).executemany(sql, *values), _disk_error
+        )
+
+
+def _watch_sqlite() -> None:
+    connect = sqlite3.connect
+
+    def watched(*given: Any, **named: Any) -> sqlite3.Connection:
+        return boundary.pass_through(
+            "sql connect", lambda: connect(*given, factory=_WatchedConnection, **named), _disk_error
+        )
+
+    sqlite3.connect = watched  # type: ignore[assignment]
+
+
+def _watch_psycopg() -> None:
+    connect: Callable[..., Any] = psycopg.connect
+    execute: Callable[..., Any] = psycopg.Connection.execute
+
+    def watched_connect(*given: Any, **named: Any) -> Any:
+        return boundary.pass_through("sql connect", lambda: connect(*given, **named), _server_gone)
+
+    def watched_execute(self: Any, query: Any, *given: Any, **named: Any) -> Any:
+        def broken() -> BaseException:
+            self.close()  # as the driver does when the server closes the connection
+            return _server_gone()
+
+        verb = _verb(query.decode() if isinstance(query, bytes) else str(query))
+        return boundary.pass_through(f"sql {verb}", lambda: execute(self, query, *given, **named), broken)
+
+    psycopg.connect = watched_connect
+    psycopg.Connection.execute = watched_execute  # type: ignore[method-assign]
+
+
+def _watched_file_call(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(*given: Any, **named: Any) -> Any:
+        return boundary.pass_through(f"file {name}", lambda: call(*given, **named), _file_error)
+
+    return watched
+
+
+def _watched_socket_call(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(self: socket.socket, *given: Any) -> Any:
+        if self.family == socket.AF_UNIX:  # the event loop wakes itself by a pair of them
+            return call(self, *given)
+        return boundary.pass_through(f"socket {name}", lambda: call(self, *given), ConnectionResetError)
+
+    return watched
+
+
+def _verb(sql: str) -> str:
+    """`UPDATE clock …; COMMIT` is a commit: what counts is how a message ends."""
+    last = sql.rpartition("; ")[2].split()
+    return last[0].lower() if last else "nothing"
+
+
+def _disk_error() -> BaseException:
+    return sqlite3.OperationalError("disk I/O error")
+
+
+def _server_gone() -> BaseException:
+    return psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+def _file_error() -> BaseException:
+    return OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def _unresolved() -> BaseException:
+    return socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")

@@ -1,0 +1,52 @@
+"""The table of what was explored, as it is printed and as `docs/reliability.md` has it."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.explore.boundary import KINDS
+from tests.explore.explorer import Tally
+from tests.explore.operations import OPERATIONS
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
+Tallies = Mapping[tuple[str, str], Tally]  # by engine and operation
+_Rows = dict[tuple[str, str], list[str]]
+_COLUMNS = ("operation", "database", "boundary calls", "faults tried", *KINDS, "acknowledged", "findings")
+_BEGIN, _END = "<!-- explored: written by `make explore` -->", "<!-- /explored -->"
+
+
+def table(tallies: Tallies) -> str:
+    return _table(_rows(tallies))
+
+
+def _rows(tallies: Tallies) -> _Rows:
+    return {place: _row(*place, tally) for place, tally in tallies.items() if tally.faults}
+
+
+def _row(engine: str, name: str, tally: Tally) -> list[str]:
+    by_kind = [tally.by_kind[kind] for kind in KINDS]
+    figures = (tally.calls, tally.faults, *by_kind, tally.acknowledged, len(tally.findings))
+    return [name, engine, *map(str, figures)]
+
+
+def _table(rows: _Rows) -> str:
+    sums = [sum(int(row[column]) for row in rows.values()) for column in range(3, len(_COLUMNS))]
+    return "\n".join(map(_line, [_COLUMNS, ["---"] * len(_COLUMNS), *rows.values(), ["all", "", "", *sums]]))
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def write(tallies: Tallies) -> None:
+    """Put the rows of this run in the page; rows of what was not explored this time stay."""
+    before, _, rest = PAGE.read_text().partition(_BEGIN)
+    old, _, after = rest.partition(_END)
+    found = _read(old) | _rows(tallies)
+    names = [each.name for each in OPERATIONS]
+    ordered = {place: found[place] for place in sorted(found, key=lambda place: (names.index(place[1]), place[0]))}
+    PAGE.write_text(f"{before}{_BEGIN}\n\n{_table(ordered)}\n\n{_END}{after}")
+
+
+def _read(text: str) -> _Rows:
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {(row[1], row[0]): row for row in rows if any(row[0] == each.name for each in OPERATIONS)}

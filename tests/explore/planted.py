@@ -1,0 +1,174 @@
+"""Bugs on purpose, each a small change of the code in one process: the exploration must find every one of them."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tests.explore.boundary import Fault
+
+
+class Bug(NamedTuple):
+    plant: Callable[[], None]
+    operation: str  # that it is looked for with
+    kind: str  # of the faults
+    found_as: str  # part of the problem that is reported
+
+
+def _answer_before_sync() -> None:
+    from relaydeck.store import writer
+
+    def run(self: Any) -> None:
+        while (task := self._tasks.get()) is not None:
+            group, finish = task
+            written = finish.args[0] if finish.func is writer._commit_written else None
+            if written is not None:
+                self._call_in_loop(writer._settle, group, written)
+                time.sleep(0.05)  # the answer overtakes the commit
+            outcomes = finish()
+            if written is None:
+                self._call_in_loop(writer._settle, group, outcomes)
+            self._call_in_loop(self._end_group)
+
+    writer.Writer._run = run  # type: ignore[method-assign]
+
+
+def _swallow_a_failed_commit() -> None:
+    from relaydeck.store import writer
+
+    def commit_written(outcomes: list[Any], commit: Callable[[], None]) -> list[Any]:
+        try:
+            commit()
+        except BaseException as error:
+            print(f"ignored: {type(error).__name__}")
+        return outcomes
+
+    writer._commit_written = commit_written
+
+
+def _forget_the_signal_of_a_write() -> None:
+    from relaydeck.store.write_signal import WriteSignal
+
+    WriteSignal.send = lambda self, *, of_tokens: None  # type: ignore[method-assign]
+
+
+def _drop_the_audit_entry_of_a_second_attempt() -> None:
+    from relaydeck.store.audit import AuditEntry, AuditLog
+
+    append = AuditLog.append
+    seen: set[tuple[str, str]] = set()
+
+    def append_first(self: AuditLog, transaction: Any, entries: Sequence[AuditEntry]) -> None:
+        new = [each for each in entries if (each.action, each.record) not in seen]
+        seen.update((each.action, each.record) for each in entries)
+        append(self, transaction, new)
+
+    AuditLog.append = append_first  # type: ignore[method-assign]
+
+
+def _reuse_a_nonce() -> None:
+    from relaydeck.store.sealing import Nonces
+
+    Nonces.take = lambda self: b"twelve bytes"  # type: ignore[method-assign]
+
+
+def _skip_the_second_check_of_the_token() -> None:
+    from relaydeck.credentials.token_book import TokenBook
+
+    TokenBook.refusal = lambda self, transaction, caller, now: None  # type: ignore[method-assign]
+
+
+def _commit_a_revision_twice() -> None:
+    from relaydeck.store import sqlite
+
+    sqlite._END = sqlite._END.replace("revision = ?", "revision = ? - 1")
+
+
+def _leave_a_secret_in_an_error() -> None:
+    from relaydeck.errors import ServerFailure
+    from relaydeck.store import writer
+    from relaydeck.store.sealing import Keyring, Place
+
+    seal, sealed = Keyring.seal, [b""]
+
+    def seal_and_keep(self: Keyring, plain: bytes, place: Place) -> bytes:
+        sealed[0] = plain
+        return seal(self, plain, place)
+
+    def all_failed(error: BaseException, count: int) -> list[Any]:
+        return [ServerFailure(f"{error} while this was written: {sealed[0].decode()}")] * count
+
+    Keyring.seal = seal_and_keep  # type: ignore[method-assign]
+    writer._all_failed = all_failed
+
+
+def _forget_the_delivery_of_an_event() -> None:
+    from relaydeck.notifications import outbox
+
+    outbox.add = lambda transaction, sequence, notification_id, relayer_id: None
+
+
+def _forget_an_idempotent_response() -> None:
+    from relaydeck.admin import idempotency
+
+    idempotency._keep = lambda context, scope, kept, key: None
+
+
+def _leave_a_failed_transaction_open() -> None:
+    from relaydeck.store import sqlite
+
+    @contextmanager
+    def translated(connection: Any) -> Iterator[None]:
+        with sqlite._translate_errors():
+            yield
+
+    sqlite._rolled_back_on_error = translated
+
+
+def _retire_a_key_that_is_in_use() -> None:
+    from relaydeck.store import rotation
+
+    rotation._values_under = lambda transaction, key_id: []
+    rotation.SEALED_COLUMNS = rotation.SEALED_COLUMNS[2:]  # type: ignore[assignment]
+
+
+BUGS: dict[str, Bug] = {
+    "answer before the sync": Bug(_answer_before_sync, "create signer", "hang", "acknowledged, but"),
+    "swallow a failed commit": Bug(_swallow_a_failed_commit, "create signer", "error", "acknowledged, but"),
+    "forget the signal of a write": Bug(_forget_the_signal_of_a_write, "create signer", "hang", "another worker lists"),
+    "forget the signal of a revoked token": Bug(
+        _forget_the_signal_of_a_write, "revoke token", "hang", "another worker judges a token"
+    ),
+    "drop the audit entry of a second attempt": Bug(
+        _drop_the_audit_entry_of_a_second_attempt, "change network", "error", "the database differs: audit"
+    ),
+    "reuse a nonce": Bug(_reuse_a_nonce, "create signer (admin)", "error", "the same key and nonce"),
+    "skip the second check of the token": Bug(
+        _skip_the_second_check_of_the_token, "update while the token is revoked", "hang", "after its token was revoked"
+    ),
+    "commit a revision twice": Bug(_commit_a_revision_twice, "create signer", "hang", "revision"),
+    "leave a secret in an error": Bug(
+        _leave_a_secret_in_an_error, "create signer", "error", "the output contains a secret"
+    ),
+    "forget the delivery of an event": Bug(
+        _forget_the_delivery_of_an_event, "test notification", "hang", "has a receiver, but no delivery"
+    ),
+    "forget an idempotent response": Bug(
+        _forget_an_idempotent_response, "create token", "hang", "the database differs: idempotency_keys"
+    ),
+    "leave a failed transaction open": Bug(
+        _leave_a_failed_transaction_open, "create signer", "error", "the next attempt was answered 500"
+    ),
+    "retire a key that is in use": Bug(
+        _retire_a_key_that_is_in_use, "key rotate", "hang", "a sealed value does not open"
+    ),
+}
+
+
+def plant(name: str) -> None:
+    if name:
+        BUGS[name].plant()
+
+
+def faults(bug: Bug, most: int) -> Iterator[Fault]:
+    return (Fault(number, bug.kind) for number in range(1, most + 1))

@@ -1,0 +1,197 @@
+"""The process under test: it runs one operation, meets one fault, and reports each step to the explorer.
+
+A report waits until the explorer has looked at the database, so that it sees the moment between an answer and whatever
+comes next. An answer counts as acknowledged when it is sent, as it does on a socket.
+"""
+
+import asyncio
+import json
+import os
+import runpy
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from tests.explore import planted
+from tests.explore.boundary import Fault, boundary
+from tests.explore.operations import Operation, Request
+
+if TYPE_CHECKING:
+    from relaydeck.worker.worker import Worker
+
+_LISTS = [Request("GET", f"/api/v1/{name}?per_page=100") for name in ("signers", "relayers")]
+_LONGEST_STOP = 10.0  # seconds
+_SETTLE_SECONDS = 0.03  # for what a start leaves to be done in the background
+
+
+class Task(NamedTuple):
+    operation: Operation
+    fault: Fault | None
+    environment: Mapping[str, str]
+    token: str  # that the request is sent with
+    victim: str  # a token that some operation revokes
+    output: Path  # standard output and error
+    bug: str = ""
+
+
+class Channel:
+    def __init__(self, connected: socket.socket) -> None:
+        self._connected = connected
+        self._lock = threading.Lock()
+
+    def report(self, step: str, **content: Any) -> None:
+        with self._lock:
+            self._connected.send(json.dumps({"step": step, **content}).encode())
+            self._connected.recv(1)
+
+    def end(self, code: int) -> NoReturn:
+        """Without a report nothing is known of the calls: a process that a fault ends makes none."""
+        self.report("end", code=code, calls=boundary.calls, met=boundary.met)
+        os._exit(code)
+
+
+def run(task: Task, connected: socket.socket) -> NoReturn:
+    """In a forked process; ends it."""
+    channel = Channel(connected)
+    output = os.open(task.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    os.environ.clear()
+    os.environ.update(task.environment)
+    planted.plant(task.bug)
+    try:
+        if task.operation.command:
+            _run_command(task, channel)
+        else:
+            asyncio.run(_RUNS[task.operation.life](task, channel))
+    except BaseException as error:
+        print(f"unforeseen in the subject: {type(error).__name__}: {error}", file=sys.stderr)
+        raise
+    finally:
+        sys.stderr.flush()
+    raise AssertionError("the subject ends its process by itself")
+
+
+@contextmanager
+def _armed(task: Task, channel: Channel) -> Iterator[None]:
+    boundary.arm(task.fault, lambda name: channel.report("hang", call=name))
+    try:
+        yield
+    finally:
+        boundary.disarm()
+
+
+def _run_command(task: Task, channel: Channel) -> NoReturn:
+    reading, writing = os.pipe()
+    os.write(writing, task.operation.stdin.encode())
+    os.close(writing)
+    os.dup2(reading, 0)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.argv[1:] = task.operation.command
+    code: object = 0
+    with _armed(task, channel):
+        try:
+            runpy.run_module("relaydeck", run_name="__main__", alter_sys=True)
+        except SystemExit as ended:
+            code = ended.code or 0
+    sys.stdout.flush()
+    status = code if isinstance(code, int) else 1
+    channel.report("answer", status=200 if status == 0 else 500, body="", revision=0)
+    channel.end(0)
+
+
+def _start_worker(task: Task, number: int = 1) -> "Worker":
+    from relaydeck.http.metrics import Metrics
+    from relaydeck.log import Log
+    from relaydeck.settings import read_settings
+    from relaydeck.worker.worker import Worker
+
+    return Worker(read_settings(), Log(as_json=True), Metrics(task.output.with_name(f"metrics-{number}")))
+
+
+async def _run_request(task: Task, channel: Channel) -> NoReturn:
+    assert task.operation.request is not None
+    # Two workers of one service: a write that one of them acknowledged is in the lists of the other.
+    first, second = _start_worker(task), _start_worker(task, 2)
+    for worker in (first, second):
+        for each in _LISTS:
+            await ask(worker, each, task.token)
+        await ask(worker, _LISTS[0], task.victim)
+    await ask(first, Request("GET", "/admin/v1/networks"), task.token)  # loads the admin API
+    await asyncio.sleep(_SETTLE_SECONDS)
+    with _armed(task, channel):
+        status = await _answer(first, task, channel, "answer")
+    if status >= 500:
+        await _answer(first, task, channel, "retry")
+    shown = [json.loads((await ask(second, each, task.token))[1])["data"] for each in _LISTS]
+    victim, _, _ = await ask(second, _LISTS[0], task.victim)
+    channel.report("shown", signers=shown[0], relayers=shown[1], victim=victim)
+    channel.end(0)  # at once, as if it were killed: the workers' tasks are not awaited
+
+
+async def _answer(worker: "Worker", task: Task, channel: Channel, step: str) -> int:
+    assert task.operation.request is not None
+    status, body, revision = await ask(worker, task.operation.request, task.token)
+    channel.report(step, status=status, body=body.decode(), revision=revision)
+    return status
+
+
+async def _run_start(task: Task, channel: Channel) -> NoReturn:
+    try:
+        with _armed(task, channel):
+            worker = _start_worker(task)
+        await _answer(worker, task, channel, "answer")
+    except Exception as error:  # the service logs it and exits
+        channel.report("answer", status=500, body=str(error), revision=0)
+        await _answer(_start_worker(task), task, channel, "retry")
+    channel.end(0)
+
+
+async def _run_stop(task: Task, channel: Channel) -> NoReturn:
+    worker = _start_worker(task)
+    await _answer(worker, task, channel, "answer")
+    with _armed(task, channel):
+        async with asyncio.timeout(_LONGEST_STOP):
+            await worker.stop()
+    channel.end(0)
+
+
+async def ask(worker: Any, request: Request, token: str) -> tuple[int, bytes, int]:
+    """Status, body and revision of the answer of a worker's ASGI application."""
+    path, _, query = request.path.partition("?")
+    headers = [(b"authorization", b"Bearer " + token.encode())]
+    if request.body is not None:
+        headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(request.content))]
+    if request.once:
+        headers.append((b"idempotency-key", b"explored"))
+    scope = {
+        "type": "http",
+        "method": request.method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": headers,
+        "client": ("127.0.0.1", 1),
+        "scheme": "http",
+    }
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": request.content, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await worker.pipeline(scope, receive, send)
+    given = dict(sent[0]["headers"])
+    body = b"".join(each["body"] for each in sent[1:])
+    return sent[0]["status"], body, int(given.get(b"relaydeck-revision", 0))
+
+
+_RUNS = {"": _run_request, "start": _run_start, "stop": _run_stop}
