@@ -252,3 +252,19 @@ def test_pause_several_after_a_confirmation_that_names_them(served: Running, ope
     assert record(served, "relayers/sepolia-1")["paused"] is True
     assert "Relayer with ID none not found" in plain(done)
     operator.post("/relayers/sepolia-1/resume")
+
+
+def test_a_relayer_shows_when_its_signer_was_checked(served: Running, operator: Operator) -> None:
+    operator.post("/signers/ops/check")
+    checked = record(served, "signers/ops")["check"]
+    assert f"Signer check: ok: {checked['explanation']} (checked {checked['checked_at']})." in plain(
+        operator.get("/relayers/sepolia-1")
+    )
+
+
+def test_an_alarm_of_a_signer_is_shown_with_the_outcome(served: Running, operator: Operator) -> None:
+    served.ask("POST", "/admin/v1/signers", {"id": "unusable", "type": "plain", "config": {"key": "no key"}})
+    operator.post("/signers/unusable/check")
+    for path in ("", "/audit"):
+        assert "signer.unreachable (wrong_key_kind)" in plain(operator.get(path))
+    operator.post("/signers/unusable/delete", {"typed": "unusable"})

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.console.fleet import FleetReader, SignerProblem
 from relaydeck.console.problems import Balance, RelayerProblem, read_problems
 from relaydeck.relayers import incidents
 from relaydeck.relayers.incidents import Incident, NodeProblem
+from relaydeck.signers import check_rows
+from relaydeck.signers.check import SignerCheck
 from relaydeck.store.open_store import Store
 from tests.seeding import fill, opened, relayer
 
@@ -63,3 +66,10 @@ def test_without_evidence_the_reason_is_the_cause(store: Store) -> None:
     reason = """system_disabled = true, disabled_reason = '{"details": "gone", "type": "NonceSyncFailed"}'"""
     trouble(store, Incident(low_since=1000, balance=3), "r0", change=reason)
     assert [each.cause for each in read_problems(store.database.read)] == ["gone", ""]
+
+
+def test_a_failing_signer_has_the_time_when_it_began_to_fail(store: Store) -> None:
+    check = SignerCheck("ops", 9000, 5, "wrong_key_kind", "not on secp256k1", failing_since=1000)
+    with store.database.transaction() as transaction:
+        check_rows.keep(transaction, check, "unreachable")
+    assert FleetReader().read(store).signers == [SignerProblem("ops", "wrong_key_kind", "not on secp256k1", SINCE)]

@@ -34,7 +34,7 @@ async def test_a_key_whose_relayers_have_its_address() -> None:
         1700000000,
         250,
         "ok",
-        "the key signed a challenge, and its address is that of its 2 relayers",
+        "the key signed a challenge, and its address matches the 2 relayers that use this signer",
         ADDRESS,
     )
 

@@ -47,6 +47,9 @@ class Home:
     def kept(self) -> check_rows.KeptCheck:
         return check_rows.find_check(self.store.database.read, "ops")
 
+    def failing_since(self, check: SignerCheck) -> int | None:
+        return self._settle(check)[0].failing_since
+
     def move(self, relayer_id: str, address: str) -> None:
         with self.store.database.transaction() as transaction:
             transaction.execute("UPDATE relayers SET address = :to WHERE id = :id", {"to": address, "id": relayer_id})
@@ -65,7 +68,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, lend: Callable[[Path, s
 def test_a_successful_check_is_kept_and_told_to_nobody(home: Home) -> None:
     assert (home.settle(OK, OK), home.events()) == ([[], []], [])
     kept = home.kept()
-    explanation = "the key signed a challenge, and its address is that of its 2 relayers"
+    explanation = "the key signed a challenge, and its address matches the 2 relayers that use this signer"
     assert kept == check_rows.KeptCheck("", msgspec.structs.replace(OK, explanation=explanation))
 
 
@@ -77,6 +80,17 @@ def test_a_key_out_of_reach_is_told_once_and_its_return_once(home: Home) -> None
         ("signer.recovered", "r1"),
         ("signer.recovered", "r2"),
     ]
+
+
+def test_a_failure_keeps_the_time_of_its_first_check(home: Home) -> None:
+    later = [msgspec.structs.replace(each, checked_at=2000 + number) for number, each in enumerate((DENIED, THROTTLED))]
+    assert [home.failing_since(each) for each in (GONE, *later, OK, later[0])] == [1000, 1000, 1000, None, 2000]
+
+
+def test_a_failure_from_before_its_time_was_kept_has_none(home: Home) -> None:
+    with home.store.database.transaction() as transaction:
+        check_rows.keep(transaction, GONE, "unreachable")
+    assert home.failing_since(msgspec.structs.replace(GONE, checked_at=2000)) is None
 
 
 def test_only_relayers_with_another_address_hear_of_a_mismatch(home: Home) -> None:

@@ -78,7 +78,7 @@ def test_a_relayer_gets_the_address_of_its_key_and_the_check_succeeds(service: R
     check = service.ask("POST", "/admin/v1/signers/kv/check").json["data"]
     assert {name: check[name] for name in ("outcome", "explanation", "address", "mismatched_relayers")} == {
         "outcome": "ok",
-        "explanation": "the key signed a challenge, and its address is that of its 1 relayer",
+        "explanation": "the key signed a challenge, and its address matches the one relayer that uses this signer",
         "address": ADDRESS,
         "mismatched_relayers": [],
     }

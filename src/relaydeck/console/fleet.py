@@ -42,7 +42,7 @@ class SignerProblem(NamedTuple):
     signer_id: str
     outcome: str
     explanation: str
-    checked_at: str
+    since: str | None  # when it began to fail; None: before this was stored
 
 
 class Fleet(NamedTuple):
@@ -90,4 +90,4 @@ def _signer_problems(read: ReadRows) -> list[SignerProblem]:
         {"most": _MOST_SHOWN},
     )
     checks = [msgspec.json.decode(row.result, type=SignerCheck) for row in rows]
-    return [SignerProblem(each.signer_id, each.outcome, each.explanation, utc(each.checked_at)) for each in checks]
+    return [SignerProblem(each.signer_id, each.outcome, each.explanation, utc(each.failing_since)) for each in checks]

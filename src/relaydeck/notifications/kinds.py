@@ -43,7 +43,8 @@ class EventKind(StrEnum):
     )
     SIGNER_UNREACHABLE = (
         "signer.unreachable",
-        "a check of the relayer's signer did not reach its key; sent once until the key is reached again",
+        "a check of the relayer's signer got no valid signature from its key, for the reason in `outcome`;"
+        " sent once until that is over",
         "signer_id",
         "outcome",
         "explanation",
@@ -57,7 +58,7 @@ class EventKind(StrEnum):
     )
     SIGNER_RECOVERED = (
         "signer.recovered",
-        "the relayer's signer reaches its key again, and the key has the relayer's address",
+        "what `signer.unreachable` or `signer.mismatch` reported about the relayer's signer is over",
         "signer_id",
         "outcome",
         "explanation",

@@ -71,6 +71,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         field(
             "The latest check of its signer; null: none yet.",
-            example="ok: the key signed a challenge, and its address is that of its 1 relayer",
+            example="ok: the key signed a challenge, and its address matches the one relayer that uses this signer"
+            " (checked 2026-03-01T12:00:00Z)",
         ),
     ] = None

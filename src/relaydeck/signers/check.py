@@ -51,6 +51,7 @@ class SignerCheck(msgspec.Struct, frozen=True):
     explanation: str
     address: str | None = None  # of the key, when it proved itself
     mismatched: tuple[str, ...] = ()  # ids of the relayers that have another address
+    failing_since: int | None = None  # the first of the latest checks in a row that failed; None: not known
 
     @property
     def succeeded(self) -> bool:
@@ -93,7 +94,7 @@ def compared(check: SignerCheck, relayers: Sequence[RelayerAddress]) -> SignerCh
 def _success(relayers: int) -> str:
     if not relayers:
         return "the key signed a challenge; no relayer uses this signer"
-    return f"the key signed a challenge, and its address is that of {_count(relayers)}"
+    return f"the key signed a challenge, and its address matches {_count(relayers)}"
 
 
 def _mismatch(address: str, others: Sequence[RelayerAddress]) -> str:
@@ -103,4 +104,4 @@ def _mismatch(address: str, others: Sequence[RelayerAddress]) -> str:
 
 
 def _count(relayers: int) -> str:
-    return "its 1 relayer" if relayers == 1 else f"its {relayers} relayers"
+    return "the one relayer that uses this signer" if relayers == 1 else f"the {relayers} relayers that use this signer"

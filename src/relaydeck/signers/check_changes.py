@@ -26,6 +26,7 @@ def settle(context: ChangeContext, signer: CheckedSigner, check: SignerCheck) ->
     alarm = _alarm(check, kept)
     if check.outcome == THROTTLED:
         check = msgspec.structs.replace(check, mismatched=tuple(_known_mismatches(kept)))
+    check = msgspec.structs.replace(check, failing_since=_failing_since(check, kept.check))
     check_rows.keep(context.transaction, check, alarm)
     news = _news(kept, check, alarm, [each.relayer_id for each in relayers])
     for kind, ids in news.items():
@@ -44,6 +45,12 @@ def _alarm(check: SignerCheck, kept: KeptCheck) -> str:
     if check.outcome in (OK, CANNOT_SIGN):
         return ""
     return "mismatch" if check.outcome == MISMATCH else "unreachable"
+
+
+def _failing_since(check: SignerCheck, previous: SignerCheck | None) -> int | None:
+    if check.succeeded:
+        return None
+    return check.checked_at if previous is None or previous.succeeded else previous.failing_since
 
 
 def _news(kept: KeptCheck, check: SignerCheck, alarm: str, relayers: list[str]) -> dict[EventKind, list[str]]:

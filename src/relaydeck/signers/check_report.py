@@ -16,7 +16,7 @@ class SignerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
         str,
         field(
             "The outcome in words.",
-            example="the key signed a challenge, and its address is that of its 2 relayers",
+            example="the key signed a challenge, and its address matches the 2 relayers that use this signer",
         ),
     ]
     address: Annotated[

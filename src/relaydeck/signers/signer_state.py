@@ -33,7 +33,7 @@ def with_signer(explanation: Explanation, signer: SignerState) -> Explanation:
     if signer.check is None:
         return explanation
     states = explanation.states if signer.problem is None else (*explanation.states, signer.problem)
-    shown = f"{signer.check.outcome}: {signer.check.explanation}"
+    shown = f"{signer.check.outcome}: {signer.check.explanation} (checked {utc(signer.check.checked_at)})"
     return msgspec.structs.replace(explanation, states=states, signer_check=shown)
 
 
