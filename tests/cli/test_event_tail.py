@@ -87,6 +87,15 @@ def test_the_latest_events_are_printed(scene: Scene, remote: bool) -> None:
 
 
 @both_ways
+def test_an_event_is_printed_with_its_relayer(scene: Scene, remote: bool) -> None:
+    scene.run("relayer", "pause", "sepolia-1")
+    scene.run("relayer", "resume", "sepolia-1")
+    (event,) = json.loads(scene.run("event", "list", "--limit", "1", "--json").stdout)
+    shown = scene.run("event", "tail", "--limit", "1", remote=remote).stdout
+    assert shown == f"{event['sequence']}  {event['timestamp']}  relayer.resumed  sepolia-1  {event['id']}\n"
+
+
+@both_ways
 def test_events_are_listed_newest_first(scene: Scene, remote: bool) -> None:
     for _ in range(3):
         scene.run("notification", "test", "pager")

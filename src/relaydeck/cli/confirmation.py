@@ -11,9 +11,9 @@ from relaydeck.errors import OperatorError
 _UNCHANGED = "Nothing was changed."
 
 
-def asks_first(command: Callable[..., Any]) -> Callable[..., Any]:
+def asks_first(text: str) -> Callable[..., Any]:
     """`--yes`, for a command that calls `confirm`."""
-    return click.option("--yes", "-y", is_flag=True, help="Do not ask. Required where there is no terminal.")(command)
+    return click.option("--yes", "-y", is_flag=True, help=text)
 
 
 def confirm(action: str, *, yes: bool) -> None:

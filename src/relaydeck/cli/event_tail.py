@@ -8,6 +8,7 @@ from itertools import chain
 from types import FrameType
 
 from relaydeck.cli.backend import Events, Json
+from relaydeck.cli.events import relayer_of
 from relaydeck.cli.output import print_json_line, print_line
 from relaydeck.cli.target import backend
 
@@ -57,4 +58,5 @@ def _following(events: Events, latest: list[Json], interrupt: Interrupt) -> Iter
 
 
 def _print(event: Json) -> None:
-    print_line(f"{event['sequence']}  {event['timestamp']}  {event['type']}  {event['id']}")
+    parts = (event["sequence"], event["timestamp"], event["type"], relayer_of(event), event["id"])
+    print_line("  ".join(str(each) for each in parts if each))

@@ -21,10 +21,11 @@ def show_all(query: dict[str, str], limit: int, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print_fields([{**each, "relayer": _relayer_of(each)} for each in found], _EVENT_FIELDS)
+        print_fields([{**each, "relayer": relayer_of(each)} for each in found], _EVENT_FIELDS)
 
 
-def _relayer_of(event: Json) -> str:
+def relayer_of(event: Json) -> str:
+    """The identifier of its relayer; empty: it is about none."""
     relayer = event["data"].get("relayer") or {}
     return str(relayer.get("id", ""))
 

@@ -45,10 +45,11 @@ def _given(filters: dict[str, Any]) -> dict[str, str]:
 
 
 def _group(singular: str) -> click.Group:
-    group = click.Group(singular, help=f"List, show, create, change and delete {singular}s.")
+    change = "check" if singular == "signer" else "change"  # key material is never changed in place
+    group = click.Group(singular, help=f"List, show, create, {change} and delete {singular}s.")
     _add_reads(group, singular)
     _add_create(group, singular)
-    if singular != "signer":  # key material is never changed in place
+    if change == "change":
         _add_update(group, singular)
     _add_delete(group, singular)
     return group
@@ -112,7 +113,7 @@ def _add_update(group: click.Group, singular: str) -> None:
 def _add_delete(group: click.Group, singular: str) -> None:
     @group.command("delete", help=f"Delete the {singular} called NAME. Refused while another record refers to it.")
     @click.argument("name")
-    @asks_first
+    @asks_first("Do not ask. Required where there is no terminal.")
     @as_json("Deleted")
     @anywhere
     def delete(name: str, yes: bool, as_json: bool) -> None:
@@ -358,7 +359,7 @@ class _Apply(click.Command):
 @click.option(
     "--detailed-exitcode", is_flag=True, help="With --plan: exit 0 without changes, 2 with changes, 1 on errors."
 )
-@asks_first
+@asks_first("With --prune: do not ask before deleting. Required for --prune where there is no terminal.")
 @as_json("ApplyReport")
 @anywhere
 def apply(file: str, plan: bool, prune: bool, revision: str, detailed_exitcode: bool, yes: bool, as_json: bool) -> None:
