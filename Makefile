@@ -32,7 +32,7 @@ coverage: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests and measure which branches
 
 check: $(VENV)/.dev clients/typescript/node_modules/.installed tests/console/lint/node_modules/.installed ## Check format, lint, types (source, tests, bench, scripts) and the layers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" clients/typescript/node_modules/.bin/tsc -p tests/console/jsconfig.json
-	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/console/lint/node_modules/.bin/oxlint --quiet -c tests/console/lint/.oxlintrc.json src/relaydeck/console/static
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/console/lint/node_modules/.bin/eslint --max-warnings 0 -c tests/console/lint/eslint.config.mjs src/relaydeck/console/static
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m pytest -n 0 tests/test_layers.py
 
 format: $(VENV)/.dev ## Format the code and fix what the linter can fix
