@@ -3,6 +3,9 @@
 import json
 import threading
 
+import pytest
+
+from relaydeck.console.pages.health import summary
 from relaydeck.console.work import follow
 from relaydeck.doctor.finding import Progress
 from relaydeck.doctor.shared_run import SharedRun
@@ -36,6 +39,30 @@ def test_what_failed_comes_first(operator: Operator) -> None:
     results = [row.partition("badge ")[2].partition('"')[0] for row in rows]
     assert results[0] == "bad"  # the node of the demo does not exist
     assert results == sorted(results, key=("bad", "warn", "ok").index)
+
+
+def test_a_finding_leads_to_the_records_that_it_is_about(served: Running, operator: Operator) -> None:
+    config = {"key_id": "k", "region": "r"}
+    served.ask("POST", "/admin/v1/signers", {"id": "no-driver", "type": "provider_a_kms", "config": config})
+    page = operator.text("/health/checks")
+    served.ask("DELETE", "/admin/v1/signers/no-driver")
+    assert '<td class="named"><a href="/console/signers"><bdi>signers</bdi></a></td>' in page
+    assert '<td class="named"><bdi>deliveries</bdi></td>' in page
+
+
+@pytest.mark.parametrize(
+    ("failed", "doubtful", "sentence"),
+    [
+        (0, 0, "All 9 checks passed."),
+        (0, 1, "1 of 9 checks needs a look."),
+        (0, 2, "2 of 9 checks need a look."),
+        (1, 0, "1 of 9 checks failed."),
+        (1, 1, "1 of 9 checks failed, 1 more needs a look."),
+        (2, 3, "2 of 9 checks failed, 3 more need a look."),
+    ],
+)
+def test_the_findings_are_summed_up(failed: int, doubtful: int, sentence: str) -> None:
+    assert summary(failed, doubtful, 9) == sentence
 
 
 def test_a_readonly_session_sees_the_findings(looker: Operator) -> None:

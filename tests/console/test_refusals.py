@@ -69,6 +69,11 @@ def test_a_readonly_session_sees_every_list(looker: Operator) -> None:
     assert [looker.get(path).status for path in lists] == [200] * len(lists)
 
 
+def test_only_a_refused_form_says_that_nothing_was_changed(operator: Operator) -> None:
+    answers = [operator.get("/relayers/none"), operator.post("/relayers/none/pause")]
+    assert [(each.status, "Nothing was changed." in plain(each)) for each in answers] == [(404, False), (404, True)]
+
+
 def test_a_wrong_method(operator: Operator) -> None:
     answer = operator.ask("DELETE", "/relayers/sepolia-1")
     assert answer.status in (400, 403, 405)

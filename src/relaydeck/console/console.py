@@ -41,7 +41,7 @@ class Console:
         except RequestError as error:
             if error.status >= 500:
                 raise
-            return self._refusal(call, path, visitor, error)
+            return self._refusal(call, method, path, visitor, error)
 
     async def _show(self, call: Call, method: str, path: str, visitor: Visitor) -> Reply:
         if method != "GET":
@@ -55,9 +55,9 @@ class Console:
             visit.require_change()
         return await page(visit)
 
-    def _refusal(self, call: Call, path: str, visitor: Visitor | None, error: RequestError) -> Reply:
+    def _refusal(self, call: Call, method: str, path: str, visitor: Visitor | None, error: RequestError) -> Reply:
         if visitor is None:
             reply = self._sign_in.refuse(call, error)
         else:
-            reply = self._router.refuse(visitor, call, path, error)
+            reply = self._router.refuse(visitor, call, method, path, error)
         return Reply(reply.status, reply.body, reply.content_type, (*reply.headers, *error.headers))

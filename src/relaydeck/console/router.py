@@ -29,8 +29,9 @@ class Router:
         page, identifier = self._find(method, path)
         return page, self._visits.begin(visitor, call, path, identifier)
 
-    def refuse(self, visitor: Visitor, call: Call, path: str, error: RequestError) -> Reply:
-        return self._visits.begin_without_query(visitor, call, path).refusal(error)
+    def refuse(self, visitor: Visitor, call: Call, method: str, path: str, error: RequestError) -> Reply:
+        visit = self._visits.begin_without_query(visitor, call, path)
+        return visit.refusal(error, is_change=method != "GET")
 
     def close(self) -> None:
         self._services.verification.close()

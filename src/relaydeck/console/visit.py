@@ -53,8 +53,9 @@ class Visit(NamedTuple):
         shared |= {"theme": theme_of(self.call), "revision": self.revision}
         return page(render(template, **shared, **values), status)
 
-    def refusal(self, error: RequestError) -> Reply:
-        return self.page("refusal.html", status=error.status, error=error, reason=reason_of(error))
+    def refusal(self, error: RequestError, *, is_change: bool) -> Reply:
+        reason = reason_of(error)
+        return self.page("refusal.html", status=error.status, error=error, reason=reason, is_change=is_change)
 
 
 class Visits(NamedTuple):

@@ -8,6 +8,7 @@ from relaydeck.console.visit import Visit
 from relaydeck.console.work import answer_with_result
 from relaydeck.doctor.finding import Finding
 from relaydeck.http.pipeline import Reply
+from relaydeck.quantities import counted
 
 _WORST_FIRST = ("FAIL", "warn", "ok")
 
@@ -28,5 +29,15 @@ async def show(visit: Visit) -> Reply:
 def _findings_page(visit: Visit, found: Sequence[Finding]) -> Reply:
     worst_first = sorted(found, key=lambda each: _WORST_FIRST.index(each.result))
     counts = {result: sum(each.result == result for each in found) for result in _WORST_FIRST}
+    counted_up = summary(counts["FAIL"], counts["warn"], len(found))
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return visit.page("health_checks.html", findings=worst_first, counts=counts, checked_at=now)
+    return visit.page("health_checks.html", findings=worst_first, counts=counts, summary=counted_up, checked_at=now)
+
+
+def summary(failed: int, doubtful: int, total: int) -> str:
+    if failed:
+        more = f", {counted(doubtful, 'more needs', 'more need')} a look" if doubtful else ""
+        return f"{failed} of {counted(total, 'check')} failed{more}."
+    if doubtful:
+        return f"{doubtful} of {counted(total, 'check')} {'needs' if doubtful == 1 else 'need'} a look."
+    return f"All {counted(total, 'check')} passed."
