@@ -6,6 +6,7 @@ import pytest
 
 from relaydeck.console.carried_text import carried, carry
 from relaydeck.console.charts import line
+from relaydeck.console.pages.estimate import facts_of
 from relaydeck.errors import BadRequest
 from relaydeck.secret import Secret
 from tests.console.conftest import Operator, plain
@@ -74,9 +75,19 @@ def test_an_estimate_shows_its_steps_and_why_it_fails(operator: Operator) -> Non
     receiver = "d8da6bf26964af9d7eed9e03e53415d37aa96045"
     transaction = f"0x02f283aa36a7808459682f008504a817c80082520894{receiver}87038d7ea4c6800080c0"
     answer = operator.post("/estimate", {"relayer": "sepolia-1", "transaction": transaction})
-    steps = plain(answer).partition("Estimate\n")[2]
+    above, _, steps = plain(answer).partition("Estimate\n")
     assert answer.status == 200
-    assert f"0x{receiver}" in steps.lower() and "No estimate:" in steps
+    assert f"0x{receiver}" in steps.lower() and "No estimate:" in above
+
+
+def test_the_amounts_of_a_step_are_whole_coins_with_wei_beside() -> None:
+    step = {"step": "fee", "gas": "21000", "per_gas_wei": "1500000000", "fee_wei": "31500000000000", "base_fee": None}
+    assert facts_of(step | {"priority_fee": "1"}, "ETH") == [
+        ("gas", "<bdi>21000</bdi>"),
+        ("per gas", '<span class="amount" title="1,500,000,000 Wei">1.5 gwei</span>'),
+        ("fee", '<span class="amount" title="31,500,000,000,000 Wei">0.0000315 ETH</span>'),
+        ("priority fee", '<span class="amount" title="1 Wei">0.000000001 gwei</span>'),
+    ]
 
 
 def test_an_estimate_for_an_unknown_relayer(operator: Operator) -> None:

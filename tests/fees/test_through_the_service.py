@@ -9,6 +9,7 @@ import pytest
 
 from relaydeck.client import FeeEstimate
 from tests.client.styles import STYLES, Style
+from tests.console.conftest import Operator, plain
 from tests.fees.chain import Chain
 from tests.running import Running, make_token, run_command
 
@@ -103,6 +104,15 @@ def test_a_token_whose_contract_is_not_there_is_no_estimate(served: Running) -> 
 def test_the_command_prints_addresses_whole(served: Running) -> None:
     printed = run_command(served.home, "estimate", "local-1", TRANSFER).stdout
     assert "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266" in printed.replace("│", "").replace("\n", "").replace(" ", "")
+
+
+def test_the_console_shows_the_fee_with_its_coin_first(served: Running) -> None:
+    operator = Operator(served.port).sign_in(make_token(served.home, "operator", "--kind", "admin"))
+    page = plain(operator.post("/estimate", {"relayer": "local-1", "transaction": TRANSFER}))
+    answer = call(served, fee_token="ETH", network="local", transaction=TRANSFER)
+    assert isinstance(answer, dict)
+    above, form, _ = page.partition("0x-prefixed hex")
+    assert form and f"The estimated fee is {answer['result']['estimated_fee']} ETH." in above
 
 
 def test_an_unknown_relayer_is_told_on_the_command_line(served: Running) -> None:

@@ -15,14 +15,17 @@ def explain(relayer_id: str, transaction: str, token: str, as_json: bool) -> Non
     if as_json:
         print_json(report)
     else:
-        _print(report)
+        print_report(report)
     if "error" in report:
         sys.exit(1)
 
 
-def _print(report: Json) -> None:
+def print_report(report: Json) -> None:
+    """The steps, and then the result or the reason why there is none."""
     if report["steps"]:
         print_rows(("step", "fact", "value"), [_rows(facts) for facts in report["steps"]])
+        if report["steps"][-1]["step"] == "result":
+            print_line(f"estimated fee: {report['steps'][-1]['estimated_fee']} {report['steps'][0]['fee_token']}")
     if failure := report.get("error"):
         print_line(f"no estimate: {failure['code']} {failure['message']}: {failure['description']}")
 
