@@ -1,5 +1,6 @@
 """Changes made in the console: the same effect, refusals, events and audit entries as over the admin API."""
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -133,6 +134,17 @@ def test_a_wrong_value_is_reported_beside_its_field(served: Running, operator: O
     assert 'value="much"' in field and 'class="problem"' in field
 
 
+def test_a_refused_form_moves_to_the_field_with_the_problem(operator: Operator) -> None:
+    answer = operator.post(EDIT, FORM | {"policies.min_balance": "much", "etag": etag_in(operator.get(EDIT))})
+    assert re.findall(r'name="([^"]*)"[^>]* autofocus', answer.body.decode()) == ["policies.min_balance"]
+
+
+def test_the_help_of_a_form_describes_what_to_fill_in(operator: Operator) -> None:
+    page = plain(operator.get("/relayers/new"))
+    assert "Left empty: the value of its network" in page
+    assert [words for words in ("Left out", "a ruling") if words in page] == []
+
+
 def test_create_and_delete_a_relayer(served: Running, operator: Operator) -> None:
     made = operator.post("/relayers", FORM | {"id": "second", "name": "Second <one>", "network_type": "evm"})
     assert location(made) == (303, "/console/relayers/second?done=created")
@@ -202,6 +214,19 @@ def test_a_signer_in_use_cannot_be_deleted(operator: Operator) -> None:
 def test_check_a_signer(served: Running, operator: Operator) -> None:
     assert location(operator.post("/signers/ops/check")) == (303, "/console/signers/ops?done=checked")
     assert record(served, "signers/ops")["check"]["outcome"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("signer_type", "config", "has_driver"),
+    [("plain", {"key": "0x" + "37" * 32}, True), ("provider_a_kms", {"key_id": "k", "region": "r"}, False)],
+)
+def test_a_signer_without_a_driver_shows_why_it_is_not_checked(
+    served: Running, operator: Operator, signer_type: str, config: dict[str, str], has_driver: bool
+) -> None:
+    document = {"id": f"unchecked-{signer_type}", "type": signer_type, "config": config}
+    assert served.ask("POST", "/admin/v1/signers", document).status == 201
+    reason = f"None: no driver is bound to the type {signer_type}. Set RELAYDECK_DRIVER_{signer_type.upper()}."
+    assert (reason in plain(operator.get(f"/signers/unchecked-{signer_type}"))) is not has_driver
 
 
 def save_pager(operator: Operator, **form: str) -> int:

@@ -1,5 +1,6 @@
 """Forms, derived from the declared fields of a record."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from relaydeck.fields import Field, fields_of
 from relaydeck.secret import Secret
 
 Json = dict[str, Any]
+# What a description adds for readers of responses and of the interface's documentation.
+_ABOUT_RESPONSES = re.compile(r" Left out(?:,| while) [^.]*\.| \(the unit is a ruling\)")
 
 
 class Input(NamedTuple):
@@ -50,8 +53,12 @@ def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterabl
 
 def _input(field: Field, name: str) -> Input:
     required = field.required and not field.traits.generated
-    description = field.description.replace("`", "")
-    return Input(name, _kind(field), description, required=required, choices=field.choices)
+    return Input(name, _kind(field), _help(field.description), required=required, choices=field.choices)
+
+
+def _help(description: str) -> str:
+    """The description of a field for somebody who fills in a form."""
+    return _ABOUT_RESPONSES.sub("", description.replace("`", "")).replace("Left out:", "Left empty:")
 
 
 def _kind(field: Field) -> str:

@@ -1,5 +1,6 @@
 """Signers: the list, a form for each type, where each one is used, its latest check."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from relaydeck.console.forms import Input, document_of, inputs_of, submitted, with_problem, without_nulls
@@ -10,7 +11,7 @@ from relaydeck.console.services import Pages, PageServices
 from relaydeck.console.visit import Visit
 from relaydeck.errors import BadRequest, RequestError
 from relaydeck.http.pipeline import Reply
-from relaydeck.signers.signer_types import SHAPES
+from relaydeck.signers.signer_types import SHAPES, response_type
 
 _FILTERS = ("id", "type", "check", "order")
 _ID = Input("id", "text", "Identifier. Left empty, a UUID is generated.")
@@ -18,7 +19,13 @@ _USED = "20"
 _DELETION = Deletion("signers", "One that a relayer uses cannot be removed.")
 
 
-def pages(_services: PageServices) -> Pages:
+def pages(services: PageServices) -> Pages:
+    bound = services.settings.driver_bindings
+    unbound = {response_type(each): each for each in SHAPES if each not in bound}
+
+    async def show(visit: Visit) -> Reply:
+        return await _show(visit, unbound)
+
     return {
         "/signers": {"GET": show_list, "POST": create},
         "/signers/new": {"GET": show_new},
@@ -34,11 +41,13 @@ async def show_list(visit: Visit) -> Reply:
     return visit.page("signers.html", signers=found.data, pager=Pager(number, found.total, query), types=list(SHAPES))
 
 
-async def show(visit: Visit) -> Reply:
+async def _show(visit: Visit, unbound: Mapping[str, str]) -> Reply:
+    """`unbound`: the types without a driver, by their names in responses."""
     found = await visit.admin.read("signers", visit.identifier)
     used = await visit.admin.read("relayers", signer_id=visit.identifier, per_page=_USED)
     entries = await visit.admin.read("audit", record=visit.identifier, order="newest", per_page="10")
-    return visit.page("signer.html", signer=found.data, used=used, entries=entries.data)
+    missing = unbound.get(found.data["type"], "")
+    return visit.page("signer.html", signer=found.data, unbound=missing, used=used, entries=entries.data)
 
 
 def _inputs(signer_type: str) -> list[Input]:
