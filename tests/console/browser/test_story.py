@@ -173,33 +173,39 @@ def revoke_own_token(operator: Operator) -> None:
     expect(operator.page.get_by_label("Access token")).to_be_visible()
 
 
-# An object, because Playwright would wait for a promise at once.
-_WATCH = """() => ({ seenAt: new Promise((resolve) => {
+_WATCH = """() => {
     const main = document.querySelector("main");
-    const look = () => main.querySelector("h1").textContent.includes("paused") && resolve(Date.now());
+    const watch = { seenAt: 0 };
+    const look = () => { if (main.querySelector("h1").textContent.includes("paused")) watch.seenAt ||= Date.now(); };
     new MutationObserver(look).observe(main, { subtree: true, childList: true, characterData: true });
-}) })"""
+    return watch;
+}"""
+_LONGEST_WAIT_MS = 25_000
 
 
 def test_a_change_is_on_an_open_page_within_two_seconds(browser: Browser, fleet: Fleet) -> None:
     """From before the change is sent to the other worker or replica, until the page shows it."""
-    context = browser.new_context()
-    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
+    assert run_command(fleet.home, "apply", "-", stdin=DEMO, **fleet.settings).returncode == 0
+    # Two windows: a page behind another in its window is hidden, and a hidden page does not load anything.
+    page, other = browser.new_context().new_page(), Operator(browser.new_context().new_page(), fleet)
+    for each in (page, other.page):
+        done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
+        each.goto(done.stdout.strip())
     seconds = []
-    page, other = context.new_page(), Operator(context.new_page(), fleet)
-    page.goto(done.stdout.strip())
     for _ in range(2):  # once more if the machine was busy
         page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/relayers/sepolia-1")
         seen = page.evaluate_handle(_WATCH)
         other.page.goto(f"http://127.0.0.1:{fleet.ports[-1]}/console/relayers/sepolia-1")
         sent = other.page.evaluate("Date.now()")
         other.press("Pause")
+        page.wait_for_function("watch => watch.seenAt", arg=seen, timeout=_LONGEST_WAIT_MS)
         seconds.append((page.evaluate("watch => watch.seenAt", seen) - sent) / 1000)
         other.press("Resume")
         if seconds[-1] <= 2:
             break
     assert seconds[-1] <= 2, seconds
-    context.close()
+    page.context.close()
+    other.page.context.close()
 
 
 def test_the_audit_chain_is_verified_with_a_bar_in_place(browser: Browser, fleet: Fleet) -> None:
