@@ -264,7 +264,11 @@ def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
     assert [each["state"] for each in asked["states"]] == [each["state"] for each in typed["states"]] == ["paused"]
     assert team.type("relayer", "resume", "local-1") == "resumed relayer local-1\n"
     assert [receiver.next()["type"], receiver.next()["type"]] == ["relayer.paused", "relayer.resumed"]
-    assert team.ask("GET", "events")[:2] == [paused, resumed] == team.read("event", "list", "--limit", "2")
+    assert (
+        team.ask("GET", "events")[:2]
+        == [paused, resumed]
+        == team.read("event", "list", "--order", "oldest", "--limit", "2")
+    )
     assert team.type("event", "tail", "--limit", "1").endswith(team.ask("GET", "events")[-1]["id"] + "\n")
 
 

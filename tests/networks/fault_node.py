@@ -167,8 +167,6 @@ class FaultNode:
                 "gasUsedRatio": [0.5, 0.5],
                 "reward": [["0xa"], ["0xa"]],
             }
-        if method == "eth_getBlockByNumber":
-            return {"number": hex(self.block), "baseFeePerGas": "0x64", "gasLimit": "0x1c9c380"}
         return {"eth_estimateGas": "0x5208", "eth_gasPrice": "0x6e", "eth_getTransactionCount": "0x0"}.get(
             method, {"code": -32601, "message": "the method does not exist"}
         )

@@ -23,6 +23,9 @@ from tests.statements import run_statement
 START = 1_700_000_000
 
 
+NO_NONCE = {"eth_getTransactionCount": {"code": -32601, "message": "the method does not exist"}}
+
+
 async def revive(node: FaultNode) -> None:
     await node.start(node.port)
 
@@ -111,7 +114,7 @@ async def test_what_a_node_did_stands_in_the_reason(scene: Watching, mood: str, 
 async def test_a_node_that_answers_with_an_error_has_answered(scene: Watching, mood: str) -> None:
     node = await scene.node(mood)
     if mood == "no_such_method":
-        node.answers = {}
+        node.answers = NO_NONCE
     scene.add("r1", node)
     await scene.rounds(scene.process(rounds=2), 5)
     assert (scene.reported(), scene.incident("r1")) == ([], Incident())
@@ -123,7 +126,7 @@ async def test_a_disabled_relayer_waits_for_a_node_that_tells_the_nonce(scene: W
     monitor = scene.process()
     await scene.rounds(monitor, 3)
     await revive(node)
-    reported, node.answers = node.answers, {}
+    reported, node.answers = node.answers, NO_NONCE
     await scene.rounds(monitor, 1)
     assert scene.relayer("r1").system_disabled
     assert scene.incident("r1").evidence == (

@@ -31,6 +31,7 @@ async def turns(scene: Watching, monitors: list[Monitor], count: float) -> None:
         for each in monitors:
             await each.turn()
             await each.checks.join()
+            await each.recorder.join()  # a test may write next, on the same connection
 
 
 def times(node: RecordingNode) -> dict[int, int]:
