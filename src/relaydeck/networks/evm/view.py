@@ -64,9 +64,16 @@ class ChainView:
         problem = ""
         if self._is_impossible(figures):
             problem = "answered a price that cannot follow the newest block's base fee"
-        elif self._is_far(figures.price, figures.price_from, node):
+        elif not self._fits_newest(figures) and self._is_far(figures.price, figures.price_from, node):
             problem = "answered a price far from that of the other nodes"
         return "" if problem and self._all_claim(figures.price, figures.price_from, node, fresh) else problem
+
+    def _fits_newest(self, figures: Figures) -> bool:
+        """Whether the block that the nodes agree on explains the price. Then other prices prove nothing against it."""
+        base_fee = self.newest.base_fee if self.newest else None
+        if base_fee is None or figures.price is None or not figures.is_whole_price:
+            return False
+        return within(figures.price, base_fee, self.rules.price_factor)
 
     def _is_far(self, price: int, method: str, node: Node) -> bool:
         others = [each.price for each in self._recent(method) if each.node is not node]
