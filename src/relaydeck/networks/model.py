@@ -213,7 +213,7 @@ class Network(msgspec.Struct, frozen=True):
     price_factor: Annotated[
         Annotated[int, Meta(ge=2, le=1_000_000)] | UnsetType,
         own_field(
-            "Factor by which a node's gas price may differ from the other nodes' before it is refused. Left out: 10.",
+            "Factor by which a node's gas price may differ from the base fee and the other nodes. Left out: 10.",
             example=10,
         ),
     ] = UNSET
