@@ -36,7 +36,7 @@ from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.relayers.runway_report import Runway, RunwayTime
 from relaydeck.signers.signer_types import SHAPES
 from relaydeck.store.record_table import RecordTable, json_reader
-from relaydeck.store.rotation import SEALED_COLUMNS
+from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from tests.seeding import fill, opened, relayer
 
 RECORDS: list[type[msgspec.Struct]] = [

@@ -316,10 +316,12 @@ class StoreRefusal(StoreError):
 
 
 class Damaged(RelaydeckError):
-    """A sealed value that does not open: changed, moved, or sealed by a key that is gone."""
+    """A sealed value that does not open: changed, moved, replaced by an old one, or sealed by a key that is gone."""
+
+    problem = "does not open"
 
     def __init__(self, table: str, record: str, field: str) -> None:
-        super().__init__(f"the sealed {field} of {table} record {record!r} does not open")
+        super().__init__(f"the sealed {field} of {table} record {record!r} {self.problem}")
         self.table = table
         self.record = record
 

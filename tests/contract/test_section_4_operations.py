@@ -230,8 +230,10 @@ def stored_key(contract: Running, path: str) -> bytes | None:
     """What the service would sign with."""
     name = unquote(path.rpartition("/")[2])
     with opened(contract.home) as store:
-        ((sealed,),) = store.database.read("SELECT sealed_signing_key FROM notifications WHERE id = :id", {"id": name})
-        return None if sealed is None else store.vault.open(sealed, place(name))
+        ((sealed, version),) = store.database.read(
+            "SELECT sealed_signing_key, secret_version FROM notifications WHERE id = :id", {"id": name}
+        )
+        return None if sealed is None else store.vault.open(sealed, place(name, version))
 
 
 def test_4_3_patch_changes_the_notification_of_its_path(contract: Running, webhook: str) -> None:

@@ -129,7 +129,7 @@ def _retire_a_key_that_is_in_use() -> None:
     from relaydeck.store import rotation
 
     rotation._values_under = lambda transaction, key_id: []
-    rotation.SEALED_COLUMNS = rotation.SEALED_COLUMNS[2:]  # type: ignore[assignment]
+    rotation.SEALED_COLUMNS = rotation.SEALED_COLUMNS[2:]  # type: ignore[assignment, attr-defined]
 
 
 BUGS: dict[str, Bug] = {

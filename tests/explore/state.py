@@ -9,7 +9,7 @@ from relaydeck.errors import Damaged
 from relaydeck.store import audit
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
-from relaydeck.store.rotation import SEALED_COLUMNS, SealedColumn
+from relaydeck.store.sealed_columns import SEALED_COLUMNS, check_all
 from relaydeck.store.sealing import Place
 
 State = dict[str, list[str]]
@@ -19,7 +19,19 @@ _SEALED = {(each.table, each.column): each for each in SEALED_COLUMNS}
 _NOT_COMPARED = {"clock", "leases", "schema_versions", "removals", "balances", "runways", "console_codes"}
 _NUMBERED = {"audit", "events", "deliveries"}  # without gaps: the numbers themselves are compared
 # Drawn by chance or by the clock.
-_VOLATILE = {"moment", "since", "until", "duration", "revision", "hash", "wrapped", "proof", "digest", "scope"}
+_VOLATILE = {
+    "moment",
+    "since",
+    "until",
+    "duration",
+    "revision",
+    "hash",
+    "secret_version",
+    "wrapped",
+    "proof",
+    "digest",
+    "scope",
+}
 _VOLATILE |= {"claimed_by", "claimed_until", "previous_key_until"}
 
 
@@ -52,7 +64,9 @@ def _value(store: Store, table: str, row: Row, column: str) -> Any:
     if column in _VOLATILE or column.endswith("_at") or (table == "events" and column == "id"):
         return "*"
     if sealed := _SEALED.get((table, column)):
-        opened = _opened(store, bytes(value), sealed.place(getattr(row, sealed.identity)))
+        opened = _opened(
+            store, bytes(value), sealed.place(getattr(row, sealed.identity), getattr(row, "secret_version", 0))
+        )
         return "*" if opened is not None and table in ("idempotency_keys", "audit_keys") else opened
     return bool(value) if isinstance(value, bool) else value
 
@@ -81,22 +95,20 @@ def _broken_links(store: Store) -> Iterator[str]:
         yield f"the audit chain is broken: row {found.seq} {found.why}"
 
 
-def _sealed_values(store: Store) -> Iterator[tuple[SealedColumn, str, bytes]]:
+def _sealed_values(store: Store) -> Iterator[bytes]:
     for each in SEALED_COLUMNS:
-        rows = store.database.read(f"SELECT {each.identity} AS record, {each.column} AS sealed FROM {each.table}")
-        yield from ((each, row.record, bytes(row.sealed)) for row in rows if row.sealed is not None)
+        rows = store.database.read(f"SELECT {each.column} AS sealed FROM {each.table}")
+        yield from (bytes(row.sealed) for row in rows if row.sealed is not None)
 
 
 def _unopened(store: Store) -> Iterator[str]:
-    for column, record, sealed in _sealed_values(store):
-        try:
-            store.vault.open(sealed, column.place(record))
-        except Damaged as damage:
-            yield f"a sealed value does not open: {damage}"
+    for damage in check_all(store.database, store.vault):
+        if damage is not None:
+            yield f"a sealed value is damaged: {damage}"
 
 
 def _repeated_nonces(store: Store) -> Iterator[str]:
-    used = Counter(sealed[1:17] for _, _, sealed in _sealed_values(store))  # key id and nonce
+    used = Counter(sealed[1:17] for sealed in _sealed_values(store))  # key id and nonce
     if any(times > 1 for times in used.values()):
         yield "two values were sealed with the same key and nonce"
 

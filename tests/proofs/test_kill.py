@@ -80,7 +80,7 @@ def listed(running: Running) -> list[dict[str, Any]]:
 def opened_configs(home: Path) -> dict[str, tuple[str, Config]]:
     """Every stored signer with its secrets, as its type says it must be."""
     with opened(home) as store:
-        rows = store.database.read("SELECT id, type, open_config, sealed_config FROM signers")
+        rows = store.database.read("SELECT id, type, open_config, sealed_config, secret_version FROM signers")
         return {row[0]: (row[1], open_config(store.vault, *row)) for row in rows}
 
 

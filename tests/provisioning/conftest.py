@@ -14,7 +14,7 @@ from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.references import Resolver
 from relaydeck.store.open_store import open_store_at
-from relaydeck.store.rotation import SEALED_COLUMNS
+from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from tests.places import ENGINES, place_of
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
@@ -113,13 +113,13 @@ class ProvisionedHome:
         for record in records:
             for undeclared in ("seq", "created_at", "revision", "sealed_previous_key", "previous_key_until"):
                 record.pop(undeclared, None)
-            self._open(table, record)
+            self._open(table, record, record.pop("secret_version"))
         return records
 
-    def _open(self, table: str, record: dict[str, Any]) -> None:
+    def _open(self, table: str, record: dict[str, Any], version: int) -> None:
         (column,) = [each for each in SEALED_COLUMNS if each.table == table and each.column in record]
         if record[column.column] is not None:
-            place = column.place(record[column.identity])
+            place = column.place(record[column.identity], version)
             record[column.column] = self.store.vault.open(record[column.column], place)
 
 

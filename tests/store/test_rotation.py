@@ -12,7 +12,8 @@ from relaydeck.signers import signer_rows as signers
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.engines import open_reader_at
 from relaydeck.store.open_store import Store, open_store_at
-from relaydeck.store.rotation import SEALED_COLUMNS, Rotation
+from relaydeck.store.rotation import Rotation
+from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import sealing_key_of
 from tests.conftest import DEMO
 from tests.places import place_of
@@ -39,7 +40,7 @@ def add_signers(store: Store, *names: str) -> None:
 
 
 def secrets(store: Store) -> dict[str, str]:
-    rows = store.database.read("SELECT id, type, open_config, sealed_config FROM signers ORDER BY seq")
+    rows = store.database.read("SELECT id, type, open_config, sealed_config, secret_version FROM signers ORDER BY seq")
     return {row[0]: signers.open_config(store.vault, *row).key.reveal() for row in rows}  # type: ignore[attr-defined]
 
 

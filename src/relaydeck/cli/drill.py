@@ -25,8 +25,7 @@ def drill(path: Path | None, passphrase_file: Path | None, as_json: bool) -> Non
         scratch_database(settings.database) as database,
     ):
         keyring = keyring_for(backup, settings.master_key_path, passphrase_file)
-        proofs = None if keyring is None else keyring.proofs
-        compared = restore_into_scratch(backup, database, progress_bar, proofs)
+        compared = restore_into_scratch(backup, database, progress_bar, keyring)
         secrets = None if keyring is None else check_secrets(database, keyring)
     problems = [*_differences(compared), *_secret_problems(secrets, settings.master_key_path)]
     _print(Drill([_table(each) for each in compared], secrets and secrets.opened, problems), as_json)

@@ -31,7 +31,7 @@ class CreateSigner:
     async def __call__(self, call: Call) -> Reply:
         request = _decode(call.headers, call.body)
         kind, caller = request.__struct_config__.tag, sender_of(call)
-        creation = signer_changes.prepare_new(self._audit.vault, caller.actor, kind, request.config, request.id)
+        creation = signer_changes.prepare_new(caller.actor, kind, request.config, request.id)
         new = creation.signer.new
         written = await self._write(caller, creation)
         view = signer_view(new.id, new.type, creation.signer.shown, widened=self._widened)

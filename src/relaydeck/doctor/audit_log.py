@@ -1,4 +1,4 @@
-"""The verification of the audit log and of the tokens, with its progress."""
+"""The verification of the audit log, the tokens and the sealed values, with its progress."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -10,8 +10,10 @@ from relaydeck.settings import Settings
 from relaydeck.store.audit import COUNT_SQL, BrokenLink, Head, verify
 from relaydeck.store.database import Reader, Row
 from relaydeck.store.engines import open_reader_at
-from relaydeck.store.sealing import Keyring, open_keyring, read_master_key
+from relaydeck.store.sealed_columns import check_all
+from relaydeck.store.sealing import Keyring, read_master_key
 from relaydeck.store.vault import Vault
+from relaydeck.store.vault import read_keyring as keyring_of
 
 _STEP_ENTRIES = 1000
 _MOST_NAMED = 20
@@ -33,11 +35,18 @@ def verify_audit(
     found = verify_chain(database, opener, progress, saved)
     if isinstance(found, BrokenLink):
         return AuditResult(None, None, found.seq, found.why)
-    if forged := forged_tokens(database, opener.proofs):
-        named = [f"the token {token.name!r} {FORGED}" for token in forged[:_MOST_NAMED]]
-        more = [f"and {len(forged) - _MOST_NAMED} more tokens"] if len(forged) > _MOST_NAMED else []
-        return AuditResult(None, None, None, "; ".join(named + more))
+    if problems := [*_forged(database, opener), *_damaged(database, opener)]:
+        more = [f"and {len(problems) - _MOST_NAMED} more"] if len(problems) > _MOST_NAMED else []
+        return AuditResult(None, None, None, "; ".join(problems[:_MOST_NAMED] + more))
     return AuditResult(found.seq, str(found), None, None)
+
+
+def _forged(database: Reader, opener: Keyring | Vault) -> Iterator[str]:
+    return (f"the token {token.name!r} {FORGED}" for token in forged_tokens(database, opener.proofs))
+
+
+def _damaged(database: Reader, opener: Keyring | Vault) -> Iterator[str]:
+    return (str(damage) for damage in check_all(database, opener) if damage is not None)
 
 
 def verify_stored_audit(settings: Settings, progress: Progress) -> AuditResult:
@@ -47,18 +56,11 @@ def verify_stored_audit(settings: Settings, progress: Progress) -> AuditResult:
 
 
 def verify_chain(
-    database: Reader,
-    opener: Keyring | Vault,
-    progress: Progress,
-    saved: Head | None = None,
-    *,
-    has_stored_head: bool = True,
+    database: Reader, opener: Keyring | Vault, progress: Progress, saved: Head | None = None
 ) -> Head | BrokenLink:
     ((total,),) = database.stream(COUNT_SQL)
     with progress(f"checking {total:,} audit entries", total) as advance:
-        return verify(
-            lambda sql: _counting(database.stream(sql), advance), opener, saved, has_stored_head=has_stored_head
-        )
+        return verify(lambda sql: _counting(database.stream(sql), advance), opener, saved)
 
 
 def _counting(rows: Iterable[Row], advance: Callable[[int], None]) -> Iterator[Row]:
@@ -70,5 +72,4 @@ def _counting(rows: Iterable[Row], advance: Callable[[int], None]) -> Iterator[R
 
 def read_keyring(database: Reader, settings: Settings) -> Keyring:
     """Raises OperatorError."""
-    rows = database.read("SELECT id, wrapped FROM data_keys ORDER BY id")
-    return open_keyring(read_master_key(settings.master_key_path), [(row.id, row.wrapped) for row in rows])
+    return keyring_of(database, read_master_key(settings.master_key_path))

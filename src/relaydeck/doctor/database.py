@@ -47,8 +47,8 @@ def _inside(database: Reader, settings: Settings, now: float, progress: Progress
     yield schema
     if schema.result != "FAIL":
         yield _tokens(database, now)
-        if schema.result == "ok":  # an older schema may lack what these read
-            yield from fleet_findings(database, settings)
+    if schema.result == "ok":  # an older schema lacks what these read
+        yield from fleet_findings(database, settings)
         yield from sealed_findings(database, settings, progress)
 
 
@@ -59,7 +59,9 @@ def _schema(version: int) -> Finding:
     if version == 0:
         return Finding("FAIL", "schema", "the database is empty; run 'relaydeck serve' to prepare it")
     if version < newest:
-        return Finding("warn", "schema", f"version {version}; the next 'relaydeck serve' updates it to {newest}")
+        return Finding(
+            "warn", "schema", f"version {version}; start the service, which updates it to {newest}, then run this again"
+        )
     return Finding("ok", "schema", f"version {version}")
 
 

@@ -13,7 +13,7 @@ from relaydeck.errors import Damaged
 from relaydeck.networks.model import RpcUrl
 from relaydeck.settings import AddressRange
 from relaydeck.store.database import Reader
-from relaydeck.store.rotation import SEALED_COLUMNS
+from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import Keyring
 from relaydeck.web_addresses import shown_address
 
@@ -34,9 +34,9 @@ _PROBLEMS = {
 }
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _URLS = {
-    "network": "SELECT name AS record, chain_id, sealed_rpc_urls FROM networks"
+    "network": "SELECT name AS record, chain_id, sealed_rpc_urls, secret_version FROM networks"
     " WHERE sealed_rpc_urls IS NOT NULL ORDER BY seq",
-    "relayer": "SELECT relayers.id AS record, chain_id, relayers.sealed_rpc_urls FROM relayers"
+    "relayer": "SELECT relayers.id AS record, chain_id, relayers.sealed_rpc_urls, relayers.secret_version FROM relayers"
     " JOIN networks ON networks.name = relayers.network"
     " WHERE relayers.sealed_rpc_urls IS NOT NULL ORDER BY relayers.seq",
 }
@@ -64,7 +64,7 @@ def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[Node
     for kind, sql in _URLS.items():
         for row in database.stream(sql):
             try:
-                opened = keyring.open(row.sealed_rpc_urls, _PLACES[f"{kind}s"](row.record))
+                opened = keyring.open(row.sealed_rpc_urls, _PLACES[f"{kind}s"](row.record, row.secret_version))
             except Damaged:
                 continue
             urls = msgspec.json.decode(opened, type=tuple[RpcUrl, ...])

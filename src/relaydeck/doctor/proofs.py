@@ -8,16 +8,12 @@ from relaydeck.doctor.finding import Finding, Progress
 from relaydeck.quantities import counted
 from relaydeck.store.audit import BrokenLink
 from relaydeck.store.database import Reader
-from relaydeck.store.migrate import schema_version
-from relaydeck.store.row_proofs import PROOFS_SINCE
 from relaydeck.store.sealing import Keyring
 
 
 def proof_findings(database: Reader, keyring: Keyring, progress: Progress) -> Iterator[Finding]:
-    proven = schema_version(database) >= PROOFS_SINCE
-    if proven:
-        yield from _forged_token_findings(database, keyring)
-    yield _audit_log(database, keyring, progress, has_stored_head=proven)
+    yield from _forged_token_findings(database, keyring)
+    yield _audit_log(database, keyring, progress)
 
 
 def _forged_token_findings(database: Reader, keyring: Keyring) -> Iterator[Finding]:
@@ -25,8 +21,8 @@ def _forged_token_findings(database: Reader, keyring: Keyring) -> Iterator[Findi
         yield Finding("FAIL", "tokens", f"{token.name!r} {FORGED}; revoke it and find out who changed the database")
 
 
-def _audit_log(database: Reader, keyring: Keyring, progress: Progress, *, has_stored_head: bool) -> Finding:
-    found = verify_chain(database, keyring, progress, has_stored_head=has_stored_head)
+def _audit_log(database: Reader, keyring: Keyring, progress: Progress) -> Finding:
+    found = verify_chain(database, keyring, progress)
     if isinstance(found, BrokenLink):
         remark = f"entry {found.seq} {found.why}; the entries before it are unchanged: compare the rest with a backup"
         return Finding("FAIL", "audit log", remark)

@@ -12,5 +12,5 @@ create = TABLE.create
 update = TABLE.update
 
 
-def place(name: str) -> Place:
-    return TABLE.place(name, "rpc_urls")
+def place(name: str, version: int) -> Place:
+    return TABLE.place(name, "rpc_urls", version)

@@ -5,15 +5,16 @@ from typing import NamedTuple
 from relaydeck.errors import Damaged
 from relaydeck.notifications import signing
 from relaydeck.notifications.events import COLUMNS, Event
-from relaydeck.notifications.notification_rows import place
+from relaydeck.notifications.notification_rows import place, previous_place
 from relaydeck.notifications.outbox import PendingDelivery
 from relaydeck.notifications.retries import ReceiverResponse
 from relaydeck.secret import Secret
 from relaydeck.store.open_store import Store
+from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
 
 _MESSAGE = (
-    f"SELECT url, sealed_signing_key, sealed_previous_key, previous_key_until, {COLUMNS}"
+    f"SELECT url, sealed_signing_key, sealed_previous_key, previous_key_until, secret_version, {COLUMNS}"
     " FROM notifications n JOIN events e ON e.seq = :seq WHERE n.id = :id"
 )
 
@@ -29,13 +30,16 @@ def read_message(store: Store, delivery: PendingDelivery, now: int) -> Message |
     found = store.database.read(_MESSAGE, {"seq": delivery.sequence, "id": delivery.notification_id})
     if not found:
         return ReceiverResponse(problem="receiver_removed", final=True)
-    url, sealed, previous, previous_until, *row = found[0]
+    url, sealed, previous, previous_until, version, *row = found[0]
     event = Event(*row)
     if previous is not None and now >= previous_until:
         previous = None
     try:
+        places = ((sealed, place), (previous, previous_place))
         keys = [
-            _open_key(store.vault, delivery.notification_id, each) for each in (sealed, previous) if each is not None
+            _open_key(store.vault, each, at(delivery.notification_id, version))
+            for each, at in places
+            if each is not None
         ]
     except Damaged:
         return ReceiverResponse(problem="key_unreadable")  # a late event is better than an unsigned one
@@ -43,5 +47,5 @@ def read_message(store: Store, delivery: PendingDelivery, now: int) -> Message |
     return Message(url, signing.headers(keys, event.id, now, body), body)
 
 
-def _open_key(vault: Vault, notification_id: str, sealed: bytes) -> Secret:
-    return Secret(vault.open(sealed, place(notification_id)).decode())
+def _open_key(vault: Vault, sealed: bytes, where: Place) -> Secret:
+    return Secret(vault.open(sealed, where).decode())

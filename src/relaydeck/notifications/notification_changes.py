@@ -55,7 +55,8 @@ def update_all(
             outcomes.append(NotificationNotFound("no notification has this id"))
             continue
         # Another update of the same record in this group starts from the result of this one.
-        after = stored[record] = notification_rows.change(transaction, vault, before, change, now=now)
+        version = transaction.chain_end[0] + len(entries)
+        after = stored[record] = notification_rows.change(transaction, vault, before, change, version=version, now=now)
         old, facts[record] = facts[record], _facts(after)
         entries += change_entries(now, actor, "notification.updated", record, before=old, after=facts[record])
         outcomes.append(after.notification)

@@ -18,7 +18,8 @@ from relaydeck.web_addresses import shown_address
 PREVIOUS_KEY_SECONDS = 86_400  # how long a replaced key signs beside the new one
 _UPDATE = (
     "UPDATE notifications SET type = :type, url = :url, sealed_signing_key = :sealed_signing_key,"
-    " sealed_previous_key = :sealed_previous_key, previous_key_until = :previous_key_until, revision = :revision"
+    " sealed_previous_key = :sealed_previous_key, previous_key_until = :previous_key_until,"
+    " secret_version = :secret_version, revision = :revision"
     " WHERE id = :id"
 )
 
@@ -27,8 +28,13 @@ TABLE = RecordTable("notifications", Notification)
 COLUMNS = TABLE.columns
 
 
-def place(notification_id: str) -> Place:
-    return TABLE.place(notification_id, "signing_key")
+def place(notification_id: str, version: int) -> Place:
+    return TABLE.place(notification_id, "signing_key", version)
+
+
+def previous_place(notification_id: str, version: int) -> Place:
+    """Another one, so that the previous key cannot be put back as the current one."""
+    return TABLE.place(notification_id, "previous_key", version)
 
 
 def from_row(row: Row) -> Notification:
@@ -58,6 +64,7 @@ class StoredNotification(NamedTuple):
     sealed_signing_key: bytes | None
     sealed_previous_key: bytes | None
     previous_key_until: int | None
+    secret_version: int
 
     @property
     def notification(self) -> Notification:
@@ -77,44 +84,54 @@ def find(transaction: Transaction, ids: Sequence[str]) -> dict[str, StoredNotifi
 
 
 def change(
-    transaction: Transaction, vault: Vault, stored: StoredNotification, wanted: NotificationChange, *, now: int
+    transaction: Transaction,
+    vault: Vault,
+    stored: StoredNotification,
+    wanted: NotificationChange,
+    *,
+    version: int,
+    now: int,
 ) -> StoredNotification:
-    """Write the change, and return what is stored then."""
+    """Write the change, and return what is stored then. A new key gets this version."""
     if wanted == NO_CHANGE:
         return stored
     changed = stored._replace(type=wanted.type or stored.type, url=wanted.url or stored.url)
     if wanted.signing_key is not None:
-        changed = _with_key(transaction, vault, changed, wanted.signing_key, now)
+        changed = _with_key(transaction, vault, changed, wanted.signing_key, version, now)
     transaction.execute(_UPDATE, {**changed._asdict(), "revision": transaction.revision})
     return changed
 
 
 def _with_key(
-    transaction: Transaction, vault: Vault, stored: StoredNotification, new: Secret, now: int
+    transaction: Transaction, vault: Vault, stored: StoredNotification, new: Secret, version: int, now: int
 ) -> StoredNotification:
     """A replaced key is kept for a day. A removed key is not kept, nor is one that cannot be opened any more."""
     transaction.erases_secrets = True
-    sealed, previous, until = stored.sealed_signing_key, None, None
-    old = _opened(vault, stored.id, sealed)
+    previous, until = None, None
+    old = _opened(vault, stored)
     if new.reveal() and old == new:
         return stored
     if new.reveal() and old is not None:
-        previous, until = sealed, now + PREVIOUS_KEY_SECONDS
+        previous, until = (
+            _sealed(transaction, vault, previous_place(stored.id, version), old),
+            now + PREVIOUS_KEY_SECONDS,
+        )
     return stored._replace(
-        sealed_signing_key=_sealed(transaction, vault, stored.id, new),
+        sealed_signing_key=_sealed(transaction, vault, place(stored.id, version), new),
         sealed_previous_key=previous,
         previous_key_until=until,
+        secret_version=version,
     )
 
 
-def _opened(vault: Vault, notification_id: str, sealed: bytes | None) -> Secret | None:
+def _opened(vault: Vault, stored: StoredNotification) -> Secret | None:
+    sealed = stored.sealed_signing_key
     try:
-        return None if sealed is None else Secret(vault.open(sealed, place(notification_id)).decode())
+        here = place(stored.id, stored.secret_version)
+        return None if sealed is None else Secret(vault.open(sealed, here).decode())
     except Damaged:
         return None
 
 
-def _sealed(transaction: Transaction, vault: Vault, notification_id: str, signing_key: Secret | None) -> bytes | None:
-    if signing_key is None or not signing_key.reveal():
-        return None
-    return vault.seal(signing_key.reveal().encode(), place(notification_id), transaction)
+def _sealed(transaction: Transaction, vault: Vault, where: Place, signing_key: Secret) -> bytes | None:
+    return vault.seal(signing_key.reveal().encode(), where, transaction) if signing_key.reveal() else None

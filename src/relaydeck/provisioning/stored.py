@@ -51,11 +51,11 @@ class Stored:
             return StoredRecord(table.without_sealed(row), frozenset(table.sealed_fields))
 
     def _signer(self, signer_id: str) -> NewSigner | Damaged | None:
-        row = self._row("type, open_config, sealed_config", "signers", signer_id)
+        row = self._row("id, type, open_config, sealed_config, secret_version", "signers", signer_id)
         if row is None:
             return None
         try:
-            config = signer_rows.open_config(self._vault, signer_id, row.type, row.open_config, row.sealed_config)
+            config = signer_rows.open_config(self._vault, *row)
             return NewSigner(signer_id, row.type, config)
         except Damaged as damage:
             return damage

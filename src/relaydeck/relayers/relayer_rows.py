@@ -2,7 +2,6 @@
 
 from relaydeck.relayers.model import Relayer
 from relaydeck.store.record_table import RecordTable
-from relaydeck.store.sealing import Place
 
 TABLE = RecordTable("relayers", Relayer)
 COLUMNS = TABLE.columns
@@ -10,7 +9,3 @@ from_row = TABLE.from_row
 without_urls = TABLE.without_sealed
 create = TABLE.create
 update = TABLE.update
-
-
-def place(relayer_id: str) -> Place:
-    return TABLE.place(relayer_id, "custom_rpc_urls")

@@ -30,7 +30,7 @@ _relayer_columns = ", ".join(f"r.{name}" for name in relayer_rows.COLUMNS.split(
 _incident_columns = ", ".join(f"i.{name}" for name in incidents.COLUMNS.split(", "))
 _SELECT = (
     f"SELECT {_relayer_columns}, {_incident_columns}, r.seq, r.revision, n.revision AS network_revision,"
-    " n.chain_id, n.sealed_rpc_urls AS sealed_network_urls,"
+    " n.chain_id, n.sealed_rpc_urls AS sealed_network_urls, n.secret_version AS network_secret_version,"
     " b.since AS balance_since, b.until AS balance_until, b.balance AS last_balance, b.spent AS last_spent,"
     " n.runway_warn_hours AS network_warn_hours,"
     " w.computed_at AS runway_computed_at, w.minimum_at, w.low_since AS runway_low_since"
@@ -96,7 +96,7 @@ def _snapshot(row: Row, vault: Vault, opened: NetworkUrls) -> RelayerSnapshot:
     """`opened` holds the URLs of networks that were opened before."""
     try:
         relayer = relayer_rows.from_row(row, vault)
-        urls = relayer.custom_rpc_urls or _network_urls(row.sealed_network_urls, relayer.network, vault, opened)
+        urls = relayer.custom_rpc_urls or _network_urls(row, relayer.network, vault, opened)
     except Damaged:
         relayer, urls = relayer_rows.without_urls(row), ()
     revisions = (row.revision, row.network_revision)
@@ -119,9 +119,10 @@ def _last_balance(row: Row) -> BalancePeriod | None:
     return BalancePeriod(row.balance_since, row.balance_until, int(row.last_balance), int(row.last_spent))
 
 
-def _network_urls(sealed: bytes | None, network: str, vault: Vault, opened: NetworkUrls) -> tuple[RpcUrl, ...]:
-    if sealed is None:
+def _network_urls(row: Row, network: str, vault: Vault, opened: NetworkUrls) -> tuple[RpcUrl, ...]:
+    if (sealed := row.sealed_network_urls) is None:
         return ()
     if (network, sealed) not in opened:
-        opened[network, sealed] = _urls_from_json(vault.open(sealed, network_rows.place(network)))
+        place = network_rows.place(network, row.network_secret_version)
+        opened[network, sealed] = _urls_from_json(vault.open(sealed, place))
     return opened[network, sealed]

@@ -13,7 +13,7 @@ from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.in_list import in_list
 from relaydeck.store.vault import Vault
 
-_SIGNER = "SELECT seq, id, type, open_config, sealed_config FROM signers"
+_SIGNER = "SELECT seq, id, type, open_config, sealed_config, secret_version FROM signers"
 _decode = msgspec.json.Decoder(SignerCheck).decode
 
 
@@ -47,8 +47,9 @@ def find_signer(read: ReadRows, vault: Vault, signer_id: str) -> CheckedSigner:
 
 
 def _signer(row: Row, vault: Vault) -> CheckedSigner:
-    sequence, signer_id, signer_type, shown, sealed = row
-    config = signer_rows.open_config(vault, signer_id, signer_type, shown, sealed)
+    sequence, *stored = row
+    signer_id, signer_type = stored[:2]
+    config = signer_rows.open_config(vault, *stored)
     return CheckedSigner(sequence, signer_id, signer_type, config)
 
 

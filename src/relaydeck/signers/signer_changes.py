@@ -15,7 +15,6 @@ from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.facts import Facts, to_json
-from relaydeck.store.vault import Vault
 
 
 class SignerCreation(msgspec.Struct, frozen=True, gc=False):
@@ -27,16 +26,14 @@ class SignerCreation(msgspec.Struct, frozen=True, gc=False):
     hints: list[str]
 
 
-def prepare_new(
-    vault: Vault, actor: str, signer_type: str, config: Config, signer_id: str | UnsetType
-) -> SignerCreation:
+def prepare_new(actor: str, signer_type: str, config: Config, signer_id: str | UnsetType) -> SignerCreation:
     """Prepare the signer of a request, with a generated id when none is given. Raises BadRequest."""
-    return _prepare(vault, actor, new_signer(signer_type, config, signer_id))
+    return _prepare(actor, new_signer(signer_type, config, signer_id))
 
 
-def _prepare(vault: Vault, actor: str, new: NewSigner) -> SignerCreation:
+def _prepare(actor: str, new: NewSigner) -> SignerCreation:
     """Do the work that needs no transaction before it begins."""
-    prepared = signer_rows.prepare(vault, new)
+    prepared = signer_rows.prepare(new)
     facts = to_json(_facts(new.type, prepared.shown)) if prepared.shown else _facts_without_config(new.type)
     return SignerCreation(prepared, facts, actor, hints(new.config))
 
@@ -48,7 +45,7 @@ def _facts_without_config(signer_type: str) -> str:
 
 def create(context: ChangeContext, new: NewSigner) -> SignerCreation:
     """Store a signer. Raises SignerExists."""
-    creation = _prepare(context.vault, context.actor, new)
+    creation = _prepare(context.actor, new)
     (refusal,) = create_all(context.transaction, context.audit, [creation], origin=context.origin, now=context.now)
     if refusal is not None:
         raise refusal

@@ -148,15 +148,12 @@ def head(read: Callable[[str], list[Row]]) -> Head:
     return Head(*rows[0]) if rows else EMPTY
 
 
-def verify(
-    rows: Callable[[str], Iterable[Row]], vault: Opener, saved: Head | None = None, *, has_stored_head: bool = True
-) -> Head | BrokenLink:
+def verify(rows: Callable[[str], Iterable[Row]], vault: Opener, saved: Head | None = None) -> Head | BrokenLink:
     """Check the whole chain. Returns its head, or the first broken link.
 
     `rows` runs a query inside one snapshot. `saved` is an earlier head that the chain must contain.
-    `has_stored_head`: false for a database of a version that did not store one.
     """
-    stored = _stored_head(rows, vault) if has_stored_head else None
+    stored = _stored_head(rows, vault)
     known = [(head, origin) for head, origin in ((stored, "stored"), (saved, "given")) if head is not None]
     key = _stored_key(rows, vault)
     reached = EMPTY
@@ -170,7 +167,7 @@ def verify(
     for head, origin in known:
         if reached.seq < head.seq:
             return BrokenLink(reached.seq + 1, f"is missing: the {origin} head was taken at row {head.seq}")
-    if has_stored_head and stored is None:
+    if stored is None:
         return BrokenLink(reached.seq + 1, "may be missing: the stored head was removed or changed")
     return reached
 

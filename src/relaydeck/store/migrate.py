@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database, Execute, Reader
-from relaydeck.store.row_proofs import PROOFS_SINCE, RowProofs, prove_stored_rows
+from relaydeck.store.row_proofs import PROOFS_SINCE, prove_stored_rows
+from relaydeck.store.sealed_columns import VERSIONS_SINCE, add_versions
+from relaydeck.store.sealing import Keyring
 from relaydeck.store.sql_script import statements
 
 _CHECKSUMS_SINCE = 6  # the step that adds the column
@@ -60,12 +62,12 @@ def migrate(
     now: Callable[[], float] = time.time,
     *,
     to: int | None = None,
-    proofs: RowProofs | None = None,
+    keyring: Keyring | None = None,
 ) -> int:
     """Apply the missing steps in one transaction, and return the version the database was at before.
 
-    With `to`, no further than that version: for a copy of a database of that version. `proofs` proves the rows that
-    earlier versions wrote; a database without data keys has none. Raises OperatorError.
+    With `to`, no further than that version: for a copy of a database of that version. `keyring` proves and seals again
+    the rows that earlier versions wrote; a database without data keys has none. Raises OperatorError.
     """
     if (found := schema_version(database)) == newest_version() and not _check(database, found):
         return found
@@ -79,9 +81,16 @@ def migrate(
         reached = max(found, to or newest_version())
         if reached >= _CHECKSUMS_SINCE:
             _record_checksums(execute)
-        if found < PROOFS_SINCE <= reached and proofs is not None:
-            prove_stored_rows(execute, proofs)
+        if keyring is not None:
+            _upgrade_rows(execute, keyring, found, reached)
     return found
+
+
+def _upgrade_rows(execute: Execute, keyring: Keyring, found: int, reached: int) -> None:
+    if found < PROOFS_SINCE <= reached:
+        prove_stored_rows(execute, keyring.proofs)
+    if found < VERSIONS_SINCE <= reached:
+        add_versions(execute, keyring)
 
 
 def refuse_newer(found: int) -> None:

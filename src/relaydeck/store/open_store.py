@@ -12,7 +12,7 @@ from relaydeck.store.database import Database
 from relaydeck.store.engines import connect_database
 from relaydeck.store.home_folder import opening_lock
 from relaydeck.store.migrate import migrate
-from relaydeck.store.open_vault import existing_proofs, open_vault
+from relaydeck.store.open_vault import existing_keyring, open_vault
 from relaydeck.store.vault import Vault
 
 
@@ -53,5 +53,5 @@ def open_for_filling(home: Path, where: Path | DatabaseUrl) -> Iterator[Database
 def _open(database: Database, master_key_path: Path) -> Store:
     with database.opening():
         refuse_unfinished(database)
-        migrate(database, proofs=existing_proofs(database, master_key_path))
+        migrate(database, keyring=existing_keyring(database, master_key_path))
         return Store(database, open_vault(database, master_key_path))

@@ -4,14 +4,13 @@ import time
 from pathlib import Path
 
 from relaydeck.store.database import Database
-from relaydeck.store.row_proofs import RowProofs
-from relaydeck.store.sealing import MasterKey, create_master_key, read_master_key
-from relaydeck.store.vault import Vault
+from relaydeck.store.sealing import Keyring, MasterKey, create_master_key, read_master_key
+from relaydeck.store.vault import Vault, read_keyring
 
 
-def existing_proofs(database: Database, path: Path) -> RowProofs | None:
+def existing_keyring(database: Database, path: Path) -> Keyring | None:
     """A database that has sealed values is not touched without the key that opens them. None for a new database."""
-    return Vault(database, read_master_key(path)).proofs if _has_data_keys(database) else None
+    return read_keyring(database, read_master_key(path)) if _has_data_keys(database) else None
 
 
 def _has_data_keys(database: Database) -> bool:

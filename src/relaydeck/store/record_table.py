@@ -14,6 +14,7 @@ from msgspec import UNSET
 from relaydeck.fields import Field, fields_of
 from relaydeck.secret import Secret
 from relaydeck.store.database import Row, Transaction
+from relaydeck.store.sealed_columns import VERSION
 from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
 
@@ -32,29 +33,27 @@ class RecordTable(Generic[R]):
         self._fields = tuple(field for field in fields_of(record) if field.traits.stored)
         assert self._fields == fields_of(record)[: len(self._fields)], "fields without a column come last"
         self.column_names = tuple(_column(field) for field in self._fields)
-        self.columns = ", ".join(self.column_names)
         self._stored_values = attrgetter(*self.column_names)
         self._sealed = [(at, field) for at, field in enumerate(self._fields) if field.traits.sealed_as]
+        self.columns = ", ".join([*self.column_names, *([VERSION] if self._sealed else [])])
         self.sealed_fields = tuple(field.name for _, field in self._sealed)
         self._openers = {field.name: _opener(field) for _, field in self._sealed}
         self._converters = [(at, _reader(field)) for at, field in enumerate(self._fields) if not _is_plain(field)]
         self._insert, self._update = self._statements()
 
     def _statements(self) -> tuple[str, str]:
-        values = ", ".join(f":{column}" for column in self.column_names)
-        changed = ", ".join(
-            f"{_column(field)} = :{_column(field)}"
-            for field in self._fields
-            if not field.traits.read_only and field.name != self.identity
-        )
+        names = self.columns.split(", ")
+        values = ", ".join(f":{column}" for column in names)
+        kept = {_column(field) for field in self._fields if field.traits.read_only or field.name == self.identity}
+        changed = ", ".join(f"{column} = :{column}" for column in names if column not in kept)
         return (
             f"INSERT INTO {self.name} ({self.columns}, origin, created_at, revision)"
             f" VALUES ({values}, :origin, :now, :revision)",
             f"UPDATE {self.name} SET {changed}, revision = :revision WHERE {self.identity} = :{self.identity}",
         )
 
-    def place(self, identity: str, field: str) -> Place:
-        return Place(self.name, identity, field)
+    def place(self, identity: str, field: str, version: int) -> Place:
+        return Place(self.name, identity, field, version)
 
     def from_row(self, row: Row, vault: Vault) -> R:
         """Raises Damaged when a sealed field does not open."""
@@ -73,7 +72,8 @@ class RecordTable(Generic[R]):
     def _opened(self, field: Field, sealed: bytes | None, vault: Vault, row: Row) -> Any:
         if sealed is None:
             return field.default
-        return self._openers[field.name](vault.open(sealed, self.place(getattr(row, self.identity), field.name)))
+        place = self.place(getattr(row, self.identity), field.name, getattr(row, VERSION))
+        return self._openers[field.name](vault.open(sealed, place))
 
     def _made(self, values: list[Any]) -> R:
         for at, convert in self._converters:
@@ -96,11 +96,12 @@ class RecordTable(Generic[R]):
 
     def _values(self, transaction: Transaction, vault: Vault, record: R) -> dict[str, Any]:
         identity = getattr(record, self.identity)
-        values: dict[str, Any] = {"revision": transaction.revision}
+        version = transaction.chain_end[0]
+        values: dict[str, Any] = {"revision": transaction.revision, VERSION: version}
         for field in self._fields:
             value = getattr(record, field.name)
             if field.traits.sealed_as:
-                plain, place = _to_seal(value), self.place(identity, field.name)
+                plain, place = _to_seal(value), self.place(identity, field.name, version)
                 values[_column(field)] = vault.seal(plain, place, transaction) if plain else None
             else:
                 values[_column(field)] = stored_value(field, value)

@@ -12,30 +12,10 @@ from relaydeck.errors import Damaged
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.open_store import Store
+from relaydeck.store.sealed_columns import SEALED_COLUMNS, SealedColumn
 from relaydeck.store.sealing import Place
 
 BATCH_ROWS = 500
-
-
-class SealedColumn(NamedTuple):
-    table: str
-    identity: str  # the column that names the record
-    column: str
-    field: str
-
-    def place(self, record: str) -> Place:
-        return Place(self.table, record, self.field)
-
-
-SEALED_COLUMNS = (
-    SealedColumn("networks", "name", "sealed_rpc_urls", "rpc_urls"),
-    SealedColumn("signers", "id", "sealed_config", "config"),
-    SealedColumn("notifications", "id", "sealed_signing_key", "signing_key"),
-    SealedColumn("notifications", "id", "sealed_previous_key", "signing_key"),
-    SealedColumn("relayers", "id", "sealed_rpc_urls", "custom_rpc_urls"),
-    SealedColumn("audit_keys", "name", "sealed_key", "key"),
-    SealedColumn("idempotency_keys", "scope", "sealed_answer", "answer"),
-)
 
 
 class RotationReport(NamedTuple):
@@ -87,13 +67,13 @@ class Rotation:
                     break
 
     def _reseal(self, transaction: Transaction, column: SealedColumn, row: Row) -> None:
-        place = column.place(row.record)
+        place = column.place_of(row)
         try:
             plain = self._vault.open(row.sealed, place)
         except Damaged as damage:
             self._damaged.append(damage)  # not changed: it may still be repaired
             return
-        # The revision stays the same: no visible value changed.
+        # Revision and version stay the same: no visible value changed.
         transaction.execute(
             f"UPDATE {column.table} SET {column.column} = :sealed WHERE seq = :seq",
             {"sealed": self._vault.seal(plain, place, transaction), "seq": row.seq},
@@ -136,7 +116,7 @@ def _older_keys(transaction: Transaction) -> list[int]:
 
 def _older(transaction: Transaction, column: SealedColumn, newest: int, after: int, rows: int) -> list[Row]:
     return transaction.all(
-        f"SELECT seq, {column.identity} AS record, {column.column} AS sealed FROM {column.table}"
+        f"SELECT seq, {column.selected} FROM {column.table}"
         f" WHERE seq > :after AND substr({column.column}, 2, 4) <> :key ORDER BY seq LIMIT :rows",
         {"after": after, "key": _in_header(newest), "rows": rows},
     )
@@ -147,11 +127,10 @@ def _values_under(transaction: Transaction, key_id: int) -> list[tuple[bytes, Pl
     found = []
     for column in SEALED_COLUMNS:
         rows = transaction.all(
-            f"SELECT {column.identity} AS record, {column.column} AS sealed FROM {column.table}"
-            f" WHERE substr({column.column}, 2, 4) = :key LIMIT :rows",
+            f"SELECT {column.selected} FROM {column.table} WHERE substr({column.column}, 2, 4) = :key LIMIT :rows",
             {"key": _in_header(key_id), "rows": BATCH_ROWS},
         )
-        found += [(row.sealed, column.place(row.record)) for row in rows]
+        found += [(row.sealed, column.place_of(row)) for row in rows]
     return found
 
 

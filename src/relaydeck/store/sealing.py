@@ -1,7 +1,8 @@
 """Secrets at rest: data keys seal values, one master key wraps the data keys, both with AES-256-GCM.
 
-A sealed value is   version (1) | data key id (4) | nonce (12) | ciphertext and tag
-Its place (table, record, field) is associated data: a value that is moved to another row does not open.
+A sealed value is   format (1) | data key id (4) | nonce (12) | ciphertext and tag
+Its place (table, record, field, version) is associated data: a value that is moved to another row does not open, nor
+does an old one that is put back into its row. `sealed_columns.py` describes versions.
 """
 
 import os
@@ -18,7 +19,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from relaydeck.errors import Damaged, OperatorError
 from relaydeck.store.row_proofs import RowProofs
 
-_VERSION = 1
+_FORMAT = b"\2"
+_FIRST_FORMAT = b"\1"  # without the version
 _NONCE_BYTES = 12
 _NONCES_DRAWN = 256
 _HEADER_BYTES = 5
@@ -27,16 +29,20 @@ _CHECK_KEY_FILE = "Check the file and its permissions, or restore it from your b
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """Where a sealed value belongs."""
+    """Where a sealed value belongs, and which version of it."""
 
     table: str
     record: str
     field: str
+    version: int = 0
 
     def bound(self) -> bytes:
         # Lengths keep ("a", "bc") and ("ab", "c") apart.
         table, record, field = self.table, self.record, self.field
-        return f"{len(table)}:{table},{len(record)}:{record},{len(field)}:{field}".encode()
+        return f"{len(table)}:{table},{len(record)}:{record},{len(field)}:{field},{self.version}".encode()
+
+    def bound_in_first_format(self) -> bytes:
+        return self.bound().rpartition(b",")[0]
 
 
 class MasterKey:
@@ -82,7 +88,7 @@ class Keyring:
         self._nonces = Nonces()
         self.active = max(ciphers, default=0)
         # The first bytes of every value that this keyring seals.
-        self.header = bytes([_VERSION]) + self.active.to_bytes(4, "big")
+        self.header = _FORMAT + self.active.to_bytes(4, "big")
 
     def knows(self, key_id: int) -> bool:
         return key_id in self._ciphers
@@ -92,12 +98,19 @@ class Keyring:
         return header + nonce + self._ciphers[self.active].encrypt(nonce, plain, header + place.bound())
 
     def open(self, sealed: bytes, place: Place) -> bytes:
+        return self._open(sealed, place, _FORMAT, place.bound())
+
+    def open_first_format(self, sealed: bytes, place: Place) -> bytes:
+        """For the migration only: it would also open an old value that was put back."""
+        return self._open(sealed, place, _FIRST_FORMAT, place.bound_in_first_format())
+
+    def _open(self, sealed: bytes, place: Place, form: bytes, bound: bytes) -> bytes:
         header, nonce = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
         cipher = self._ciphers.get(sealing_key_of(sealed))
-        if cipher is None or header[:1] != bytes([_VERSION]):
+        if cipher is None or header[:1] != form:
             raise Damaged(place.table, place.record, place.field)
         try:
-            return cipher.decrypt(nonce, sealed[_HEADER_BYTES + _NONCE_BYTES :], header + place.bound())
+            return cipher.decrypt(nonce, sealed[_HEADER_BYTES + _NONCE_BYTES :], header + bound)
         except (InvalidTag, ValueError):
             raise Damaged(place.table, place.record, place.field) from None
 

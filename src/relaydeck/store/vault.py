@@ -1,9 +1,18 @@
 """Seals and opens the secrets of one database, and follows its keyring through rotations."""
 
-from relaydeck.store.database import Database, Row, Transaction
+from relaydeck.store.database import Database, Reader, Row, Transaction
 from relaydeck.store.sealing import Keyring, MasterKey, Place, new_data_key, open_keyring, sealing_key_of
 
 _KEYS = "SELECT id, wrapped FROM data_keys ORDER BY id"
+
+
+def read_keyring(database: Reader, master: MasterKey) -> Keyring:
+    """Raises OperatorError."""
+    return _opened(master, database.read(_KEYS))
+
+
+def _opened(master: MasterKey, rows: list[Row]) -> Keyring:
+    return open_keyring(master, [(row.id, row.wrapped) for row in rows])
 
 
 class Vault:
@@ -11,33 +20,22 @@ class Vault:
         self._database = database
         self._master = master
         self.proofs = master.proofs
-        self._keyring = self._opened(database.read(_KEYS))
-
-    def _opened(self, rows: list[Row]) -> Keyring:
-        return open_keyring(self._master, [(row.id, row.wrapped) for row in rows])
+        self._keyring = read_keyring(database, master)
 
     def open(self, sealed: bytes, place: Place) -> bytes:
         """Raises Damaged when the value was changed or moved."""
         if not self._keyring.knows(sealing_key_of(sealed)):
-            self._keyring = self._opened(self._database.read(_KEYS))
+            self._keyring = read_keyring(self._database, self._master)
         return self._keyring.open(sealed, place)
 
     def seal(self, plain: bytes, place: Place, transaction: Transaction) -> bytes:
         """Seal inside a write transaction, so that no rotation can retire the key before the value is stored."""
         return self.refreshed(transaction)._keyring.seal(plain, place)
 
-    def seal_early(self, plain: bytes, place: Place) -> bytes:
-        """Seal before the transaction. In it, compare the value with `current_header`: a rotation may have come."""
-        return self._keyring.seal(plain, place)
-
-    def current_header(self, transaction: Transaction) -> bytes:
-        """The first bytes of every value that the newest key sealed."""
-        return self.refreshed(transaction)._keyring.header
-
     def refreshed(self, transaction: Transaction) -> "Vault":
         """This vault, with every key that a value in the transaction may need."""
         if transaction.newest_key != self._keyring.active:
-            self._keyring = self._opened(transaction.all(_KEYS))
+            self._keyring = _opened(self._master, transaction.all(_KEYS))
         return self
 
     def add_data_key(self, transaction: Transaction, now: int) -> None:

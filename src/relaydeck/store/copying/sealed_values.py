@@ -6,7 +6,7 @@ from typing import NamedTuple
 from relaydeck.errors import Damaged
 from relaydeck.store.audit import BrokenLink, Head, verify
 from relaydeck.store.database import Reader
-from relaydeck.store.rotation import SEALED_COLUMNS
+from relaydeck.store.sealed_columns import check_all
 from relaydeck.store.sealing import Keyring
 
 
@@ -25,17 +25,7 @@ class Secrets(NamedTuple):
 
 def check_secrets(reader: Reader, keyring: Keyring) -> Secrets:
     """Open every sealed value, and verify the audit log."""
-    opened, damaged = 0, []
     with reader.snapshot():
-        for column in SEALED_COLUMNS:
-            sql = (
-                f"SELECT {column.identity} AS record, {column.column} AS sealed"
-                f" FROM {column.table} WHERE {column.column} IS NOT NULL"
-            )
-            for row in reader.stream(sql):
-                try:
-                    keyring.open(row.sealed, column.place(row.record))
-                    opened += 1
-                except Damaged as damage:
-                    damaged.append(damage)
-        return Secrets(opened, damaged, verify(reader.stream, keyring))
+        results = list(check_all(reader, keyring))
+        damaged = [each for each in results if each is not None]
+        return Secrets(len(results) - len(damaged), damaged, verify(reader.stream, keyring))
