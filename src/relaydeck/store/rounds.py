@@ -16,6 +16,7 @@ import heapq
 import random
 import time
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -101,18 +102,20 @@ class Rounds(ABC, Generic[Checked]):
     def apply_changes(self, changes: RowChanges) -> None:
         """Must be called in the event loop."""
         self._loop.wake()
-        for sequence in changes.removed:
-            if (cursor := self._cursor_of(sequence)) is not None:
-                cursor.schedule.remove((sequence,))
+        for cursor, sequences in self._by_cursor(changes.removed):
+            cursor.schedule.remove(sequences)
         self._add(changes.written)
 
-    def _cursor_of(self, sequence: int) -> ScheduleCursor | None:
-        return self._cursors.get(self._leases.shard_of(sequence))
+    def _by_cursor(self, sequences: Iterable[int]) -> list[tuple[ScheduleCursor, list[int]]]:
+        """The numbers of the shards that this process checks."""
+        by_shard: dict[int, list[int]] = defaultdict(list)
+        for sequence in sequences:
+            by_shard[self._leases.shard_of(sequence)].append(sequence)
+        return [(self._cursors[shard], found) for shard, found in by_shard.items() if shard in self._cursors]
 
     def _add(self, sequences: Iterable[int]) -> None:
-        for sequence in sequences:
-            if (cursor := self._cursor_of(sequence)) is not None:
-                cursor.schedule.add((sequence,))
+        for cursor, found in self._by_cursor(sequences):
+            cursor.schedule.add(found)
 
     async def _load_schedules(self, shards: list[int]) -> None:
         """In parts, so that the event loop can serve requests in between."""
