@@ -1,7 +1,7 @@
 """The rules that prices must keep: ages and bounds of each feed, moves, the sequencer, pools, and several sources."""
 
 from collections.abc import AsyncIterator
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -170,9 +170,11 @@ async def test_one_stale_source_of_several_fails_closed(estimator: Estimator, no
     ("tick", "decimals"), [(0, (18, 6)), (200_311, (6, 18)), (-200_311, (18, 6)), (887_272, (0, 18))]
 )
 def test_the_price_at_a_tick(tick: int, decimals: tuple[int, int]) -> None:
+    """Rounded up at 36 significant digits; compared at 120."""
     found = price_at(tick, *decimals)
-    exact = Fraction("1.0001") ** tick * Fraction(10) ** (decimals[0] - decimals[1])
-    assert 0 <= Fraction(found.units, 10**found.places) - exact <= exact / 10**34
+    with localcontext(prec=120):
+        exact = (Decimal("1.0001") ** tick).scaleb(decimals[0] - decimals[1])
+        assert 0 <= Decimal(found.units).scaleb(-found.places) - exact < exact.scaleb(-35)
 
 
 def test_an_average_tick_is_rounded_down() -> None:
