@@ -14,6 +14,7 @@ from tests.fees.scene import ask, network, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes, words
 
 OPTIONS = FeeOptions(deadline=5.0, try_timeout=0.5)
+BOUND = "eth_call 0xf1c7a58b"
 L1_FEE, OPERATOR, COMPONENTS = "eth_call 0x49948e0e", "eth_call 0x275aedd2", "eth_call 0xc94e6eeb"
 REVERTED = {"code": 3, "message": "execution reverted", "data": "0x"}
 
@@ -68,6 +69,22 @@ async def test_op_stack_before_the_operator_fee() -> None:
     async with fault_nodes("healthy") as (node,):
         node.answers = {L1_FEE: words(5_000), OPERATOR: REVERTED}
         steps = await steps_of(node, "op_stack")
+    assert steps["native fee"]["fee_wei"] == str(21_000 * 110 + 5_000)
+
+
+async def test_op_stack_falls_back_to_the_upper_bound() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {L1_FEE: REVERTED, BOUND: words(6_000), OPERATOR: REVERTED}
+        steps = await steps_of(node, "op_stack")
+    assert steps["fee model"]["l1_data_fee_from"] == "getL1FeeUpperBound"
+    assert steps["native fee"]["fee_wei"] == str(21_000 * 110 + 6_000)
+
+
+async def test_op_stack_prefers_the_fee_to_its_upper_bound() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {L1_FEE: words(5_000), BOUND: words(6_000), OPERATOR: REVERTED}
+        steps = await steps_of(node, "op_stack")
+    assert steps["fee model"]["l1_data_fee_from"] == "getL1Fee"
     assert steps["native fee"]["fee_wei"] == str(21_000 * 110 + 5_000)
 
 

@@ -56,9 +56,14 @@ def _encoded(arguments: Sequence[int | bytes]) -> str:
     return head + tail
 
 
+def answered(answer: Any, count: int) -> list[int] | None:
+    """The integers that a contract returned; None: it reverted, or returned something else."""
+    return None if isinstance(answer, NodeError) else words(answer, count)
+
+
 def returned(answer: Any, count: int, contract: str) -> list[int]:
-    """The integers that a contract of the chain returned. Raises `InternalFailure`: the network has another model."""
-    found = None if isinstance(answer, NodeError) else words(answer, count)
+    """The same for a contract that the chain must have. Raises `InternalFailure`: the network has another model."""
+    found = answered(answer, count)
     if found is None:
         raise InternalFailure(f"{contract} does not answer: fee_model of the network is probably wrong")
     return found
