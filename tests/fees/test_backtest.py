@@ -1,59 +1,135 @@
 """Backtests over a chain whose transactions the tests have sent."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from relaydeck.cli.backtest_plot import plot
+from relaydeck.cli.json_reference import schema_of_shape
 from relaydeck.fees.backtest import Spread, spread_of
 from tests.fees.chain import Chain
 from tests.fees.paid.kinds import SIGNED, prepared
-from tests.fees.paid.nodes import geth_chain
+from tests.fees.paid.nodes import geth_chain, hardhat_chain, op_stack_chain
 from tests.running import run_command
 
 KINDS = ("transfer", "transfer, legacy", "token transfer", "clear 10 slots (refund)", "creation of a token", "push 10")
 
 
+ZERO = ("0.00", "0.00", "+0.00")
+ROWS = [
+    ("type 0, transfer", 1, *ZERO),
+    ("type 2, call", 3, *ZERO),
+    ("type 2, creation", 1, *ZERO),
+    ("type 2, transfer", 1, *ZERO),
+    ("all", 6, *ZERO),
+]
+
+
+def chain_with_transactions(running: Chain) -> Chain:
+    stage = prepared(running)
+    for kind in KINDS:
+        running.send_raw(running.sign(SIGNED[kind](stage)))
+    return running
+
+
 @pytest.fixture(scope="module")
 def chain() -> Iterator[Chain]:
     with geth_chain() as running:
-        stage = prepared(running)
-        for kind in KINDS:
-            running.send_raw(running.sign(SIGNED[kind](stage)))
-        yield running
+        yield chain_with_transactions(running)
 
 
-@pytest.fixture
-def home(tmp_path: Path, chain: Chain) -> Path:
+def home_of(folder: Path, chain: Chain, model: str = "ethereum") -> Path:
     network = f"""
 [networks.local]
 network_type = "evm"
 chain_id = {chain.chain_id}
 native_symbol = "ETH"
+fee_model = "{model}"
 rpc_urls = [{{ url = "{chain.url}" }}]
 """
-    done = run_command(tmp_path / "home", "apply", "-", stdin=network)
+    done = run_command(folder, "apply", "-", stdin=network)
     assert done.returncode == 0, done.stderr
-    return tmp_path / "home"
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, chain: Chain) -> Path:
+    return home_of(tmp_path / "home", chain)
+
+
+def backtest(home: Path, *options: str) -> Any:
+    done = run_command(home, "estimate", "--backtest", "local", "--blocks", str(len(KINDS)), "--json", *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def rows_of(report: Any) -> list[tuple[str | int, ...]]:
+    return [tuple(row.values()) for row in report["rows"]]
 
 
 def test_what_was_paid_is_what_is_estimated(home: Path, tmp_path: Path) -> None:
     picture = tmp_path / "errors.svg"
     done = run_command(home, "estimate", "--backtest", "local", "--blocks", str(len(KINDS)), "--svg", str(picture))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"wrote {picture}\n")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if "│" in line]
-    zero = ["0.00 %", "0.00 %", "+0.00 %"]
-    assert rows == [
-        ["type 0, transfer", "1", *zero],
-        ["type 2, call", "3", *zero],
-        ["type 2, creation", "1", *zero],
-        ["type 2, transfer", "1", *zero],
-        ["all", "6", *zero],
-    ]
+    assert rows == [[name, str(count), *(f"{each} %" for each in spread)] for name, count, *spread in ROWS]
     assert ElementTree.parse(picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_the_report_for_scripts(home: Path) -> None:
+    report = backtest(home)
+    jsonschema_rs.Draft202012Validator(schema_of_shape("Backtest")).validate(report)
+    assert (report["network"], rows_of(report), report["without_estimate"]) == ("local", ROWS, [])
+
+
+def test_an_op_stack_chain(tmp_path: Path) -> None:
+    """The receipts of anvil do not contain the L1 and operator fees, but it charges them: they are the whole error."""
+    with op_stack_chain() as running:
+        home = home_of(tmp_path / "home", chain_with_transactions(running), "op_stack")
+        expected = sorted(left_out_percent(running, number) for number in newest_blocks(running))
+        report = backtest(home)
+    *kinds, every = rows_of(report)
+    assert every == ("all", 6, expected[3], expected[-1], f"+{expected[-1]}")
+    assert [kind[:2] for kind in kinds] == [row[:2] for row in ROWS[:-1]]
+
+
+def newest_blocks(chain: Chain) -> range:
+    newest = int(chain.rpc("eth_blockNumber"), 16)
+    return range(newest - len(KINDS) + 1, newest + 1)
+
+
+def left_out_percent(chain: Chain, number: int) -> str:
+    """What the sender of the only transaction of a block paid beyond its receipt."""
+    (sent,) = chain.rpc("eth_getBlockByNumber", hex(number), True)["transactions"]
+    receipt = chain.rpc("eth_getTransactionReceipt", sent["hash"])
+    before, after = (int(chain.rpc("eth_getBalance", sent["from"], hex(each)), 16) for each in (number - 1, number))
+    paid = int(receipt["gasUsed"], 16) * int(receipt["effectiveGasPrice"], 16)
+    return f"{Decimal(100) * (before - after - int(sent['value'], 16) - paid) / paid:.2f}"
+
+
+def test_a_node_without_simulation(tmp_path: Path) -> None:
+    """Hardhat returns the limit that a transaction needs, which is more than the gas used where it earns a refund."""
+    with hardhat_chain() as running:
+        home = home_of(tmp_path / "home", chain_with_transactions(running))
+        rows = rows_of(backtest(home))
+    assert rows == [
+        ROWS[0],
+        ("type 2, call", 3, "1.17", "25.00", "+25.00"),
+        *ROWS[2:4],
+        ("all", 6, "0.00", "25.00", "+25.00"),
+    ]
+
+
+def test_it_runs_where_the_home_is(home: Path) -> None:
+    done = run_command(home, "estimate", "--backtest", "local", "--server", "http://127.0.0.1:1")
+    assert done.returncode == 2
+    assert "this command works on the home folder only, not on a server" in done.stderr
 
 
 def test_a_network_that_is_not_there(home: Path) -> None:
@@ -62,9 +138,7 @@ def test_a_network_that_is_not_there(home: Path) -> None:
     assert "Network not found" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "words", [(), ("one",), ("one", "0x", "--backtest", "local"), ("--backtest", "local", "--json")]
-)
+@pytest.mark.parametrize("words", [(), ("one",), ("one", "0x", "--backtest", "local")])
 def test_it_is_either_a_transaction_or_a_backtest(home: Path, words: tuple[str, ...]) -> None:
     done = run_command(home, "estimate", *words)
     assert (done.returncode, done.stdout) == (2, "")

@@ -6,8 +6,10 @@ from decimal import Decimal
 from pathlib import Path
 
 from relaydeck.cli.backtest_plot import plot
+from relaydeck.cli.json_shapes import Backtest as Report
+from relaydeck.cli.json_shapes import BacktestProblem, BacktestRow
 from relaydeck.cli.local.store import existing_store
-from relaydeck.cli.output import print_line, print_rows, progress_bar
+from relaydeck.cli.output import print_json, print_line, print_note, print_rows, progress_bar
 from relaydeck.errors import RecordNotFound
 from relaydeck.fees.backtest import Backtest, Tested, spread_of
 from relaydeck.fees.chain_cache import ChainCaches
@@ -17,12 +19,16 @@ from relaydeck.settings import read_settings
 from relaydeck.worker.fee_settings import fee_options
 
 
-def run(name: str, blocks: int, svg: Path | None) -> None:
+def run(name: str, blocks: int, svg: Path | None, as_json: bool) -> None:
     found = asyncio.run(_tested(_network(name), blocks))
-    _print(found)
+    report = _report(name, found)
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
     if svg is not None:
         svg.write_text(plot(name, [each.percent for each in found if each.percent is not None]))
-        print_line(f"wrote {svg}")
+        print_note(f"wrote {svg}")
 
 
 def _network(name: str) -> Network:
@@ -51,22 +57,35 @@ async def _tested(network: Network, blocks: int) -> list[Tested]:
     return found
 
 
-def _print(found: list[Tested]) -> None:
+def _report(network: str, found: list[Tested]) -> Report:
     kinds: dict[str, list[Decimal]] = {}
     for each in found:
         if each.percent is not None:
             kinds.setdefault(each.kind, []).append(each.percent)
-    if not kinds:
-        print_line("no transaction could be estimated")
-    else:
-        every = [percent for percents in kinds.values() for percent in percents]
-        names = ("transactions", "count", "median", "95 % within", "worst")
-        print_rows(names, [[_row(kind, kinds[kind]) for kind in sorted(kinds)], [_row("all", every)]])
-    for each in found:
-        if each.percent is None:
-            print_line(f"block {each.block}, {each.kind}: no estimate: {each.problem}")
+    rows = [_row(kind, kinds[kind]) for kind in sorted(kinds)]
+    if kinds:
+        rows.append(_row("all", [percent for percents in kinds.values() for percent in percents]))
+    problems = [BacktestProblem(each.block, each.kind, each.problem) for each in found if each.percent is None]
+    return Report(network, rows, problems)
 
 
-def _row(name: str, percents: list[Decimal]) -> tuple[str, int, str, str, str]:
+def _row(name: str, percents: list[Decimal]) -> BacktestRow:
     spread = spread_of(percents)
-    return name, spread.count, f"{spread.median:.2f} %", f"{spread.p95:.2f} %", f"{spread.worst:+.2f} %"
+    return BacktestRow(name, spread.count, f"{spread.median:.2f}", f"{spread.p95:.2f}", f"{spread.worst:+.2f}")
+
+
+def _print(report: Report) -> None:
+    if report.rows:
+        names = ("transactions", "count", "median", "95 % within", "worst")
+        *kinds, every = [_cells(row) for row in report.rows]
+        print_rows(names, [kinds, [every]])
+    else:
+        print_line("no transaction could be estimated")
+    for each in report.without_estimate:
+        print_line(f"block {each.block}, {each.transactions}: no estimate: {each.problem}")
+
+
+def _cells(row: BacktestRow) -> tuple[str, int, str, str, str]:
+    percents = (row.median_percent, row.p95_percent, row.worst_percent)
+    median, p95, worst = (f"{percent} %" for percent in percents)
+    return row.transactions, row.count, median, p95, worst

@@ -12,6 +12,7 @@ from relaydeck.cli.login_commands import LOGIN_COMMANDS
 from relaydeck.cli.options import PATH, anywhere, as_json, at_home, serves_home
 from relaydeck.cli.resource_commands import RESOURCE_COMMANDS
 from relaydeck.cli.start_commands import START_COMMANDS
+from relaydeck.cli.target import require_home
 from relaydeck.cli.token_commands import token
 
 
@@ -49,7 +50,7 @@ def serve(as_json: bool, **options: Any) -> None:
 @click.option("--backtest", metavar="NETWORK", help="Test the estimates of a network against what was paid on it.")
 @click.option("--blocks", type=click.IntRange(1, 100_000), default=200, help="How many recent blocks to test.")
 @click.option("--svg", type=PATH, help="Write a plot of the backtest to this file.")
-@as_json("EstimateReport")
+@as_json("EstimateReport", other="Backtest", remark=" with `--backtest`")
 @anywhere
 def estimate(
     relayer: str | None,
@@ -66,14 +67,15 @@ def estimate(
 
     With --backtest NETWORK and neither of the two: estimate up to three transactions of each recent block as of the
     block before, and print how far the estimates are from what was paid. The network's nodes must keep the state of
-    these blocks. This reads the home of this machine.
+    these blocks. A backtest runs on the machine that holds the home, not on a server: it asks the nodes from there.
     """
     if backtest is not None:
-        if relayer is not None or as_json:
-            raise click.UsageError("--backtest takes no RELAYER, no TRANSACTION and no --json")
+        if relayer is not None:
+            raise click.UsageError("--backtest takes no RELAYER and no TRANSACTION")
+        require_home()
         from relaydeck.cli.backtest import run
 
-        run(backtest, blocks, svg)
+        run(backtest, blocks, svg, as_json)
         return
     if relayer is None or transaction is None:
         raise click.UsageError("give RELAYER and TRANSACTION, or --backtest NETWORK")

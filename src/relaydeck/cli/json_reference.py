@@ -29,7 +29,7 @@ assert _OWN and all(getattr(json_shapes, name) is each for name, each in _OWN.it
 
 def json_page() -> str:
     rows = [f"| `{path}` | {_described(option)} |" for path, option in json_options()]
-    used = _used({option.shape for _, option in json_options()})
+    used = _used({name for _, option in json_options() for name in (option.shape, option.other)})
     return "\n".join([_INTRODUCTION + "\n".join(rows), "", *map(_section, used)])
 
 
@@ -47,8 +47,12 @@ def json_options(command: click.Command = cli, path: str = "relaydeck") -> Itera
 
 def schema_of(option: JsonOption) -> dict[str, Any]:
     """The JSON Schema of what a command prints."""
-    found, components = _schemas(option.shape)
-    schema = {"type": "array", "items": found} if option.many else found
+    return schema_of_shape(option.shape, many=option.many)
+
+
+def schema_of_shape(shape: str, *, many: bool = False) -> dict[str, Any]:
+    found, components = _schemas(shape)
+    schema = {"type": "array", "items": found} if many else found
     return schema | {"components": {"schemas": components}}
 
 
@@ -71,7 +75,8 @@ def _used(names: set[str]) -> list[type[Shape]]:
 
 def _described(option: JsonOption) -> str:
     shown = _link(option.shape) if option.shape in _OWN else f"`{option.shape}`"
-    return (f"array of {shown}" if option.many else shown) + option.remark
+    other = f"; {_link(option.other)}" if option.other else ""
+    return (f"array of {shown}" if option.many else shown) + other + option.remark
 
 
 def _link(name: str) -> str:

@@ -67,6 +67,26 @@ class Finding(Shape, frozen=True):
     remark: Annotated[str, _text("What was found, and what to do about it.")]
 
 
+class BacktestRow(Shape, frozen=True):
+    transactions: Annotated[str, _text("Their type and purpose, such as `type 2, call`; or `all`.")]
+    count: Annotated[int, _text("How many were estimated.")]
+    median_percent: Annotated[str, _text("The median error regardless of sign, as a decimal.")]
+    p95_percent: Annotated[str, _text("The error that 95 % of them stay within, regardless of sign.")]
+    worst_percent: Annotated[str, _text("The greatest error: positive where the estimate was too high.")]
+
+
+class BacktestProblem(Shape, frozen=True):
+    block: Annotated[int, _text("The block of the transaction.")]
+    transactions: Annotated[str, _text("Its type and purpose.")]
+    problem: Annotated[str, _text("Why there is no estimate.")]
+
+
+class Backtest(Shape, frozen=True):
+    network: Annotated[str, _text("The network.")]
+    rows: Annotated[list[BacktestRow], _text("Each type of transaction, and then all together. Empty: none.")]
+    without_estimate: Annotated[list[BacktestProblem], _text("Transactions that could not be estimated.")]
+
+
 class Deleted(Shape, frozen=True):
     kind: Annotated[str, _text("Such as `relayer`.")]
     name: Annotated[str, _text("The identifier or name of the deleted record.")]

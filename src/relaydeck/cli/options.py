@@ -87,16 +87,20 @@ def _use(context: click.Context, options: Options) -> None:
 class JsonOption(click.Option):
     """`--json`, with the name of what it prints: `docs/reference/json.md` is written from it."""
 
-    def __init__(self, *names: Any, shape: str, many: bool, remark: str, **options: Any) -> None:
+    def __init__(self, *names: Any, shape: str, other: str, many: bool, remark: str, **options: Any) -> None:
         super().__init__(*names, **options)
         self.shape = shape
+        self.other = other
         self.many = many
         self.remark = remark
 
 
 def as_json(
-    shape: str, *, many: bool = False, remark: str = "", text: str = "Print JSON, for scripts."
+    shape: str, *, other: str = "", many: bool = False, remark: str = "", text: str = "Print JSON, for scripts."
 ) -> Callable[..., Any]:
-    """`shape`: a class of `json_shapes`, or a schema of the admin API's document. `many`: an array of them."""
-    declared: dict[str, Any] = {"cls": JsonOption, "shape": shape, "many": many, "remark": remark}
+    """`shape`: a class of `json_shapes`, or a schema of the admin API's document. `many`: an array of them.
+
+    `other`: a class of `json_shapes` that the command prints instead in the case that `remark` describes.
+    """
+    declared: dict[str, Any] = {"cls": JsonOption, "shape": shape, "other": other, "many": many, "remark": remark}
     return click.option("--json", "as_json", is_flag=True, help=text, **declared)
