@@ -18,6 +18,7 @@ from tests.networks.fault_node import FaultNode, fault_nodes, words
 
 NOW = 1_800_000_000
 A, B, C, UPTIME = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20, "0x" + "dd" * 20
+D, E = "0x" + "d1" * 20, "0x" + "e1" * 20
 WETH = "0x" + "ee" * 20
 OWN_LIMIT = relayer(gas_limit_estimation=False)
 
@@ -157,6 +158,21 @@ async def test_the_median_of_three_feeds(estimator: Estimator, node: FaultNode) 
     set_price(node, C, 2021)
     problem = "the sources disagree by more than max_spread_percent 1: 2000, 2010, 2021"
     assert await refusal_of(estimator, node, rate) == problem
+
+
+async def test_the_median_of_a_feed_and_two_crossed_pairs(estimator: Estimator, node: FaultNode) -> None:
+    for feed, price in ((A, 2020), (B, 4000), (C, 2), (D, 6030), (E, 3)):
+        set_price(node, feed, price)
+    pairs = (
+        CrossedRate(native_usd=B, token_usd=C, max_age=60),
+        CrossedRate(native_usd=D, token_usd=E, max_age=60, token_max_age=30),
+    )
+    rate = MedianRate(feeds=(A,), crossed=pairs, max_age=60, max_spread_percent=Decimal(1))
+    assert await rate_of(estimator, node, rate) == "2010"
+    assert await rate_of(estimator, node, msgspec.structs.replace(rate, feeds=())) == "2010"
+    assert await rate_of(estimator, node, msgspec.structs.replace(rate, crossed=pairs[:1])) == "2020"
+    set_price(node, E, 3, age=31)
+    assert await refusal_of(estimator, node, rate) == f"feed {E} was updated 31 s ago, more than 30 s"
 
 
 async def test_one_stale_source_of_several_fails_closed(estimator: Estimator, node: FaultNode) -> None:

@@ -40,6 +40,14 @@ native_symbol = "ETH"
 address = "{OTHER_ADDRESS}"
 decimals = 18
 rate = {{ native_usd = "{ADDRESS}", token_usd = "{OTHER_ADDRESS}", max_age = "2h" }}
+[networks."a net/with \\"quotes\\"".fee_tokens.USDT.rate]
+feeds = ["{ADDRESS}"]
+max_age = "1h"
+max_spread_percent = "1.5"
+crossed = [{{ native_usd = "{ADDRESS}", token_usd = "{OTHER_ADDRESS}", max_age = "2h", token_max_age = "25h" }}]
+[networks."a net/with \\"quotes\\"".fee_tokens.USDT]
+address = "{ADDRESS}"
+decimals = 6
 
 [[signers]]
 id = "ops"

@@ -12,7 +12,8 @@ from relaydeck.fees import gas_price
 from relaydeck.fees.gas import GasMeter
 from relaydeck.fees.gas_price import Block, Price
 from relaydeck.fees.options import FeeOptions
-from relaydeck.fees.rates import Rate, RateReader, UptimeFeed
+from relaydeck.fees.rate_reader import RateReader
+from relaydeck.fees.rates import Rate, UptimeFeed
 from relaydeck.networks.evm.batcher import Batcher
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.node_figures import NodeFigures
@@ -20,6 +21,7 @@ from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.model import FeeToken, FixedRate, RpcUrl
 
 T = TypeVar("T")
+_GRACE = 0.1  # the pool enforces the deadline itself, with a better message
 _MAX_RATES = 1_000  # all are dropped together; only a configuration that keeps changing reaches this
 
 
@@ -76,6 +78,14 @@ def _retrieve(task: "asyncio.Task[T]") -> None:
     """Mark a failure as retrieved: the estimate that started the fetch may be gone."""
     if not task.cancelled():
         task.exception()
+
+
+async def result_of(task: "asyncio.Task[T]", deadline: float) -> T:
+    """Shielded: other estimates wait for the same fetch, perhaps with a later deadline."""
+    if task.done():
+        return task.result()
+    async with asyncio.timeout_at(deadline + _GRACE):
+        return await asyncio.shield(task)
 
 
 class ChainCache:

@@ -70,7 +70,8 @@ def feeds_of(source: FeedRate | CrossedRate | PoolRate | MedianRate) -> tuple[Fe
     if isinstance(source, CrossedRate):
         return _crossed_feeds(source)
     if isinstance(source, MedianRate):
-        return tuple(Feed(address, source.max_age) for address in source.feeds)
+        direct = (Feed(address, source.max_age) for address in source.feeds)
+        return (*direct, *(feed for each in source.crossed for feed in _crossed_feeds(each)))
     if source.native_feed is UNSET:
         return ()
     return (Feed(source.native_feed, _or(source.native_max_age, _DEFAULT_AGE)),)

@@ -55,12 +55,15 @@ class Job:
             beside=questions,
         )
 
-    def check_sendable(self, gas: Gas, block: Block, beside: list[Any]) -> None:
+    def model_answers(self, gas: Gas) -> list[Any]:
+        return gas.beside[len(gas.beside) - self.model_questions :]
+
+    def check_sendable(self, gas: Gas, block: Block) -> None:
         """Raises `InvalidParams` for a signed transaction that no node takes."""
         need = gas.limit if gas.method == "eth_estimateGas" else None
         check_limit(self.transaction, need, block.gas_limit, self.network.gas_limit_cap)
-        if isinstance(beside[0], int):
-            check_nonce(self.transaction, beside[0])
+        if isinstance(next_nonce := gas.beside[0], int):
+            check_nonce(self.transaction, next_nonce)
 
 
 def price_fields(transaction: Transaction, price: Price) -> dict[str, str]:

@@ -2,16 +2,39 @@
 
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
 
 from relaydeck.fees.errors import NoFreshRate
 from relaydeck.fees.exact import QUOTIENT_DIGITS, Exact
 from relaydeck.fees.feeds import signed
 from relaydeck.networks.evm.questions import words
+from relaydeck.networks.model import MedianRate, PoolRate
 
 TOKEN_0, TOKEN_1, OBSERVE = "0x0dfe1681", "0xd21220a7", "0x883bdbfd"
+_DEFAULT_WINDOW = 1800
 _MAX_TICK = 887_272
 _PRECISE = Context(prec=QUOTIENT_DIGITS + 24, rounding=ROUND_HALF_EVEN, Emin=-10_000, Emax=10_000)
 _TICK = Decimal("1.0001")
+
+
+class Place(NamedTuple):
+    """A pool, and what is accepted from it."""
+
+    address: str
+    window: int
+    min_liquidity: Decimal
+
+
+def pool_of(source: Any) -> Place | None:
+    if isinstance(source, PoolRate):
+        return Place(source.pool, source.window, source.min_liquidity)
+    if isinstance(source, MedianRate) and source.dex_pool is not UNSET:
+        window = _DEFAULT_WINDOW if source.dex_window is UNSET else source.dex_window
+        least = Decimal(0) if source.dex_min_liquidity is UNSET else source.dex_min_liquidity
+        return Place(source.dex_pool, window, least)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

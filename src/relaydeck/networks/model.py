@@ -137,7 +137,7 @@ class PoolRate(msgspec.Struct, frozen=True, tag_field="source", tag="pool"):
 
 
 class MedianRate(msgspec.Struct, frozen=True, tag_field="source", tag="median"):
-    """The median of several aggregators and at most one pool, as long as they agree."""
+    """The median of several aggregators, pairs of aggregators and at most one pool, as long as they agree."""
 
     feeds: Annotated[
         Annotated[tuple[EvmAddress, ...], Meta(max_length=9)],
@@ -151,6 +151,10 @@ class MedianRate(msgspec.Struct, frozen=True, tag_field="source", tag="median"):
         PositiveAmount,
         own_field("How far the highest rate may be above the lowest, in percent; else there is no rate.", example="2"),
     ]
+    crossed: Annotated[
+        Annotated[tuple[CrossedRate, ...], Meta(max_length=9)],
+        own_field("Pairs of aggregators, native/USD and token/USD, each one more source.", example=[]),
+    ] = ()
     dex_pool: Annotated[
         EvmAddress | UnsetType,
         own_field("Pool of the fee token and the wrapped native coin, one more source.", example=_POOL),
