@@ -240,3 +240,22 @@ async def test_what_a_killed_service_was_trying_another_process_delivers(
     await scene.stop()
     await scene.writer.stop()
     store.close()
+
+
+@on_postgresql
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_a_clock_that_is_wrong_by_an_hour_neither_breaks_nor_extends_a_claim(
+    scene: Scene, elsewhere: Scene, hours: int
+) -> None:
+    receiver = await scene.receiver("pager", hang)
+    sequence = scene.paused("r1", "pager")
+    times = {"monotonic": time.monotonic, "clock_sql": scene.store.database.clock_sql}
+    claiming = scene.process(now=time.time, **times)
+    await claiming.turn()
+    await eventually(lambda: len(receiver.got) == 1)
+    other = elsewhere.process(now=lambda: time.time() + hours * 3600, **times)
+    assert 0 < await other.turn() <= CLAIM_SECONDS
+    assert len(receiver.got) == 1
+    claimed = "SELECT claimed_until FROM deliveries WHERE seq = :seq"
+    ((until,),) = scene.store.database.read(claimed, {"seq": sequence})
+    assert abs(until / 1000 - time.time() - CLAIM_SECONDS) < 30

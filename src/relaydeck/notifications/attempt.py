@@ -35,15 +35,17 @@ class Attempt:
         claims: Claims,
         *,
         count_try: Callable[[str], None],
+        clock: Callable[[], float],
         now: Callable[[], float],
         monotonic: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
+        """`clock` is the one of due times, `now` that of this machine."""
         self._store = store
         self._writer, self._log = writer, log
         self._sender, self._claims = sender, claims
         self._count_try = count_try
-        self._now, self._monotonic, self._random = now, monotonic, random
+        self._clock, self._now, self._monotonic, self._random = clock, now, monotonic, random
 
     async def __call__(self, delivery: PendingDelivery) -> bool:
         """Return whether the event was delivered. Raises ClaimLost when another process attempts it now."""
@@ -52,7 +54,7 @@ class Attempt:
         duration = round((self._monotonic() - began) * 1000)
         attempt = AttemptRecord(int(started * 1000), duration, response.status, response.problem, response.text)
         tries, in_order = delivery.tries + 1, delivery.in_order
-        outcome = decide(response, tries=tries, in_order=in_order, now=self._now(), random=self._random)
+        outcome = decide(response, tries=tries, in_order=in_order, now=self._clock(), random=self._random)
         await self._save(FinishedAttempt(delivery, attempt, outcome))
         self._count_try("failed" if outcome.state == "pending" else outcome.state)
         self._log_result(delivery, attempt, outcome)

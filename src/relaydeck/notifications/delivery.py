@@ -30,6 +30,7 @@ from relaydeck.notifications.receivers import ReceiverSlots
 from relaydeck.notifications.retention import Retention
 from relaydeck.notifications.sender import Sender
 from relaydeck.settings import AddressRange
+from relaydeck.store.database_clock import DatabaseClock
 from relaydeck.store.leases import Lease
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
@@ -44,6 +45,7 @@ class DeliveryOptions(NamedTuple):
     timeout_seconds: float = 15.0
     retention_days: int = 30
     lease_seconds: float = 30.0
+    clock_sql: str = ""  # of the database, when other machines deliver too
     max_attempts: int = 256  # at the same time
     max_per_receiver: int = 8
 
@@ -66,10 +68,16 @@ class Delivery:
         self._run_in_reader = store.database.run_in_reader
         self._writer, self._log, self._options = writer, log, options
         self._now, self._monotonic, self._random = now, monotonic, random
+        self._clock = DatabaseClock(options.clock_sql, now, monotonic)  # of due times and claims
         self._sender: Sends = sender or Sender(options.allow, options.timeout_seconds)
         self._receivers = ReceiverSlots(options.max_attempts, options.max_per_receiver)
         self._claims = self._make_claims()
-        clocks = {"now": now, "monotonic": monotonic, "random": random}
+        clocks: dict[str, Callable[[], float]] = {
+            "clock": self._clock,
+            "now": now,
+            "monotonic": monotonic,
+            "random": random,
+        }
         self._attempt = Attempt(store, writer, log, self._sender, self._claims, count_try=count_try, **clocks)
         self._loaded_tenure = 0  # in which the due times were read
         self._seen_revision = -1
@@ -83,7 +91,7 @@ class Delivery:
     def _make_claims(self) -> Claims:
         seconds, monotonic = self._options.lease_seconds, self._monotonic
         if self._database.remote:
-            # Longer than any attempt, by a lease: the clocks of two machines may differ by that much.
+            # Longer than any attempt, by a lease: a process may read the clock late.
             seconds += self._options.timeout_seconds
             return RowClaims(self._database, self._writer, seconds, monotonic=monotonic)
         return LeaseClaims(self._database, self._writer, Lease("delivery", seconds, now=self._now, monotonic=monotonic))
@@ -121,7 +129,7 @@ class Delivery:
     async def turn(self) -> float:
         """Start what is due. Return the seconds until there may be more. Raises StoreError, ServerFailure."""
         self._seen_write = self._database.write_signal.last()
-        due = await self._run_in_reader(partial(outbox.next_attempt_at, self._read))
+        due = await self._run_in_reader(partial(outbox.next_attempt_at, self._read, self._clock))
         expired = await self._retention.has_expired()
         is_due = due is not None and due <= self._milliseconds()
         if not (self._receivers.under_way or is_due or expired):
@@ -135,12 +143,12 @@ class Delivery:
         return self._until(self._receivers.next_due())
 
     def _milliseconds(self) -> int:
-        return int(self._now() * 1000)
+        return int(self._clock() * 1000)
 
     def _until(self, due: int | None) -> float:
         pause = min(_LONGEST_PAUSE, self._retention.until_next())
         if due is not None:
-            pause = min(pause, due / 1000 - self._now())
+            pause = min(pause, due / 1000 - self._clock())
         if self._receivers.under_way:
             pause = min(pause, self._options.lease_seconds / 3)  # in time to renew the lease
         return max(pause, 0.0)

@@ -40,6 +40,7 @@ class DeliveryService:
             timeout_seconds=self._settings.webhook_timeout_seconds,
             retention_days=self._settings.event_retention_days,
             lease_seconds=self._settings.lease_seconds,
+            clock_sql=self._store.database.clock_sql,
         )
         return Delivery(self._store, self._writer, self._log, options, count_try=self._count_try)
 

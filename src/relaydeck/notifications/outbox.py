@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.database_clock import DatabaseClock
 
 State = Literal["pending", "delivered", "dead"]
 NOW = 0  # a due time that is always in the past, whatever the clock is set to
@@ -77,11 +78,14 @@ COLUMNS = "seq, due_at, tries, in_line, notification_id, relayer_id"
 FREE = "coalesce(claimed_until, due_at)"
 
 
-def next_attempt_at(read: ReadRows) -> int | None:
-    """When the next of all deliveries may be attempted."""
+def next_attempt_at(read: ReadRows, clock: DatabaseClock) -> int | None:
+    """When the next of all deliveries may be attempted. Also sets the clock."""
     indexed = "due_at IS NOT NULL AND state <> 'dead'"  # the second condition follows, but selects the index
-    rows = read(f"SELECT {FREE} FROM deliveries WHERE {indexed} ORDER BY 1 LIMIT 1", {})
-    return rows[0][0] if rows else None
+    first = f"SELECT {FREE} FROM deliveries WHERE {indexed} ORDER BY 1 LIMIT 1"
+    (row,) = read(f"SELECT ({first}) AS due, {clock.column}", {})
+    clock.set(row.moment)
+    due: int | None = row.due
+    return due
 
 
 def receivers_with_deliveries(read: ReadRows) -> list[tuple[str, int]]:
