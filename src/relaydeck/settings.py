@@ -379,6 +379,12 @@ class Settings:
         15.0,
         "How long one attempt to deliver an event may take, from resolving the name to the status of the response.",
     )
+    event_audit_head: str = _setting(
+        _one_of("off", "on"),
+        "off",
+        "`on`: each delivery has the header `relaydeck-audit-head` with the head of the audit log, so that receivers "
+        "hold it. `relaydeck audit verify --head` finds with it that the end of the log was removed.",
+    )
     event_retention_days: int = _setting(
         _count, 30, "How many days a finished event is kept, with its delivery attempts."
     )

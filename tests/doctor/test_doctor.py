@@ -208,6 +208,19 @@ def test_an_audit_log_that_was_tampered_with(provisioned: Path, tampering: str, 
     assert examined(provisioned)["audit log"] == Finding("FAIL", "audit log", f"entry {reported}; {remedy}")
 
 
+def test_an_audit_log_cut_back_to_an_old_signed_head(provisioned: Path) -> None:
+    with closing(sqlite3.connect(provisioned / "relaydeck.db")) as connection:
+        (old,) = connection.execute("SELECT audit_head FROM clock").fetchone()
+        make_token(provisioned, "t")
+        connection.execute("DELETE FROM audit WHERE seq = 5")
+        connection.execute("UPDATE clock SET audit_head = ?", (old,))
+        connection.commit()
+    assert examined(provisioned)["audit log"].remark == (
+        "entry 5 is missing: the database has numbered 5 entries;"
+        " the entries before it are unchanged: compare the rest with a backup"
+    )
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

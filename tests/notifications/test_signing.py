@@ -10,7 +10,7 @@ from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import notification_changes, retention, signing
 from relaydeck.notifications.model import Notification, NotificationChange
 from relaydeck.secret import Secret
-from relaydeck.store.audit import AuditLog
+from relaydeck.store.audit import AuditLog, head
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.rotation import Rotation
 from tests.notifications.conftest import KEY, Scene
@@ -180,3 +180,17 @@ async def test_a_key_that_does_not_open_is_not_left_out(scene: Scene) -> None:
 def test_an_unknown_notification_is_not_found(scene: Scene) -> None:
     with pytest.raises(NotificationNotFound):
         update(scene, "nobody", NotificationChange())
+
+
+async def test_the_head_of_the_audit_log_is_sent_when_a_setting_asks_for_it(scene: Scene) -> None:
+    receiver = await scene.receiver("pager")
+    change(scene, OTHER_KEY)  # has an audit entry
+    scene.paused("r1", "pager")
+    await scene.deliver(scene.process(with_audit_head=True))
+    expected = str(head(scene.store.database.read))
+    assert (expected[:2], receiver.got[-1].headers["relaydeck-audit-head"]) == ("1:", expected)
+
+
+async def test_by_default_no_head_is_sent(scene: Scene) -> None:
+    receiver = await scene.receiver("pager")
+    assert "relaydeck-audit-head" not in (await sent(scene, receiver.got)).headers

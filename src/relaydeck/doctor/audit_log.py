@@ -60,7 +60,16 @@ def verify_chain(
 ) -> Head | BrokenLink:
     ((total,),) = database.stream(COUNT_SQL)
     with progress(f"checking {total:,} audit entries", total) as advance:
-        return verify(lambda sql: _counting(database.stream(sql), advance), opener, saved)
+        found = verify(lambda sql: _counting(database.stream(sql), advance), opener, saved)
+    return found if isinstance(found, BrokenLink) else _counted(database, found)
+
+
+def _counted(database: Reader, found: Head) -> Head | BrokenLink:
+    """SQLite also counts the entries it has stored, which an old copy of log and signed head does not change."""
+    (table,) = (each for each in database.tables() if each.name == "audit")
+    if database.counter(table) <= found.seq:
+        return found
+    return BrokenLink(found.seq + 1, f"is missing: the database has numbered {database.counter(table)} entries")
 
 
 def _counting(rows: Iterable[Row], advance: Callable[[int], None]) -> Iterator[Row]:

@@ -9,14 +9,15 @@ from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
 from relaydeck.notifications import outbox
 from relaydeck.notifications.claims import ClaimLost, Claims
-from relaydeck.notifications.message import read_message
+from relaydeck.notifications.message import Message
 from relaydeck.notifications.outbox import AttemptOutcome, AttemptRecord, FinishedAttempt, PendingDelivery
 from relaydeck.notifications.retries import ReceiverResponse, decide
-from relaydeck.store.database import Transaction
-from relaydeck.store.open_store import Store
+from relaydeck.store.database import Database, Transaction
 from relaydeck.store.writer import Writer
 
 _RETRY_SECONDS = 1.0  # between attempts to save while the store fails
+
+ReadMessage = Callable[[PendingDelivery, int], Message | ReceiverResponse]  # as of a moment, in seconds
 
 
 class Sends(Protocol):
@@ -28,11 +29,12 @@ class Sends(Protocol):
 class Attempt:
     def __init__(
         self,
-        store: Store,
+        database: Database,
         writer: Writer,
         log: Log,
         sender: Sends,
         claims: Claims,
+        read_message: ReadMessage,
         *,
         count_try: Callable[[str], None],
         clock: Callable[[], float],
@@ -41,7 +43,7 @@ class Attempt:
         random: Callable[[], float],
     ) -> None:
         """`clock` is the one of due times, `now` that of this machine."""
-        self._store = store
+        self._run_in_reader, self._read_message = database.run_in_reader, read_message
         self._writer, self._log = writer, log
         self._sender, self._claims = sender, claims
         self._count_try = count_try
@@ -64,7 +66,7 @@ class Attempt:
 
     async def _send(self, delivery: PendingDelivery, now: int) -> ReceiverResponse:
         try:
-            message = await self._store.database.run_in_reader(partial(read_message, self._store, delivery, now))
+            message = await self._run_in_reader(partial(self._read_message, delivery, now))
             if isinstance(message, ReceiverResponse):
                 return message
             return await self._sender.post(message.url, message.headers, message.body)

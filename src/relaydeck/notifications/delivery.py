@@ -22,7 +22,7 @@ from typing import NamedTuple
 from relaydeck.background import TaskSet, TurnLoop
 from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.log import Log
-from relaydeck.notifications import outbox
+from relaydeck.notifications import message, outbox
 from relaydeck.notifications.attempt import Attempt, Sends
 from relaydeck.notifications.claims import ClaimLost, Claims, LeaseClaims, RowClaims
 from relaydeck.notifications.outbox import PendingDelivery
@@ -46,6 +46,7 @@ class DeliveryOptions(NamedTuple):
     retention_days: int = 30
     lease_seconds: float = 30.0
     clock_sql: str = ""  # of the database, when other machines deliver too
+    with_audit_head: bool = False  # in a header of each delivery
     max_attempts: int = 256  # at the same time
     max_per_receiver: int = 8
 
@@ -78,7 +79,10 @@ class Delivery:
             "monotonic": monotonic,
             "random": random,
         }
-        self._attempt = Attempt(store, writer, log, self._sender, self._claims, count_try=count_try, **clocks)
+        read_message = partial(message.read_message, store, with_audit_head=options.with_audit_head)
+        self._attempt = Attempt(
+            store.database, writer, log, self._sender, self._claims, read_message, count_try=count_try, **clocks
+        )
         self._loaded_tenure = 0  # in which the due times were read
         self._seen_revision = -1
         self._seen_write = -1

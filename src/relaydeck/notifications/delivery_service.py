@@ -41,6 +41,7 @@ class DeliveryService:
             retention_days=self._settings.event_retention_days,
             lease_seconds=self._settings.lease_seconds,
             clock_sql=self._store.database.clock_sql,
+            with_audit_head=self._settings.event_audit_head == "on",
         )
         return Delivery(self._store, self._writer, self._log, options, count_try=self._count_try)
 

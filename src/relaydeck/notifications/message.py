@@ -9,6 +9,7 @@ from relaydeck.notifications.notification_rows import place, previous_place
 from relaydeck.notifications.outbox import PendingDelivery
 from relaydeck.notifications.retries import ReceiverResponse
 from relaydeck.secret import Secret
+from relaydeck.store import audit
 from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
@@ -25,7 +26,9 @@ class Message(NamedTuple):
     body: bytes
 
 
-def read_message(store: Store, delivery: PendingDelivery, now: int) -> Message | ReceiverResponse:
+def read_message(
+    store: Store, delivery: PendingDelivery, now: int, *, with_audit_head: bool = False
+) -> Message | ReceiverResponse:
     """The message as of now, or the problem that prevents sending it."""
     found = store.database.read(_MESSAGE, {"seq": delivery.sequence, "id": delivery.notification_id})
     if not found:
@@ -44,7 +47,10 @@ def read_message(store: Store, delivery: PendingDelivery, now: int) -> Message |
     except Damaged:
         return ReceiverResponse(problem="key_unreadable")  # a late event is better than an unsigned one
     body = event.body()
-    return Message(url, signing.headers(keys, event.id, now, body), body)
+    headers = signing.headers(keys, event.id, now, body)
+    if with_audit_head:
+        headers["relaydeck-audit-head"] = str(audit.head(store.database.read))
+    return Message(url, headers, body)
 
 
 def _open_key(vault: Vault, sealed: bytes, where: Place) -> Secret:

@@ -3,8 +3,8 @@
 Each row holds a keyed hash (BLAKE2b, RFC 7693) of its content and of the hash before it. An attacker who can write to
 the database but does not have the master key cannot change, remove or reorder rows without breaking a link of this
 chain. Removing the newest rows breaks no link, but then the chain lacks the signed head that each transaction stores
-in the row of the clock. An attacker who puts back an old copy of both leaves no trace in the database: a head that was
-saved elsewhere reveals that too.
+in the row of the clock. An attacker who puts back an old copy of both, and of SQLite's count of entries, leaves no
+trace in the database: a head that was saved elsewhere reveals that too, such as the one that receivers get with events.
 """
 
 import hashlib
