@@ -94,13 +94,14 @@ def run_command(home: Path, *arguments: str, stdin: str = "", **settings: str) -
 
 
 def start_command(
-    arguments: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+    arguments: Sequence[str], environment: Mapping[str, str], log: IO[bytes], files: str = ""
 ) -> "Forked | subprocess.Popen[bytes]":
-    """Start `relaydeck …` in a session of its own, its standard error in `log`."""
-    if "COVERAGE_PROCESS_CONFIG" not in environment:
+    """Start `relaydeck …` in a session of its own, its standard error in `log`. It may open so many `files`."""
+    if "COVERAGE_PROCESS_CONFIG" not in environment and not files:
         return fork_server().start(arguments, environment, log)
+    limited = ["prlimit", f"--nofile={files}:{files}"] if files else []
     return subprocess.Popen(
-        [*COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+        [*limited, *COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
     )
 
 
@@ -119,14 +120,14 @@ def make_token(home: Path, name: str, *options: str) -> str:
 class Running:
     """A served home. `ask` sends one request; `token` is what it authenticates with."""
 
-    def __init__(self, home: Path, *arguments: str, token: str = "", **settings: str) -> None:
+    def __init__(self, home: Path, *arguments: str, token: str = "", files: str = "", **settings: str) -> None:
         self.home = home
         self.port = free_port()
         self.token = token
         self.log_path = home.parent / f"{home.name}-{self.port}.log"
         with self.log_path.open("wb") as log:
             self.process = start_command(
-                ["serve", "--port", str(self.port), *arguments], clean_environment(home, **settings), log
+                ["serve", "--port", str(self.port), *arguments], clean_environment(home, **settings), log, files
             )
         self.await_answer()
 

@@ -1,6 +1,5 @@
 """`relaydeck serve`: how it starts, what it prints, how it stops."""
 
-import datetime
 import http.client
 import json
 import os
@@ -9,7 +8,6 @@ import re
 import select
 import signal
 import socket
-import ssl
 import subprocess
 import threading
 import time
@@ -18,9 +16,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from relaydeck import __version__
 from relaydeck.cli.commands import cli
@@ -29,6 +24,7 @@ from tests.contract.test_section_7_errors import children
 from tests.http.raw import Wire
 from tests.running import COMMAND, Running, clean_environment, free_port, run_command
 from tests.seeding import issue, opened
+from tests.tls import RunningTls, self_signed
 from tests.token_format import is_token
 
 SIGNERS = "/api/v1/signers"
@@ -242,58 +238,7 @@ def test_a_second_start_on_a_terminal_prints_no_token(welcomed: tuple[Path, int,
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return folder / "cert.pem", folder / "key.pem"
-
-
-class RunningTls(Running):
-    """Waits for a TLS handshake instead of a plain answer."""
-
-    def __init__(self, home: Path, cert: Path, key: Path, **settings: str) -> None:
-        self.context = ssl.create_default_context(cafile=cert)
-        super().__init__(home, "--tls-cert", str(cert), "--tls-key", str(key), **settings)
-
-    def await_answer(self) -> None:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                self.get("/healthz", "")
-                return
-            except OSError:
-                assert self.process.poll() is None, f"it did not start: {self.log}"
-                assert time.monotonic() < deadline, f"it did not answer: {self.log}"
-                time.sleep(0.01)
-
-    def __enter__(self) -> "RunningTls":
-        return self
-
-    def get(self, path: str, token: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPSConnection("localhost", self.port, timeout=20, context=self.context)
-        try:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
-            response = connection.getresponse()
-            return response.status, response.read()
-        finally:
-            connection.close()
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from relaydeck.contract.routes import Router
 from relaydeck.errors import Unauthorized
 from relaydeck.http.access_log import open_access_log
 from relaydeck.http.body import BodyReader
+from relaydeck.http.connection_guard import start_guard
 from relaydeck.http.credential import Credential
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.operations import Readiness
@@ -46,6 +47,7 @@ class OperationsWorker:
             log=log,
         )
 
+        self._guard = start_guard(self.pipeline.busy, log, metrics, settings.write_timeout_seconds)
         self._watchdog = asyncio.create_task(self._end_with_the_service())
 
     async def _readiness(self) -> Readiness:
@@ -68,6 +70,7 @@ class OperationsWorker:
 
     async def stop(self) -> None:
         self._watchdog.cancel()
+        self._guard.close()
         self._access_log.flush()
         self._store.close()
 

@@ -17,7 +17,7 @@ from tests.client.styles import STYLES, Style
 from tests.fork_server import Done
 from tests.running import Running, run_command
 from tests.seeding import issue
-from tests.test_serve import RunningTls
+from tests.tls import RunningTls
 
 CONFIG = {"key_id": "alias/ops", "region": "eu"}
 Connect = Callable[[str, ssl.SSLContext | None], Style]

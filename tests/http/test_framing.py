@@ -78,3 +78,17 @@ def test_a_length_beside_chunks_is_ignored_and_nothing_is_read_after_the_chunks(
         wire.send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY) + wire.head("GET", "/healthz"))
         answer = wire.answer()
         assert (answer.status, answer.headers["connection"], wire.closed()) == (201, "close", True)
+
+
+def test_headers_of_100_kib_are_accepted(service: Running) -> None:
+    assert answer_to(service, "GET /healthz HTTP/1.1", f"X-Long: {'y' * 100 * 1024}") == (200, b"ok\n")
+
+
+def test_headers_of_256_kib_are_refused(service: Running) -> None:
+    with Wire(service) as wire:
+        try:
+            wire.send(wire.head("GET", "/healthz", f"X-Long: {'y' * 256 * 1024}"))
+            answered = wire.socket.recv(12)
+        except ConnectionError:  # the server closed the connection before it read the rest
+            answered = b"HTTP/1.1 431"
+    assert answered == b"HTTP/1.1 431"

@@ -2,25 +2,20 @@
 
 import resource
 
+from relaydeck.file_limit import FileLimit, choose_file_limit, set_open_files
 from relaydeck.log import Log
 
-_MOST_CONNECTIONS = 16_384  # of a worker: idle ones must not lock out others
-_OTHER_FILES = 256  # databases, nodes, receivers, logs
 _FEW_CONNECTIONS = 1024
-_FEWEST_CONNECTIONS = 64
 
 
-def connection_limit(log: Log) -> int:
-    """How many connections a worker may hold, by the limit on open files, which is raised as far as it may be.
+def apply_file_limit(log: Log, *, tls: bool) -> FileLimit:
+    """Set the limit on open files for this process and its workers, and log how many connections it leaves room for.
 
     Without this a worker accepts until the system refuses it a file, and then it is busy with nothing but refusals.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    files = _MOST_CONNECTIONS + _OTHER_FILES if hard == resource.RLIM_INFINITY else hard
-    limit = max(_FEWEST_CONNECTIONS, min(_MOST_CONNECTIONS, files - _OTHER_FILES))
-    if limit < _MOST_CONNECTIONS:
-        level = "warning" if limit < _FEW_CONNECTIONS else "info"
-        log.event(level, "the limit on open files bounds the connections of a worker", files=files, connections=limit)
+    limit = choose_file_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1], tls=tls)
+    set_open_files(limit.files)
+    if limit.connections < _FEW_CONNECTIONS:
+        figures = {"files": limit.files + limit.kept_back, "connections": limit.connections}
+        log.event("warning", "the limit on open files bounds the connections of a worker", **figures)
     return limit

@@ -21,7 +21,7 @@ from granian.server.common import AbstractServer
 
 from relaydeck import __version__
 from relaydeck.app import Application
-from relaydeck.cli.connection_limit import connection_limit
+from relaydeck.cli.connection_limit import apply_file_limit
 from relaydeck.cli.console_link import host_in_url
 from relaydeck.errors import OperatorError
 from relaydeck.http.metrics import allocate
@@ -30,6 +30,7 @@ from relaydeck.operations_worker import OperationsWorker
 from relaydeck.settings import Settings
 
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 (the names in it are random)
+_BUFFERED_BYTES = 131_072  # of a connection: headers that arrive, and responses that wait for the client
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -95,6 +96,7 @@ def _stop_on_signal(server: AbstractServer[Any], stop_mark: Path | None) -> None
 
 
 def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) -> AbstractServer[Any]:
+    limit = apply_file_limit(log, tls=bool(options.get("ssl_cert")))
     return Granian(
         "relaydeck",
         address=host if ":" in host else socket.gethostbyname(host),  # Granian does not resolve names
@@ -102,10 +104,12 @@ def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) 
         interface=Interfaces.ASGI,
         # HTTP/1 only: while Granian detects the version, it has no time limit on a silent client.
         http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(header_read_timeout=round(settings.header_timeout_seconds * 1000)),
+        http1_settings=HTTP1Settings(
+            header_read_timeout=round(settings.header_timeout_seconds * 1000), max_buffer_size=_BUFFERED_BYTES
+        ),
         websockets=False,
-        backlog=4096,
-        backpressure=connection_limit(log),  # connections a worker holds before it stops accepting
+        backlog=limit.queued,
+        backpressure=limit.connections,  # a worker that holds so many stops accepting
         respawn_failed_workers=True,
         workers_kill_timeout=max(1, round(settings.stop_timeout_seconds)),
         log_level=LogLevels.warning,

@@ -68,6 +68,9 @@ REQUEST_SECONDS = Metric(
 LOG_LINES_DROPPED = Metric(
     "log_lines_dropped_total", "counter", "Log lines dropped because the reader of standard error was too slow."
 )
+CONNECTIONS_CLOSED = Metric(
+    "connections_closed_total", "counter", "Silent or unread connections closed to keep room for other clients."
+)
 UNEXPECTED_FAILURES = Metric(
     "unexpected_failures_total", "counter", "Requests that failed with an error the service does not expect."
 )
@@ -243,6 +246,7 @@ METRICS = (
     REQUESTS,
     REQUEST_SECONDS,
     LOG_LINES_DROPPED,
+    CONNECTIONS_CLOSED,
     UNEXPECTED_FAILURES,
     DAMAGED_VALUES,
     FORGED_TOKENS,

@@ -129,6 +129,7 @@ class Pipeline:
         self._nanoseconds = nanoseconds
         self._id_prefix = secrets.token_hex(6).encode() + b"-"
         self._id_numbers = count(1)
+        self.busy: set[Peer] = set()  # clients with a credential that wait for a response
 
     def route_name(self, scope: dict[str, Any]) -> str:
         """For traces: the name of the route that answers a request."""
@@ -150,7 +151,7 @@ class Pipeline:
             request_id = b"%b%x" % (self._id_prefix, next(self._id_numbers))
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, unread, credential = UNMATCHED, _ANONYMOUS, "", True, None
-        stream = None
+        stream, peer = None, scope["client"]
         try:
             methods = self._exact_routes.get(scope["raw_path"])
             found = methods.get(scope["method"]) if methods else None
@@ -181,12 +182,13 @@ class Pipeline:
                 status, body, content_type = 200, route.page(scope["query_string"]), JSON
             else:
                 unread = False
+                if credential is not None:
+                    self.busy.add(peer)
                 content = await self._bodies.read(headers, receive, route.max_body)
                 if credential is not None and b"relaydeck-min-revision" in headers:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 assert route.answer is not None
-                query, peer = scope["query_string"], scope["client"]
-                call = Call(argument, headers, content, query, credential, scope["scheme"], peer)
+                call = Call(argument, headers, content, scope["query_string"], credential, scope["scheme"], peer)
                 reply = await route.answer(call)
                 status, body, content_type, stream = reply.status, reply.body, reply.content_type, reply.stream
                 extra += reply.headers
@@ -198,6 +200,8 @@ class Pipeline:
                 extra.append((b"relaydeck-reason", reason.encode("ascii", "replace")[:200].translate(_PRINTABLE)))
             as_problem = scope["raw_path"].startswith(self._problem_paths)
             content_type, body = failure_body(failure, request_id, as_problem=as_problem)
+        finally:
+            self.busy.discard(peer)
         if unread and (b"content-length" in headers or b"transfer-encoding" in headers) and b"expect" not in headers:
             await discard(receive)
         extra.append(content_type)
@@ -206,7 +210,7 @@ class Pipeline:
             async for part in stream:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": body})
-        taken, peer, forwarded = self._nanoseconds() - started, scope["client"], given(b"x-forwarded-for")
+        taken, forwarded = self._nanoseconds() - started, given(b"x-forwarded-for")
         self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason))
 
     def _failure_of(self, error: Exception, request_id: bytes) -> RequestError:

@@ -67,10 +67,11 @@ class Reports:
         self._metrics.count(HISTORY_CHANGES)
         self._log.event("error", "the database has another history: everything is loaded again", problem=problem)
 
-    def process(self, read_model_age: float) -> None:
-        """Each second: that this worker runs, and its figures."""
+    def process(self, read_model_age: float, *, accepts: bool) -> None:
+        """Each second: that this worker runs and accepts connections, and its figures."""
         figures = own_process()
-        self._metrics.beat()
+        if accepts:
+            self._metrics.beat()
         self._metrics.set(READ_MODEL_AGE, int(read_model_age))
         self._metrics.set(WORKERS, 1)
         self._metrics.set(RESIDENT_BYTES, figures.resident_bytes)

@@ -10,7 +10,7 @@ from functools import partial
 
 from relaydeck.admin import idempotency
 from relaydeck.errors import ServerFailure, StoreError
-from relaydeck.http.unread_responses import limit_unread
+from relaydeck.http.connection_guard import ConnectionGuard
 from relaydeck.log import Log
 from relaydeck.store.database import Database
 from relaydeck.store.listing import Listing
@@ -20,6 +20,7 @@ from relaydeck.worker.reports import Reports
 
 _CHECK_SECONDS = 1.0
 _PURGE_SECONDS = 3600.0
+_UNACCEPTED_SECONDS = 5.0
 _WARM_ITEMS = 200
 
 
@@ -30,12 +31,11 @@ class Upkeep:
         self._reports = reports
         self._log = log
 
-    async def check_each_second(self, write_timeout_seconds: float) -> None:
+    async def check_each_second(self, guard: ConnectionGuard) -> None:
         """Find writes that were committed but not signalled, and stop when the parent process is gone."""
-        parent, limited = os.getppid(), False
+        parent = os.getppid()
         while True:
-            limited = limited or limit_unread(write_timeout_seconds) > 0  # once the server listens
-            self._reports.process(self._following.age)
+            self._reports.process(self._following.age, accepts=guard.unaccepted_seconds() < _UNACCEPTED_SECONDS)
             await asyncio.sleep(_CHECK_SECONDS)
             if os.getppid() != parent:
                 self._log.event("error", "the process that started this worker is gone: stopping")

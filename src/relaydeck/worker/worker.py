@@ -14,6 +14,7 @@ from relaydeck.credentials.token_book import TokenBook
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http.access_log import AccessLog, open_access_log
 from relaydeck.http.body import BodyReader
+from relaydeck.http.connection_guard import ConnectionGuard, start_guard
 from relaydeck.http.metrics import EVENT_TRIES, MONITOR_CHECKS, SIGNER_CHECKS, Metrics
 from relaydeck.http.pipeline import Find, Pipeline, Route
 from relaydeck.log import Log
@@ -63,7 +64,9 @@ class Worker:
         self._key_access = self._open_key_access()
         self._build_read_model()
         self._admin = self._prepare_admin()
-        self.pipeline = make_handle(self._build_pipeline(), self._tracing)
+        pipeline = self._build_pipeline()
+        self._guard = self._start_guard(pipeline)
+        self.pipeline = make_handle(pipeline, self._tracing)
         self._following.follower.load()
         self._start_upkeep()
 
@@ -170,6 +173,11 @@ class Worker:
             log=self._log,
         )
 
+    def _start_guard(self, pipeline: Pipeline) -> ConnectionGuard:
+        guard = start_guard(pipeline.busy, self._log, self._metrics, self._settings.write_timeout_seconds)
+        self._closers.callback(guard.close)
+        return guard
+
     def _build_router(self) -> Router:
         below: dict[bytes, Find] = {b"admin": self._admin.find}
         others = self._open_routes()
@@ -198,7 +206,7 @@ class Worker:
 
     def _start_upkeep(self) -> None:
         upkeep = Upkeep(self._store.database, self._following, self._reports, self._log)
-        self._start_task(upkeep.check_each_second(self._settings.write_timeout_seconds))
+        self._start_task(upkeep.check_each_second(self._guard))
         self._start_task(self._warm(upkeep))
         self._start_task(report_nodes(self._estimator, self._settings.run_folder))
         self._start_task(upkeep.purge_each_hour(self._writer))

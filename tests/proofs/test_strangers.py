@@ -1,0 +1,75 @@
+"""5,000 connections of strangers for a minute, at a limit of 1,024 open files: everybody else is served."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.contract.test_section_7_errors import children
+from tests.running import Running
+from tests.seeding import issue
+from tests.tls import RunningTls, self_signed
+
+pytestmark = pytest.mark.prove
+STRANGERS, PROCESSES, SECONDS = 5000, 2, 60.0
+LONGEST_SECONDS = 5.0
+MOST_MEMORY = 512 * 1024 * 1024
+SIGNERS = "/api/v1/signers?per_page=1"
+
+
+@contextmanager
+def strangers(port: int, *options: str) -> Iterator[None]:
+    command = [sys.executable, "-m", "tests.proofs.strangers", str(port), str(STRANGERS // PROCESSES), *options]
+    processes = [subprocess.Popen(command) for _ in range(PROCESSES)]
+    try:
+        yield
+        assert [process.poll() for process in processes] == [None] * PROCESSES
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def longest_wait(list_signers: Callable[[], int]) -> float:
+    """Seconds between two responses, the longest; a connection that is closed or a timeout is no response."""
+    began = last = time.monotonic()
+    longest = 0.0
+    while last - began < SECONDS:
+        try:
+            assert list_signers() == 200
+        except OSError:
+            assert time.monotonic() - last < SECONDS
+            continue
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+        time.sleep(0.1)
+    return longest
+
+
+def peak_memory(running: Running) -> int:
+    [worker] = children(running.process.pid)
+    lines = Path(f"/proc/{worker}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def judge(running: Running, list_signers: Callable[[], int], *options: str) -> None:
+    [worker] = children(running.process.pid)
+    with strangers(running.port, *options):
+        longest, memory = longest_wait(list_signers), peak_memory(running)
+    print(f"longest wait {longest:.2f} s, peak memory {memory / 1024 / 1024:.0f} MB")
+    assert (children(running.process.pid), longest < LONGEST_SECONDS, memory < MOST_MEMORY) == ([worker], True, True)
+
+
+def test_a_client_is_served_beside_5000_strangers(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Running(home, token=issue(home), files="1024") as running:
+        judge(running, lambda: running.ask("GET", SIGNERS).status)
+
+
+def test_a_client_is_served_beside_5000_strangers_over_tls(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with RunningTls(home, *self_signed(tmp_path), token=issue(home), files="1024") as running:
+        judge(running, lambda: running.get(SIGNERS, running.token)[0], "--tls")
