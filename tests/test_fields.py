@@ -22,11 +22,12 @@ from relaydeck.fields import (
     field,
     fields_of,
     own_field,
+    response_view,
 )
 from relaydeck.http import envelope
 from relaydeck.http.paging import Page
 from relaydeck.networks import network_rows
-from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Network, RpcUrl
+from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Network, NodeHeader, RpcUrl
 from relaydeck.notifications import notification_rows
 from relaydeck.notifications.model import EventBody, Notification
 from relaydeck.relayers import relayer_rows
@@ -34,6 +35,7 @@ from relaydeck.relayers.balance_history import BalanceHistory, BalancePoint, Top
 from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.relayers.runway_report import Runway, RunwayTime
+from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES
 from relaydeck.store.record_table import RecordTable, json_reader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
@@ -236,3 +238,11 @@ def test_a_decimal_is_stored_and_read_exactly(home: Path) -> None:
             network_rows.create(transaction, store.vault, network, origin="api", now=0)
         (row,) = store.database.read(f"SELECT {network_rows.COLUMNS} FROM networks")
         assert network_rows.from_row(row, store.vault) == network
+
+
+def test_headers_of_a_node_are_not_part_of_the_described_interface() -> None:
+    url = RpcUrl("https://node.example", 2, (NodeHeader("X-Key", Secret("hunter2")),))
+    relayer = Relayer("r", "r", "dev", "evm", "0x" + "0" * 40, "s", custom_rpc_urls=(url,))
+    (shown,) = msgspec.to_builtins(contract_view(relayer))["custom_rpc_urls"]
+    assert shown == {"url": "https://node.example", "weight": 2}
+    assert msgspec.to_builtins(response_view(url)) == shown | {"headers": ({"name": "X-Key"},)}

@@ -226,18 +226,39 @@ def _example(field: Field) -> Any:
     return [nested] if field.is_list else nested
 
 
+Unwanted = Callable[[Field], bool]
+
+
+def _is_own(field: Field) -> bool:
+    return field.traits.basis == "own"
+
+
+def _is_write_only(field: Field) -> bool:
+    return field.traits.write_only
+
+
 def contract_view(value: Any) -> Any:
-    """A record without the fields that the described interface does not have: msgspec does not encode UNSET."""
+    """A record without the fields that the described interface does not have."""
+    return _without(value, _is_own)
+
+
+def response_view(value: Any) -> Any:
+    """A record without the fields that no response contains."""
+    return _without(value, _is_write_only)
+
+
+def _without(value: Any, unwanted: Unwanted) -> Any:
+    """Unwanted fields are UNSET, which msgspec does not encode."""
     if isinstance(value, tuple):
-        return tuple(contract_view(each) for each in value)
-    if not isinstance(value, msgspec.Struct) or not _has_own_fields(type(value)):
+        return tuple(_without(each, unwanted) for each in value)
+    if not isinstance(value, msgspec.Struct) or not _has_any(type(value), unwanted):
         return value
     changes: dict[str, Any] = {}
     for field in fields_of(type(value)):
-        if field.traits.basis == "own":
+        if unwanted(field):
             changes[field.name] = UNSET
-        elif field.record is not None and _has_own_fields(field.record):
-            changes[field.name] = contract_view(getattr(value, field.name))
+        elif field.record is not None and _has_any(field.record, unwanted):
+            changes[field.name] = _without(getattr(value, field.name), unwanted)
     return msgspec.structs.replace(value, **changes)
 
 
@@ -247,7 +268,6 @@ def own_names(record: type[msgspec.Struct]) -> frozenset[str]:
 
 
 @cache
-def _has_own_fields(record: type[msgspec.Struct]) -> bool:
+def _has_any(record: type[msgspec.Struct], unwanted: Unwanted) -> bool:
     fields = fields_of(record)
-    own = any(field.traits.basis == "own" for field in fields)
-    return own or any(field.record is not None and _has_own_fields(field.record) for field in fields)
+    return any(unwanted(each) or (each.record is not None and _has_any(each.record, unwanted)) for each in fields)

@@ -34,6 +34,13 @@ class Secret:
         raise TypeError("a secret cannot be pickled")
 
 
+def reveal_secret(value: Any) -> str:
+    """Encode a value of type Secret, to be sealed at once and for nothing else: a hook for msgspec."""
+    if not isinstance(value, Secret):
+        raise NotImplementedError(type(value).__name__)
+    return value.reveal()
+
+
 def decode_secret(kind: type, value: Any) -> Any:
     """Decode a field of type Secret: a hook for msgspec."""
     if kind is not Secret or not isinstance(value, str):

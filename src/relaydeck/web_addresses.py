@@ -1,4 +1,4 @@
-"""URLs of webhooks and nodes: absolute http(s) URLs with a host."""
+"""URLs of webhooks and nodes, with a host, and the headers of requests to nodes."""
 
 import ipaddress
 import re
@@ -6,17 +6,27 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from relaydeck.fields import TextForm, value_type
+from relaydeck.secret import Secret
 
 LONGEST_ADDRESS = 2048
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 # A URL that begins with its shown form. Most do, and parsing one costs ten times as much as this match. A user name or
 # password before the host does not match: the host must end at the path, the query, the fragment or the end.
-_PLAIN_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?=[/?#]|\Z)")
+_PLAIN_ORIGIN = re.compile(r"(?:http|ws)s?://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?=[/?#]|\Z)")
 _HOST = re.compile(r"[^\s/?#@\[\]<>^`{|}%:\"]+")
 
 
 def web_address_problem(value: str) -> str:
     """What is wrong with `value` as an absolute http(s) URL; empty when nothing is."""
+    return _address_problem(value, ("http", "https"), "http:// or https://")
+
+
+def node_address_problem(value: str) -> str:
+    """What is wrong with `value` as the URL of a node; empty when nothing is."""
+    return _address_problem(value, ("http", "https", "ws", "wss"), "http://, https://, ws:// or wss://")
+
+
+def _address_problem(value: str, schemes: tuple[str, ...], beginnings: str) -> str:
     if len(value) > LONGEST_ADDRESS:
         return f"must have at most {LONGEST_ADDRESS} characters"
     # urlsplit silently drops tabs, newlines and leading blanks: refuse them before it sees them.
@@ -27,8 +37,8 @@ def web_address_problem(value: str) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         return "must be an absolute http(s) URL"
-    if parts.scheme not in ("http", "https"):
-        return "must begin with http:// or https://"
+    if parts.scheme not in schemes:
+        return f"must begin with {beginnings}"
     if not host or not _is_host(host, bracketed="[" in parts.netloc):
         return "must name a host"
     return ""
@@ -65,4 +75,43 @@ WebAddress = Annotated[
         maxLength=LONGEST_ADDRESS,
         pattern="^[Hh][Tt][Tt][Pp][Ss]?://",
     ),
+]
+
+NodeAddress = Annotated[
+    str,
+    value_type(
+        node_address_problem,
+        TextForm("an absolute http(s) or ws(s) URL", show=shown_address),
+        format="uri",
+        maxLength=LONGEST_ADDRESS,
+        pattern="^([Hh][Tt][Tt][Pp]|[Ww][Ss])[Ss]?://",
+    ),
+]
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+# Headers of the connection itself: another value would change what a request is, not who sends it.
+_OWN_HEADERS = re.compile(
+    r"host|connection|content-.*|transfer-encoding|te|trailer|upgrade|expect|accept-encoding|sec-websocket-.*",
+    re.IGNORECASE,
+)
+
+
+def header_name_problem(value: str) -> str:
+    """What is wrong with `value` as the name of a header that an operator may set; empty when nothing is."""
+    if not _TOKEN.fullmatch(value):
+        return "must be the name of an HTTP header: letters, digits and hyphens"
+    return "must not be a header that the service sets itself" if _OWN_HEADERS.fullmatch(value) else ""
+
+
+def header_value_problem(value: str) -> str:
+    """What is wrong with `value` as the value of a header; empty when nothing is."""
+    if not value or value != value.strip(" \t"):
+        return "must not be empty, and must not begin or end with a blank"
+    return "" if _HEADER_TEXT.fullmatch(value) else "must contain printable ASCII characters only"
+
+
+_HEADER_TEXT = re.compile(r"[\x20-\x7e\t]+")
+HeaderValue = Annotated[Secret, value_type(header_value_problem)]
+HeaderName = Annotated[
+    str, value_type(header_name_problem, TextForm("the name of a header"), pattern="^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 ]

@@ -73,6 +73,22 @@ def test_a_network_is_created_read_listed_changed_and_deleted(admin: Admin) -> N
     ]
 
 
+def test_the_headers_of_a_node(admin: Admin) -> None:
+    header = {"name": "Authorization", "value": "Bearer hunter2"}
+    keyed = NEW | {"name": "keyed", "rpc_urls": [{"url": "wss://node.example.com", "weight": 1, "headers": [header]}]}
+    shown = [{"url": "wss://node.example.com", "weight": 1, "headers": [{"name": "Authorization"}]}]
+    answer = admin.ask("POST", "networks", keyed)
+    assert (answer.status, timeless(answer.json)) == (201, success(keyed | {"rpc_urls": shown}))
+    assert admin.ask("PATCH", "networks/keyed", {"quorum": 2}).status == 200
+    assert admin.ask("PATCH", "networks/keyed", {"rpc_urls": shown}).status == 200
+    changed = [shown[0] | {"weight": 5}]
+    answer = admin.ask("PATCH", "networks/keyed", {"rpc_urls": changed})
+    assert refusal(answer)[0] == 400
+    answer = admin.ask("PATCH", "networks/keyed", {"rpc_urls": [changed[0] | {"headers": [header]}]})
+    assert answer.json["data"]["rpc_urls"] == changed
+    assert "hunter2" not in str(admin.audited())
+
+
 def test_what_is_in_use_is_not_deleted(shared: Admin) -> None:
     for path, word in (("networks/sepolia", "Network"), ("signers/ops", "Signer")):
         answer = shared.ask("DELETE", path)

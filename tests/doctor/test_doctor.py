@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -28,13 +29,16 @@ NOW = 1_900_000_000.0
 
 
 class FakeNode(BaseHTTPRequestHandler):
-    """Answers by path: /chain/N is a node of chain N, /status/N fails, /garbage is none at all."""
+    """Answers by path: /chain/N is a node of chain N, /chain/N+B at block B, /status/N fails, /garbage is none."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert asked == {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
         _, kind, value = self.path.split("?")[0].split("/")
-        body = b"<html>" if kind == "garbage" else b'{"jsonrpc":"2.0","id":1,"result":"%#x"}' % int(value)
+        chain, _, block = value.partition("+")
+        results = {"eth_chainId": hex(int(chain)), "eth_getBlockByNumber": {"number": hex(int(block or 5))}}
+        calls = asked if isinstance(asked, list) else [asked]
+        replies = [{"jsonrpc": "2.0", "id": each["id"], "result": results[each["method"]]} for each in calls]
+        body = b"<html>" if kind != "chain" else json.dumps(replies).encode()
         self.send_response(int(value) if kind == "status" else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -89,7 +93,7 @@ def test_a_healthy_home(home: Path, node: str) -> None:
     assert lines[1] == "ok    permissions: only this user can access home, master key and database"
     assert lines[2].endswith(" GB free")
     assert lines[3].startswith("ok    clock: 20")
-    assert lines[4:] == [
+    assert [re.sub(r"\d+ ms$", "TIME ms", line) for line in lines[4:]] == [
         f"ok    database: {home}/relaydeck.db is sound",
         f"ok    schema: version {newest_version()}",
         "ok    tokens: 1 live",
@@ -98,7 +102,7 @@ def test_a_healthy_home(home: Path, node: str) -> None:
         f"ok    master key: {home}/master.key opens 1 data key",
         "ok    sealed values: all 2 open",
         "ok    audit log: 2 entries, every link holds",
-        f"ok    node {node} of the network 'sepolia': chain id 11155111",
+        f"ok    node {node} of the network 'sepolia': chain id 11155111, block 5, up to date, TIME ms",
     ]
 
 
@@ -125,15 +129,25 @@ def test_nodes(home: Path, node: str) -> None:
     assert done.returncode == 1
     assert [line for line in done.stdout.splitlines() if " node " in line] == [
         f"FAIL  node {node} of the network 'sepolia':"
-        " it is on chain 1, but the network has chain id 11155111; correct one of them",
+        " it is on chain id 1, not 11155111; correct the URL, or the chain_id of the network",
         f"FAIL  node {node} of the network 'sepolia':"
-        " it responds with HTTP status 401; check the path and key of its URL",
+        " it answered HTTP 401; check the path and key of its URL, and its headers",
         f"FAIL  node {node} of the network 'sepolia':"
-        " its response to eth_chainId is not a chain id; check that the URL is a JSON-RPC node",
+        " it answered something other than a JSON-RPC response; check that the URL is a JSON-RPC node",
         f"FAIL  node {dead} of the network 'sepolia':"
         " it refused the connection; check the port and that the node is running",
     ]
     assert "hunter2" not in done.stdout
+
+
+def test_a_node_that_is_behind(home: Path, node: str) -> None:
+    provision(home, network(f"{node}/chain/11155111+90", f"{node}/chain/11155111+40"))
+    lines = [line for line in run_command(home, "doctor").stdout.splitlines() if " node " in line]
+    start = f"node {node} of the network 'sepolia': chain id 11155111, block"
+    assert [re.sub(r"\d+ ms$", "TIME ms", line) for line in lines] == [
+        f"ok    {start} 90, up to date, TIME ms",
+        f"warn  {start} 40, 50 blocks behind the newest of the nodes, TIME ms",
+    ]
 
 
 def test_what_others_can_read(provisioned: Path) -> None:

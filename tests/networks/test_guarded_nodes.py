@@ -11,6 +11,7 @@ from relaydeck.fees.errors import NodeUnreachable
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.evm.questions import CHAIN_ID
+from relaydeck.networks.model import RpcUrl
 from tests.fees.scene import ask, network, transaction
 from tests.networks.fault_node import fault_nodes
 from tests.notifications.receiver import CountingListener
@@ -26,7 +27,7 @@ async def test_a_refused_address_is_not_connected_to(host: str) -> None:
     listener = await CountingListener().start("127.0.0.1")
     client = Client(1 << 20, ())
     with pytest.raises(UrlFailed) as failure:
-        await client.ask(f"http://{host}:{listener.port}/v2/secret-key", CHAIN_ID)
+        await client.ask(RpcUrl(f"http://{host}:{listener.port}/v2/secret-key"), CHAIN_ID)
     await client.close()
     await listener.stop()
     assert (failure.value.reason, listener.connections) == (REFUSED, 0)
@@ -35,7 +36,7 @@ async def test_a_refused_address_is_not_connected_to(host: str) -> None:
 async def test_an_allowed_address_is_asked() -> None:
     client = Client(1 << 20, LOOPBACK)
     async with fault_nodes("healthy") as (node,):
-        assert await client.ask(node.url, CHAIN_ID) == 31337
+        assert await client.ask(RpcUrl(node.url), CHAIN_ID) == 31337
     await client.close()
 
 
@@ -54,7 +55,7 @@ def test_the_commands_are_guarded_too(home: Path) -> None:
     assert doctor.returncode == 1
     assert doctor.stdout.splitlines()[-1] == (
         "FAIL  node http://127.0.0.1:9 of the network 'dev':"
-        " RELAYDECK_RPC_GUARD refuses its address, so no connection was made; see RELAYDECK_RPC_ALLOW"
+        " it leads to an address that RELAYDECK_RPC_GUARD refuses; no connection was made; see RELAYDECK_RPC_ALLOW"
     )
     estimate = run_command(home, "estimate", "r1", transaction(), "--json", rpc_guard="on", rpc_allow="10.0.0.0/8")
     assert json.loads(estimate.stdout)["error"]["description"] == f"http://127.0.0.1:9 {REFUSED}"

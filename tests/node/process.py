@@ -45,6 +45,15 @@ def running_geth() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         places = ["--datadir", folder, "--ipcdisable", "--nodiscover", "--port", "0", "--authrpc.port", "0"]
         http = ["--http", "--http.addr", "127.0.0.1", "--http.port", str(port), "--http.api", "eth,net,web3,debug,dev"]
+        http += [
+            "--ws",
+            "--ws.addr",
+            "127.0.0.1",
+            "--ws.port",
+            str(port),
+            "--ws.api",
+            "eth,net,web3",
+        ]  # on the same port
         with _serving(
             [str(GETH), "--dev", "--dev.gaslimit", "30000000", "--rpc.txfeecap", "0", *places, *http], port
         ) as url:

@@ -70,7 +70,7 @@ def test_all_of_them_at_once(provisioned: ProvisionedHome) -> None:
         'networks.sepolia.network_type: expected "evm"',
         "networks.sepolia.chain_id: expected an integer from 1 to 9223372036854775807, found a string",
         "networks.sepolia.native_symbol: is missing; expected a string",
-        "networks.sepolia.rpc_urls[1].url: must begin with http:// or https://",
+        "networks.sepolia.rpc_urls[1].url: must begin with http://, https://, ws:// or wss://",
         "networks.sepolia.rpc_urls[1].weight: expected an integer of at least 0",
         "networks.sepolia.rpc_urls[1].wieght: is not a known key; did you mean weight?",
         "networks.sepolia.rpc_urls[2]: expected a table, found a string",

@@ -82,7 +82,7 @@ def test_a_signing_key_that_was_never_stored_cannot_be_kept(provisioned: Provisi
 def test_a_resolved_url_is_checked_and_not_quoted(provisioned: ProvisionedHome) -> None:
     named = NETWORK.replace('"https://node.example/v1/node-key"', '{ env = "C" }')
     assert provisioned.mistakes(named, environment={"C": "hunter2"}) == [
-        "networks.sepolia.rpc_urls[0].url: must begin with http:// or https://"
+        "networks.sepolia.rpc_urls[0].url: must begin with http://, https://, ws:// or wss://"
     ]
 
 

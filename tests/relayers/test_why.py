@@ -62,6 +62,7 @@ async def test_a_relayer_that_is_well(scene: Watching) -> None:
                 "block": 100,
                 "blocks_behind": 0,
                 "last_fault": None,
+                "last_fault_at": None,
                 "last_problem": None,
                 "last_problem_at": None,
             }

@@ -8,6 +8,7 @@ import msgspec
 
 from relaydeck.admin.documents import Json
 from relaydeck.errors import Damaged
+from relaydeck.fields import response_view
 from relaydeck.store.database import Row
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.vault import Vault
@@ -42,7 +43,7 @@ def record_view(table: RecordTable[Any]) -> ShowRow:
     def show(row: Row, vault: Vault) -> RecordView:
         notes: tuple[str, ...] = ()
         try:
-            body = json_values(table.from_row(row, vault))
+            body = json_values(response_view(table.from_row(row, vault)))
         except Damaged as damage:
             body, notes = json_values(table.without_sealed(row)), (f"{damage}",)
             for name in table.sealed_fields:

@@ -13,6 +13,7 @@ _NODE_COLUMNS = {
     "behind": lambda each: each["blocks_behind"],
     "ms": lambda each: each["milliseconds"],
     "last fault": lambda each: each["last_fault"],
+    "fault at": lambda each: each["last_fault_at"],
     "last problem": lambda each: each["last_problem"],
     "at": lambda each: each["last_problem_at"],
 }

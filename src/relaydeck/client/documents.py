@@ -66,9 +66,17 @@ SignerConfig = (
 )
 
 
+class NodeHeaderDocument(TypedDict):
+    """No response contains the value. Left out, the stored one stays, as long as the list is otherwise the same."""
+
+    name: str
+    value: NotRequired[str]
+
+
 class RpcUrlDocument(TypedDict):
     url: str
     weight: NotRequired[int]
+    headers: NotRequired[Sequence[NodeHeaderDocument]]
 
 
 class PoliciesDocument(TypedDict, total=False):

@@ -228,6 +228,7 @@ class RelayerNode(msgspec.Struct, frozen=True, kw_only=True):
     milliseconds: int
     blocks_behind: int | None = None
     last_fault: str | None = None
+    last_fault_at: datetime | None = None
     last_problem: str | None = None
     last_problem_at: datetime | None = None
 

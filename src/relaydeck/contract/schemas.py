@@ -59,7 +59,14 @@ def _derived() -> dict[str, Json]:
     components["SignerRequest"] = signer | basis(Words("A signer to create: one shape for each `type`."))
     for schema in components.values():
         schema.pop("title", None)
-    return components
+    return _without_unused(components)
+
+
+def _without_unused(components: dict[str, Json]) -> dict[str, Json]:
+    """Without the records that only fields outside the described interface have: no schema refers to them."""
+    own = {each.record for answer in _answers() for each in fields_of(answer) if each.traits.basis == "own"}
+    names = {each.__name__ for each in own if each is not None}
+    return {name: schema for name, schema in components.items() if name not in names}
 
 
 def _secret(kind: type) -> Json:

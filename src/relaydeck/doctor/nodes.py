@@ -1,38 +1,37 @@
-"""Asks every node for its chain id, many at a time. Of a URL, findings contain scheme and host only."""
+"""Calls every node, many at a time: its chain, newest block and time. Of a URL, findings show scheme and host only."""
 
 import asyncio
-import json
-import re
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.doctor.finding import Finding
 from relaydeck.errors import Damaged
-from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.model import RpcUrl, urls_from_json
 from relaydeck.settings import AddressRange
 from relaydeck.store.database import Reader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import Keyring
-from relaydeck.web_addresses import shown_address
 
 if TYPE_CHECKING:
-    from aiohttp import BaseConnector, ClientSession
+    from relaydeck.networks.evm.probe import Evidence
 
-_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
 _TIMEOUT_SECONDS = 5.0
-_MOST_BYTES = 65_536
+_MOST_BYTES = 1 << 20
 _CONCURRENT = 64
-_UNREACHABLE = "it cannot be reached; check the address and that the node is running"
-_PROBLEMS = {
-    "address_refused": "RELAYDECK_RPC_GUARD refuses its address, so no connection was made; see RELAYDECK_RPC_ALLOW",
-    "name_not_resolved": "its host name does not resolve; check its spelling and the name server",
-    "connection_refused": "it refused the connection; check the port and that the node is running",
-    "tls_failed": "the TLS handshake failed; check its certificate, and whether its URL should begin with http://",
-    "timed_out": "it does not respond in time; check the address and the network in between",
+_PATIENCE = 3  # blocks that a node may be behind, as a pool has by default
+_OTHERWISE = "check that the URL is a JSON-RPC node"
+# What to do about a failure, by the beginning of its words.
+_ADVICE = {
+    "leads to an address that RELAYDECK_RPC_GUARD refuses": "no connection was made; see RELAYDECK_RPC_ALLOW",
+    "has a host name": "check its spelling and the name server",
+    "refused the connection": "check the port and that the node is running",
+    "cannot be reached": "check the address and that the node is running",
+    "failed the TLS handshake": "check its certificate, and whether its URL should begin with http:// or ws://",
+    "timed out": "check the address and the network in between",
+    "answered HTTP": "check the path and key of its URL, and its headers",
+    "is on chain id": "correct the URL, or the chain_id of the network",
 }
-_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _URLS = {
     "network": "SELECT name AS record, chain_id, sealed_rpc_urls, secret_version FROM networks"
     " WHERE sealed_rpc_urls IS NOT NULL ORDER BY seq",
@@ -43,23 +42,26 @@ _URLS = {
 _PLACES = {each.table: each.place for each in SEALED_COLUMNS if each.column == "sealed_rpc_urls"}
 
 
-class Node(NamedTuple):
-    url: str
+class ConfiguredNode(NamedTuple):
+    url: RpcUrl
     chain_id: int  # of the network that the node belongs to
 
 
 def node_findings(database: Reader, keyring: Keyring, allowed: tuple[AddressRange, ...] | None) -> Iterator[Finding]:
     """`allowed` guards addresses, as it does for estimates."""
-    users: dict[Node, str] = {}
+    users: dict[ConfiguredNode, str] = {}
     for node, user in _configured_nodes(database, keyring):
-        users.setdefault(node, user)  # one request, however many relayers share the node
-    problems = asyncio.run(_examine_all(list(users), allowed)) if users else []
-    for (node, user), problem in zip(users.items(), problems, strict=True):
-        subject = f"node {shown_address(node.url)} of the {user}"
-        yield (Finding("FAIL", subject, problem) if problem else Finding("ok", subject, f"chain id {node.chain_id}"))
+        users.setdefault(node, user)  # one call, however many relayers share the node
+    evidence = asyncio.run(_probe_all(list(users), allowed)) if users else []
+    newest: dict[int, int] = defaultdict(int)
+    for node, each in zip(users, evidence, strict=True):
+        newest[node.chain_id] = max(newest[node.chain_id], each.block or 0) if each.ok else newest[node.chain_id]
+    for (node, user), each in zip(users.items(), evidence, strict=True):
+        subject = f"node {each.node} of the {user}"
+        yield (_sound(subject, node, each, newest) if each.ok else Finding("FAIL", subject, _problem(each.error)))
 
 
-def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[Node, str]]:
+def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[ConfiguredNode, str]]:
     """Every URL and the record it belongs to. Damaged URLs are reported with the sealed values."""
     for kind, sql in _URLS.items():
         for row in database.stream(sql):
@@ -67,61 +69,36 @@ def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[Node
                 opened = keyring.open(row.sealed_rpc_urls, _PLACES[f"{kind}s"](row.record, row.secret_version))
             except Damaged:
                 continue
-            urls = msgspec.json.decode(opened, type=tuple[RpcUrl, ...])
-            yield from ((Node(url.url, row.chain_id), f"{kind} {row.record!r}") for url in urls)
+            urls = urls_from_json(opened)
+            yield from ((ConfiguredNode(url, row.chain_id), f"{kind} {row.record!r}") for url in urls)
 
 
-async def _examine_all(nodes: list[Node], allowed: tuple[AddressRange, ...] | None) -> list[str]:
-    """The problem of each node, in order; empty for a node without one."""
-    from aiohttp import ClientSession, ClientTimeout
+async def _probe_all(nodes: list[ConfiguredNode], allowed: tuple[AddressRange, ...] | None) -> "list[Evidence]":
+    from relaydeck.background import gather_some
+    from relaydeck.networks.evm.client import Client
+    from relaydeck.networks.evm.node import Node
+    from relaydeck.networks.evm.options import PoolOptions
+    from relaydeck.networks.evm.probe import probe
 
-    slots = asyncio.Semaphore(_CONCURRENT)
-    async with ClientSession(connector=_connector(allowed), timeout=ClientTimeout(total=_TIMEOUT_SECONDS)) as session:
-        return await asyncio.gather(*(_examine(session, slots, node) for node in nodes))
+    client, options = Client(_MOST_BYTES, allowed), PoolOptions()
 
-
-def _connector(allowed: tuple[AddressRange, ...] | None) -> "BaseConnector":
-    from relaydeck.address_guard import server_guard
-    from relaydeck.outgoing_connections import NameResolver, guarded_connector
-
-    return guarded_connector(server_guard(allowed), NameResolver())
-
-
-async def _examine(session: "ClientSession", slots: asyncio.Semaphore, node: Node) -> str:
-    from aiohttp import ClientError
-
-    from relaydeck.address_guard import AddressRefused
-    from relaydeck.connection_failure import classify
+    async def examine(node: ConfiguredNode) -> "Evidence":
+        return await probe(client, Node(node.url, options), node.chain_id, _TIMEOUT_SECONDS)
 
     try:
-        async with slots:
-            status, body = await _ask(session, node.url)
-    except (AddressRefused, ClientError, OSError, ValueError) as error:
-        # Not the text of the error, which may quote the URL.
-        return _PROBLEMS.get(classify(error), _UNREACHABLE)
-    if status != 200:
-        return f"it responds with HTTP status {status}; check the path and key of its URL"
-    return _chain_problem(body, node.chain_id)
+        return await gather_some(_CONCURRENT, examine, nodes)
+    finally:
+        await client.close()
 
 
-async def _ask(session: "ClientSession", url: str) -> tuple[int, bytes]:
-    async with session.post(url, json=_REQUEST, allow_redirects=False) as response:
-        return response.status, await response.content.read(_MOST_BYTES)
+def _sound(subject: str, node: ConfiguredNode, evidence: "Evidence", newest: dict[int, int]) -> Finding:
+    """The nodes of one chain are compared with each other, whichever record they belong to."""
+    behind = newest[node.chain_id] - (evidence.block or 0)
+    lag = f"{behind} blocks behind the newest of the nodes" if behind > 1 else "up to date"  # one is the time between
+    remark = f"chain id {node.chain_id}, block {evidence.block}, {lag}, {round(evidence.seconds * 1000)} ms"
+    return Finding("warn" if behind > _PATIENCE else "ok", subject, remark)
 
 
-def _chain_problem(body: bytes, expected: int) -> str:
-    found = _chain_id(body)
-    if found is None:
-        return "its response to eth_chainId is not a chain id; check that the URL is a JSON-RPC node"
-    if found != expected:
-        return f"it is on chain {found}, but the network has chain id {expected}; correct one of them"
-    return ""
-
-
-def _chain_id(body: bytes) -> int | None:
-    try:
-        answer: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    result = answer.get("result") if isinstance(answer, dict) else None
-    return int(result, 16) if isinstance(result, str) and _QUANTITY.fullmatch(result) else None
+def _problem(error: str) -> str:
+    advice = next((advice for words, advice in _ADVICE.items() if error.startswith(words)), _OTHERWISE)
+    return f"it {error}; {advice}"

@@ -11,7 +11,8 @@ from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
 from relaydeck.networks.evm.options import PoolRules
 from relaydeck.quantities import Amount, PositiveAmount, TimeSpan
-from relaydeck.web_addresses import WebAddress, shown_address
+from relaydeck.secret import decode_secret
+from relaydeck.web_addresses import HeaderName, HeaderValue, NodeAddress, shown_address
 
 NetworkType = Literal["evm"]
 GREATEST_CHAIN_ID = 2**63 - 1
@@ -20,11 +21,31 @@ FeeModelName = Literal["ethereum", "op_stack", "arbitrum", "scroll", "zksync", "
 _Bounded = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
+class NodeHeader(msgspec.Struct, frozen=True):
+    """A header of every request to a node, for example with a key."""
+
+    name: Annotated[HeaderName, own_field("Name of the header.", example="Authorization")]
+    value: Annotated[
+        HeaderValue | UnsetType,
+        own_field("Its value. No response contains it; it may be a reference.", example="Bearer …", write_only=True),
+    ]
+
+
 class RpcUrl(msgspec.Struct, frozen=True):
     """The URL of a node and its share of the calls. Path, query and user part may contain a key."""
 
-    url: Annotated[WebAddress, field("URL of a node, exactly as configured.", example="https://node.example.com/rpc")]
+    url: Annotated[NodeAddress, field("URL of a node, exactly as configured.", example="https://node.example.com/rpc")]
     weight: Annotated[Annotated[int, Meta(ge=0)], field("Its share of the calls.", example=3)] = 1
+    headers: Annotated[
+        Annotated[tuple[NodeHeader, ...], Meta(max_length=16)] | UnsetType,
+        own_field("Headers that the node requires. Left out: none."),
+    ] = UNSET
+
+    @property
+    def revealed_headers(self) -> list[tuple[str, str]]:
+        """For the connection to the node, and for nothing else."""
+        given = () if self.headers is UNSET else self.headers
+        return [(each.name, each.value.reveal()) for each in given if each.value is not UNSET]
 
     @property
     def shown(self) -> str:
@@ -43,6 +64,7 @@ class RpcUrl(msgspec.Struct, frozen=True):
 
 
 RpcUrls = Annotated[tuple[RpcUrl, ...], Meta(max_length=64)]
+urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...], dec_hook=decode_secret).decode  # of the sealed form
 
 
 class FixedRate(msgspec.Struct, frozen=True, tag_field="source", tag="fixed"):

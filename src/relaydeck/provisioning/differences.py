@@ -73,5 +73,8 @@ def shown(field: Field, value: Any) -> str:
 
 
 def _shown_record(record: msgspec.Struct) -> str:
-    first, *rest = [(each.name, shown(each, getattr(record, each.name))) for each in fields_of(type(record))]
+    given = [each for each in fields_of(type(record)) if getattr(record, each.name) is not UNSET]
+    first, *rest = [
+        (each.name, shown(each, getattr(record, each.name))) for each in given if not each.traits.write_only
+    ]
     return " ".join([first[1], *(f"{name} {value}" for name, value in rest)])

@@ -17,9 +17,11 @@ from relaydeck.errors import Damaged, OperatorError
 from relaydeck.fields import Field, fields_of
 from relaydeck.provisioning.declared_records import RECORD_TYPES, TABLES, Resource, settable_fields
 from relaydeck.provisioning.toml_text import Content, written_key, written_table
+from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES, secret_fields
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
+from relaydeck.web_addresses import shown_address
 
 _SIMPLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 Refer = Callable[[str], Content]  # from the name of a sealed value to the reference that stands for it
@@ -80,9 +82,14 @@ def document_of(record: msgspec.Struct, refer: Refer | None = None) -> Content:
 
     With `refer`, references stand for the sealed texts that may contain a secret.
     """
+    return {
+        field.name: _written(field, value, refer if field.traits.sealed_as else None) for field, value in _given(record)
+    }
+
+
+def _given(record: msgspec.Struct) -> list[tuple[Field, Any]]:
     fields = [(each, getattr(record, each.name)) for each in settable_fields(type(record))]
-    given = [(field, value) for field, value in fields if value is not UNSET and value != field.default]
-    return {field.name: _written(field, value, refer if field.traits.sealed_as else None) for field, value in given}
+    return [(field, value) for field, value in fields if value is not UNSET and value != field.default]
 
 
 def _written(field: Field, value: Any, refer: Refer | None) -> Any:
@@ -104,11 +111,22 @@ def keyed_documents(records: Sequence[msgspec.Struct], key: str) -> dict[str, Co
 
 
 def _sealed_document(record: msgspec.Struct, refer: Refer | None, number: int) -> Content:
-    document = document_of(record)
-    for field in fields_of(type(record)) if refer else ():
-        if field.type is str and field.name in document and not _is_bare_url(document[field.name]):
-            document[field.name] = refer(f"{field.name}_{number}")  # type: ignore[misc]
-    return document
+    return {field.name: _sealed_value(field, value, refer, number) for field, value in _given(record)}
+
+
+def _sealed_value(field: Field, value: Any, refer: Refer | None, number: int) -> Any:
+    """A number in the name of a reference is the place of a record in its list."""
+    if refer is None:
+        return _written(field, value, None)
+    name = f"{field.name}_{number}"
+    return (
+        refer(name) if _may_be_secret(field, value) else _written(field, value, lambda inner: refer(f"{name}_{inner}"))
+    )
+
+
+def _may_be_secret(field: Field, value: Any) -> bool:
+    is_url = field.form is not None and field.form.show is shown_address
+    return field.type is Secret or (is_url and not _is_bare_url(value))
 
 
 def _is_bare_url(url: str) -> bool:

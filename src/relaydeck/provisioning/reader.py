@@ -25,6 +25,10 @@ class Partial(NamedTuple):
     record: type[msgspec.Struct]
     values: Values
 
+    @property
+    def fields(self) -> list[Field]:
+        return settable_fields(self.record)
+
 
 def missing_in(value: Any) -> Iterator[Mistake]:
     """Every reference in a value that leads nowhere."""
@@ -41,10 +45,14 @@ def may_be(value: Any, stored: Any) -> bool:
     if isinstance(value, Missing):
         return stored is not UNSET
     if isinstance(value, Partial):
-        return all(may_be(each, getattr(stored, name)) for name, each in value.values.items())
-    if isinstance(value, tuple):
+        return isinstance(stored, value.record) and all(_may_be_field(each, value, stored) for each in value.fields)
+    if isinstance(value, tuple) and isinstance(stored, tuple):
         return len(value) == len(stored) and all(may_be(*pair) for pair in zip(value, stored, strict=True))
     return bool(value == stored)
+
+
+def _may_be_field(field: Field, value: Partial, stored: Any) -> bool:
+    return may_be(value.values.get(field.name, field.default), getattr(stored, field.name))
 
 
 def read_values(table: Table, record: type[msgspec.Struct], *, key: str = "", sealed: bool = False) -> Values:
@@ -62,7 +70,7 @@ def read_field(table: Table, field: Field, *, sealed: bool = False) -> Any:
     """The value of a field; UNSET when it is absent or a mistake. A field in a sealed value may be a reference."""
     required = field.required and not field.traits.generated
     if field.type is Secret:
-        return _read_secret(table, field, required)
+        return _read_secret(table, field, required, sealed)
     if field.type is msgspec.Raw:
         return read_object(table, field.name)
     if field.is_list or field.record or field.variants:
@@ -137,12 +145,22 @@ def _read_sealed_text(table: Table, field: Field, required: bool) -> Any:
     return _checked(table, field, value.reveal()) if isinstance(value, Secret) else value
 
 
-def _read_secret(table: Table, field: Field, required: bool) -> Any:
+def _read_secret(table: Table, field: Field, required: bool, sealed: bool) -> Any:
+    """One inside a sealed value may be left out: as no response contains it, that means the stored one."""
+    if required and sealed and not table.has(field.name):
+        table.take(field.name, "")
+        return Missing(table.at(field.name), "is missing")
     value = table.secret(field.name, required=required)
-    if isinstance(value, Secret) and len(value.reveal()) > LONGEST_SECRET:
-        table.note(field.name, f"must have at most {LONGEST_SECRET} characters")
+    if isinstance(value, Secret) and (problem := _secret_problem(field, value.reveal())):
+        table.note(field.name, problem)
         return UNSET
     return value
+
+
+def _secret_problem(field: Field, value: str) -> str:
+    if len(value) > LONGEST_SECRET:
+        return f"must have at most {LONGEST_SECRET} characters"
+    return field.check(value) if field.check else ""
 
 
 def _read_bounded(table: Table, field: Field, sealed: bool) -> Any:

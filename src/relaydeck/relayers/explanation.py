@@ -46,6 +46,7 @@ class RelayerNode(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         field("What last went wrong with it in the process that answers; it may be over.", example="timed out"),
     ]
+    last_fault_at: Annotated[str | None, field("When, in UTC.", example="2026-03-01T12:13:55Z")]
     last_problem: Annotated[
         str | None,
         field(

@@ -4,12 +4,11 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
 from msgspec import UNSET
 
 from relaydeck.errors import Damaged
 from relaydeck.networks import network_rows
-from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.model import RpcUrl, urls_from_json
 from relaydeck.relayers import balance_rows, incidents, relayer_rows, runway_rows
 from relaydeck.relayers.balance_rows import BalancePeriod
 from relaydeck.relayers.incidents import Incident
@@ -39,7 +38,6 @@ _SELECT = (
     f" AND b.since = (SELECT max(since) FROM {balance_rows.TABLE} WHERE relayer_seq = r.seq)"
     f" LEFT JOIN {runway_rows.TABLE} w ON w.relayer_seq = r.seq"
 )
-_urls_from_json = msgspec.json.Decoder(tuple[RpcUrl, ...]).decode
 
 
 class RelayerSnapshot(NamedTuple):
@@ -124,5 +122,5 @@ def _network_urls(row: Row, network: str, vault: Vault, opened: NetworkUrls) -> 
         return ()
     if (network, sealed) not in opened:
         place = network_rows.place(network, row.network_secret_version)
-        opened[network, sealed] = _urls_from_json(vault.open(sealed, place))
+        opened[network, sealed] = urls_from_json(vault.open(sealed, place))
     return opened[network, sealed]

@@ -15,6 +15,7 @@ from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
 if TYPE_CHECKING:
+    from relaydeck.networks.evm.node import Fault
     from relaydeck.networks.evm.probe import Evidence
 
 _ACTIONS = {"paused": EventKind.RELAYER_PAUSED.value, "disabled": EventKind.RELAYER_DISABLED.value}
@@ -58,7 +59,7 @@ async def explain(
     """Probes every URL once, now, whatever its last result was. Without `probe` it shows what is stored, at once."""
     snapshot = stored.snapshot
     evidence: Sequence[Evidence] = ()
-    faults: Sequence[str] = ()
+    faults: Sequence[Fault | None] = ()
     if snapshot.urls and probe:
         nodes = await pool(snapshot.urls, snapshot.chain_id)
         evidence, faults = await nodes.probe_each(), nodes.last_faults()
@@ -101,7 +102,9 @@ def _state(state: StateName, action: LastAction, cause: str) -> RelayerState:
     return RelayerState(state=state, since=utc(action.moment), by=action.actor, cause=cause)
 
 
-def _nodes(snapshot: RelayerSnapshot, evidence: "Sequence[Evidence]", faults: Sequence[str]) -> list[RelayerNode]:
+def _nodes(
+    snapshot: RelayerSnapshot, evidence: "Sequence[Evidence]", faults: "Sequence[Fault | None]"
+) -> list[RelayerNode]:
     checked_at = utc(snapshot.incident.checked_at)
     newest = max((each.block or 0 for each in evidence), default=0)
     return [
@@ -114,7 +117,8 @@ def _nodes(snapshot: RelayerSnapshot, evidence: "Sequence[Evidence]", faults: Se
             block=each.block,
             blocks_behind=None if each.block is None else newest - each.block,
             milliseconds=round(each.seconds * 1000),
-            last_fault=fault or None,
+            last_fault=fault.reason if fault else None,
+            last_fault_at=utc(fault.at) if fault else None,
             last_problem=last.problem if last else None,
             last_problem_at=checked_at if last else None,
         )

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.fields import Field, fields_of
-from relaydeck.secret import Secret
+from relaydeck.secret import Secret, decode_secret, reveal_secret
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.sealed_columns import VERSION
 from relaydeck.store.sealing import Place
@@ -112,13 +112,13 @@ def _to_seal(value: Any) -> bytes:
     """What to seal of a value: the text of a secret, the JSON of any other. Empty: nothing is stored."""
     if isinstance(value, Secret):
         return value.reveal().encode()
-    return msgspec.json.encode(value) if value else b""
+    return msgspec.json.encode(value, enc_hook=reveal_secret) if value else b""
 
 
 def _opener(field: Field) -> Convert:
     if field.type is Secret:
         return lambda plain: Secret(plain.decode())
-    return msgspec.json.Decoder(field.type).decode
+    return msgspec.json.Decoder(field.type, dec_hook=decode_secret).decode
 
 
 def stored_value(field: Field, value: Any) -> Any:

@@ -6,8 +6,10 @@ NEW ──probe──> UP ──failure──> OUT ──probe, when its pause i
 
 import asyncio
 import re
+import time
 from enum import Enum
 from math import inf
+from typing import NamedTuple
 
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.landmark import Landmark
@@ -25,12 +27,17 @@ class State(Enum):
     OUT = "out"
 
 
+class Fault(NamedTuple):
+    reason: str  # in our own words
+    at: float  # by the wall clock
+
+
 class Node:
     def __init__(self, url: RpcUrl, options: PoolOptions) -> None:
-        self.url = url.url
+        self.url = url
         self.shown = url.shown
         self.weight = max(url.weight, 0)
-        self._secrets = secrets_pattern(url.url)
+        self._secrets = secrets_pattern(url.url, [value for _, value in url.revealed_headers])
         self.state = State.NEW
         self.batches = True
         self.batch_size = options.largest_batch  # of the next batch
@@ -42,7 +49,7 @@ class Node:
         self.resume_at = 0.0  # when an OUT URL may be probed again
         self.answered_at = 0.0  # by any call, on the event loop's clock
         self.reason = "not asked yet"
-        self.last_fault = ""  # stays when the node is back
+        self.last_fault: Fault | None = None  # stays when the node is back
         self.errors = 0  # ever
         self.pace = Pace()
         self.landmark: Landmark | None = None  # its newest block, when it was last read
@@ -79,6 +86,10 @@ class Node:
         if self.probe is not None or self.state is State.UP:
             return False
         return self.state is State.NEW or now >= self.resume_at
+
+    def note_fault(self, reason: str) -> None:
+        self.errors += 1
+        self.last_fault = Fault(reason, time.time())
 
     def note_answer(self, loop_time: float) -> None:
         self.answered_at = loop_time

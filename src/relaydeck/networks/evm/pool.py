@@ -32,7 +32,7 @@ from relaydeck.networks.evm.errors import (
 )
 from relaydeck.networks.evm.figures import COMPARED, Figures
 from relaydeck.networks.evm.hedge import HedgeBudget, hedge_delay
-from relaydeck.networks.evm.node import Node, State
+from relaydeck.networks.evm.node import Fault, Node, State
 from relaydeck.networks.evm.node_figures import NodeFigures, node_figures
 from relaydeck.networks.evm.options import PoolOptions, PoolRules
 from relaydeck.networks.evm.probe import Evidence
@@ -123,6 +123,7 @@ class NodePool:
         self.disagreements = 0  # times that nodes answered different fee data
         self.large_batches = asyncio.Semaphore(_MAX_LARGE_BATCHES)  # held by callers that send one
         self._options = options
+        self._client = client
         self._nodes = [Node(url, options) for url in urls]
         self._view = ChainView(PoolRules(), monotonic)
         spread = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
@@ -408,8 +409,8 @@ class NodePool:
         """The last known state of every URL, in the configured order."""
         return [NodeState(node.shown, node.answers, node.reason) for node in self._nodes]
 
-    def last_faults(self) -> list[str]:
-        """What last went wrong with each URL, in our own words; empty: nothing yet."""
+    def last_faults(self) -> list[Fault | None]:
+        """What last went wrong with each URL; None: nothing yet."""
         return [node.last_fault for node in self._nodes]
 
     def figures(self) -> NodeFigures:
@@ -423,6 +424,7 @@ class NodePool:
     async def close(self) -> None:
         await self._tasks.cancel()
         await self._upkeep.close()
+        await self._client.drop([node.url for node in self._nodes])
 
 
 def _testimony(witnesses: Sequence[Witness], quorum: int) -> str:

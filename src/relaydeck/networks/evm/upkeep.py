@@ -123,8 +123,7 @@ class Upkeep:
     def doubt(self, node: Node, failure: UrlFailed) -> None:
         """The question may be the cause of a failure, so a probe decides, unless the node itself asks for a pause."""
         node.pace.add_error()
-        node.errors += 1
-        node.last_fault = failure.reason
+        node.note_fault(failure.reason)
         if node.state is not State.UP:
             return
         node.reason = failure.reason
@@ -197,8 +196,8 @@ class Upkeep:
         node.reason = ""
 
     def _probe_failed(self, node: Node, evidence: Evidence) -> None:
-        node.reason = node.last_fault = evidence.error
-        node.errors += 1
+        node.reason = evidence.error
+        node.note_fault(evidence.error)
         node.failures += 1
         wrong_chain = evidence.chain_id is not None
         wait = self._options.pause_max if wrong_chain else evidence.wait

@@ -1,20 +1,21 @@
-"""The parts of an RPC URL that may be a key, in every spelling in which a node may quote them."""
+"""The parts of an RPC URL and its headers that may be a key, in every spelling in which a node may quote them."""
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import SplitResult, quote, unquote, unquote_plus, urlsplit
 
 _SHORTEST_SEGMENT = 4  # of a path: "v2" and "rpc" are not keys
 _SHORTEST_VALUE = 3  # of a query, a user name or a password: hiding "1" would make every message unreadable
 
 
-def secrets_pattern(url: str) -> "re.Pattern[str]":
-    """Matches each part of the URL that may be a key, the longest first."""
+def secrets_pattern(url: str, headers: Iterable[str] = ()) -> "re.Pattern[str]":
+    """Matches each part of the URL, and of the values of its headers, that may be a key, the longest first."""
     try:
         found = {spelling for part in _parts(urlsplit(url)) for spelling in _spellings(part)}
     except ValueError:
         found = {url}
+    found |= {spelling for value in headers for part in (value, *value.split()) for spelling in _spellings(part)}
     longest_first = sorted(found, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
 

@@ -1,0 +1,63 @@
+"""The connections to every node, over HTTP or a WebSocket, with the same checks of their addresses."""
+
+from collections.abc import Sequence
+
+import aiohttp
+from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+
+from relaydeck.address_guard import server_guard
+from relaydeck.networks.evm.endpoint import Endpoint, Response
+from relaydeck.networks.evm.http_endpoint import HttpEndpoint
+from relaydeck.networks.evm.websocket_endpoint import WebSocketEndpoint
+from relaydeck.networks.model import RpcUrl
+from relaydeck.outgoing_connections import NameResolver, guarded_connector, traces
+from relaydeck.settings import AddressRange
+
+_KEEP_ALIVE_SECONDS = 30
+
+
+class Connections:
+    """One per event loop. Keeps connections alive; the slots of the pools limit how many are open."""
+
+    def __init__(self, max_response_bytes: int, allow: Sequence[AddressRange] | None) -> None:
+        """`allow`: see `server_guard`."""
+        self._limit = max_response_bytes
+        self._endpoints: dict[RpcUrl, Endpoint] = {}
+        self._session = aiohttp.ClientSession(
+            connector=guarded_connector(server_guard(allow), NameResolver(), keep_alive_seconds=_KEEP_ALIVE_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=traces("node call"),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            middlewares=(_refuse_redirect,),
+        )
+
+    async def send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
+        """Send a request with these JSON-RPC ids. Raises `UrlFailed` and nothing else."""
+        endpoint = self._endpoints.get(url)
+        if endpoint is None:
+            endpoint = self._endpoints[url] = self._make(url)
+        return await endpoint.send(body, numbers)
+
+    def _make(self, url: RpcUrl) -> Endpoint:
+        kind = WebSocketEndpoint if url.url[:2].lower() == "ws" else HttpEndpoint
+        return kind(url.url, url.revealed_headers, self._session, self._limit)
+
+    async def drop(self, urls: Sequence[RpcUrl]) -> None:
+        """These are not used any more. Another pool that uses one of them connects again."""
+        for url in urls:
+            if endpoint := self._endpoints.pop(url, None):
+                await endpoint.close()
+
+    async def close(self) -> None:
+        await self.drop(list(self._endpoints))
+        await self._session.close()
+
+
+async def _refuse_redirect(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """A key must not be sent to a host that the operator did not configure. A WebSocket would follow a redirect."""
+    response = await handler(request)
+    if response.status in (301, 302, 303, 307, 308):
+        response.close()
+        raise aiohttp.WSServerHandshakeError(response.request_info, (), status=response.status)
+    return response
