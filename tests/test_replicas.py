@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import psycopg
 import pytest
 
-from tests.places import choose
+from tests.places import choose, place_of
 from tests.postgres import PostgresServer
 from tests.running import Answer, Running, free_port, make_token, run_command
 
@@ -131,6 +132,29 @@ def is_stale(running: Running) -> bool:
 def is_back(running: Running) -> bool:
     """Both: that it is away is announced a little later than it shows."""
     return not is_stale(running) and away(running) == 0
+
+
+def has_counted_it(running: Running) -> bool:
+    return b"relaydeck_history_changes_total 1\n" in running.ask("GET", "/metrics").body
+
+
+def test_a_database_set_back_is_reported_with_one_event(replicas: Replicas) -> None:
+    def reported() -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = replicas.other.ask("GET", "/admin/v1/events?type=database.changed").json["data"]
+        return events
+
+    for number in range(10):
+        create(replicas.one, f"before it {number}")
+    names_on_both(replicas)
+    with psycopg.connect(place_of(replicas.one.home).reveal()) as connection:  # type: ignore[union-attr]
+        connection.execute("UPDATE clock SET revision = revision - 10")
+    eventually(lambda: bool(reported()))
+    for each in replicas.both:
+        eventually(partial(has_counted_it, each))
+    create(replicas.one, "after it")
+    assert "after it" in names_on_both(replicas)
+    (event,) = reported()
+    assert event["data"]["details"]["problem"].startswith("its revision went back")
 
 
 def test_a_database_that_goes_away_and_comes_back(replicas: Replicas) -> None:

@@ -103,7 +103,7 @@ def machine(database: PostgresDatabase) -> Machine:
         lambda: None,
         stale_seconds=60,
         report_problem=announced.append,
-        report_fork=forks.append,
+        report_fork=lambda problem, known: forks.append(problem),
         monotonic=clock,
     )
     follower.load()

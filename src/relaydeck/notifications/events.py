@@ -63,12 +63,16 @@ def record(
     so that neither is ever stored without the other. Events with the same `relayer_id` are delivered in order.
     """
     # The number is one more than the newest, which is never removed. Writers are serialised, so no other transaction
-    # takes it. A sequence of the database would lose numbers on rollback, and receivers would see gaps.
+    # takes it. A sequence of the database would lose numbers on rollback, and receivers would see gaps. A database that
+    # lost its last commits may have lost events that were delivered: their numbers, which this process knows, are not
+    # used again.
     row = transaction.one(
         "INSERT INTO events (seq, id, kind, relayer_id, notification_id, data, created_at)"
-        " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM events), :id, :kind, :relayer, :notification, :data, :now)"
+        " VALUES ((SELECT CASE WHEN max(seq) > :known THEN max(seq) ELSE :known END + 1 FROM events),"
+        " :id, :kind, :relayer, :notification, :data, :now)"
         " RETURNING seq",
         {
+            "known": transaction.newest_event,
             "id": f"evt_{new_identifier()}",
             "kind": kind.value,
             "relayer": relayer_id,
@@ -79,6 +83,7 @@ def record(
     )
     assert row is not None
     sequence: int = row[0]
+    transaction.newest_event = sequence
     if notification_id is not None:
         outbox.add(transaction, sequence, notification_id, relayer_id)
     return sequence

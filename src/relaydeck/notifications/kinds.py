@@ -63,6 +63,12 @@ class EventKind(StrEnum):
         "outcome",
         "explanation",
     )
+    DATABASE_CHANGED = (
+        "database.changed",
+        "the database continues another history: a standby was promoted, or a backup restored, and changes and events"
+        " may be lost; sent to every receiver",
+        "problem",
+    )
     NOTIFICATION_TEST = "notification.test", "an operator sent a test event"
 
     _value_: str

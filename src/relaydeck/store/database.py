@@ -59,6 +59,7 @@ class Transaction:
         )
         self.erases_secrets = False  # set by a change that removes a sealed value, so that no copy of it stays on disk
         self.audit_head: bytes | None = None  # the signed end of the audit log, stored with the commit
+        self.newest_event = 0  # the greatest number of an event that this process knows: the next one is greater
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
         """Raises StoreTrouble, StoreRefusal."""
@@ -90,14 +91,14 @@ class Transaction:
     @contextmanager
     def step(self) -> Iterator[None]:
         """A part that is rolled back alone when it fails, so that one writer of a group does not fail the others."""
-        chain_end, newest_key, audit_head = self.chain_end, self.newest_key, self.audit_head
+        before = self.chain_end, self.newest_key, self.audit_head, self.newest_event
         self.execute("SAVEPOINT step")
         try:
             yield
         except BaseException:
             self.execute("ROLLBACK TO step")
             self.execute("RELEASE step")
-            self.chain_end, self.newest_key, self.audit_head = chain_end, newest_key, audit_head
+            self.chain_end, self.newest_key, self.audit_head, self.newest_event = before
             raise
         self.execute("RELEASE step")
 

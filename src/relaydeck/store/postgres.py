@@ -95,6 +95,7 @@ class PostgresDatabase(PostgresReader):
         self._reader_threads = ReaderThreads(self._connect)
         self._monotonic = monotonic
         self._committing_since: float | None = None
+        self.newest_event = 0
 
     @property
     def reader(self) -> PostgresConnection:
@@ -114,9 +115,11 @@ class PostgresDatabase(PostgresReader):
     def transaction(self) -> Iterator[Transaction]:
         connection, start = self._begin()
         transaction = PostgresTransaction(connection, start)
+        transaction.newest_event = self.newest_event
         with _rolled_back_on_error(connection):
             yield transaction
             self._commit(connection, transaction)
+        self.newest_event = max(self.newest_event, transaction.newest_event)
         self.write_signal.send(of_tokens=transaction.changes_tokens)
 
     def _commit(self, connection: PostgresConnection, transaction: Transaction) -> None:

@@ -43,6 +43,7 @@ _HISTORY = (
     "(SELECT max(seq) FROM audit) AS audit_end",
     "(SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash",
     "(SELECT hash FROM audit WHERE seq = :remembered) AS remembered_hash",
+    "(SELECT max(seq) FROM events) AS newest_event",
     "CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline",
 )
 REFRESH_SECONDS = 1.0  # between two regular refreshes
@@ -51,6 +52,7 @@ _LONGEST_WAIT = 2.0  # of a request, for a refresh
 _LONGEST_FETCH = 120.0  # of all changes since the last refresh
 
 ReportProblem = Callable[[str], None]  # why the database is unavailable; empty when it is available again
+ReportFork = Callable[[str, int], None]  # how the history differs, and the newest event known of the one before
 
 
 class ChangeFeed(Protocol):
@@ -74,6 +76,7 @@ class RemoteReader(Reader, Protocol):
 
 class RemoteDatabase(Protocol):
     write_signal: WriteSignal
+    newest_event: int  # the greatest number of an event that this process knows
 
     def open_reader(self) -> RemoteReader: ...
 
@@ -161,10 +164,10 @@ class RemoteFollower:
         *,
         stale_seconds: float,
         report_problem: ReportProblem,
-        report_fork: ReportProblem = lambda _: None,
+        report_fork: ReportFork = lambda *_: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._reader = database.open_reader()
+        self._database, self._reader = database, database.open_reader()
         self._followers, self._newest_query = followers, newest_revisions_query(followers, *_HISTORY)
         self._on_change, self._report_problem, self._report_fork = on_change, report_problem, report_fork
         self._history = _History()
@@ -199,6 +202,7 @@ class RemoteFollower:
 
     def _remember(self, newest: Row) -> None:
         self.revision, self.read_only = newest.revision, not newest.timeline
+        self._database.newest_event = max(self._database.newest_event, newest.newest_event or 0)
         self._history.remember(newest)
 
     # -- for requests -----------------------------------------------------------------------------
@@ -347,9 +351,10 @@ class RemoteFollower:
 
     def _apply(self, newest: Row, changes: list[tuple[FollowsTable, Any]]) -> None:
         if problem := self._history.problem(newest):
-            self._report_fork(problem)
+            known = self._database.newest_event
             self._load_all()  # in the event loop: no request must see a part of each history
             self._on_change()
+            self._report_fork(problem, known)
             return
         for follower, each in changes:
             follower.apply_changes(each)

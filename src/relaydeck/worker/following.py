@@ -29,7 +29,7 @@ class Following:
         tables: list[FollowsTable],
         forget: Callable[[], None],
         report_problem: Report,
-        report_fork: Report,
+        report_fork: Callable[[str, int], None],
     ) -> None:
         self._store = store
         self._stale_seconds = settings.stale_seconds

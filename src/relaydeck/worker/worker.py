@@ -1,6 +1,7 @@
 """Wires the settings to the services of a worker, and the services to the pipeline that requests pass."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
@@ -18,6 +19,7 @@ from relaydeck.http.connection_guard import ConnectionGuard, start_guard
 from relaydeck.http.metrics import EVENT_TRIES, MONITOR_CHECKS, SIGNER_CHECKS, Metrics
 from relaydeck.http.pipeline import Find, Pipeline, Route
 from relaydeck.log import Log
+from relaydeck.notifications.database_changes import report_database_change
 from relaydeck.notifications.delivery_service import DeliveryService
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.relayers.monitor_service import MonitorService
@@ -119,7 +121,7 @@ class Worker:
         services = self._start_delivery(), self._start_monitor(), self._start_signer_checks()
         tables: list[FollowsTable] = [self._tokens, self._lists.signers, self._lists.relayers, *services]
         self._following = Following(
-            self._settings, self._store, tables, self._forget, self._report_problem, self._reports.database_fork
+            self._settings, self._store, tables, self._forget, self._report_problem, self._report_fork
         )
         self._lists.render_with(self._following.follower.fill)
 
@@ -237,6 +239,11 @@ class Worker:
             self._writer.fail_pending(problem)
         for each in (self._store.database, self._admin):
             each.suspend() if problem else each.resume()
+
+    def _report_fork(self, problem: str, known_event: int) -> None:
+        self._reports.database_fork(problem)
+        now = int(time.time())
+        self._start_task(report_database_change(self._writer, self._log, problem, known_event, now))
 
     async def _close_following(self) -> None:
         await self._following.close()
