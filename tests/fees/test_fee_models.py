@@ -7,9 +7,14 @@ import pytest
 from eth_abi.abi import encode
 
 from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
-from relaydeck.fees.models import MODELS
+from relaydeck.fees.gas import Gas
+from relaydeck.fees.models import MODELS, Charge
 from relaydeck.fees.models.base import contract_question
+from relaydeck.fees.models.zksync import read_fee
+from relaydeck.networks.evm.errors import NodeError, UrlFailed
+from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeeModelName, Network
+from tests.fees.chain import call_data
 from tests.fees.scene import ask, network, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes, words
 
@@ -167,3 +172,125 @@ async def test_a_charged_limit(limit: int, gas: int) -> None:
     async with fault_nodes("healthy") as (node,):
         steps = await steps_of(node, "gas_limit_charged", raw)
     assert steps["native fee"]["fee_wei"] == str(gas * 110)
+
+
+# Without a node: what each model asks, and what it makes of the answers.
+
+RECEIVER = "0x" + "99" * 20
+SENDER = "0x" + "11" * 20
+GAS = Gas(21_000, "eth_simulateV1", None, {})
+ORACLE_ADDRESS = "0x420000000000000000000000000000000000000F"
+
+
+def sent(to: str | None = RECEIVER, gas_limit: int = 0) -> Transaction:
+    return Transaction(2, 1, 0, gas_limit, to, 7, b"data", unsigned=b"\x02unsigned")
+
+
+def asked(model: FeeModelName, to: str | None = RECEIVER) -> list[Any]:
+    call = sent(to).as_call(SENDER)
+    return [(question.method, question.params) for question in MODELS[model].questions(sent(to), call)]
+
+
+def call_of(address: str, signature: str, *arguments: Any, **fields: str) -> tuple[str, Any]:
+    return "eth_call", ({"to": address, "data": call_data(signature, *arguments), **fields}, "latest")
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(32, "big")
+
+
+def test_what_op_stack_asks() -> None:
+    assert asked("op_stack") == [
+        call_of(ORACLE_ADDRESS, "getL1Fee(bytes)", b"\x02unsigned"),
+        call_of(ORACLE_ADDRESS, "getL1FeeUpperBound(uint256)", 9),
+        call_of(ORACLE_ADDRESS, "getOperatorFee(uint256)", 0),
+        call_of(ORACLE_ADDRESS, "getOperatorFee(uint256)", 10**12),
+    ]
+
+
+def test_what_scroll_asks() -> None:
+    oracle = "0x5300000000000000000000000000000000000002"
+    assert asked("scroll") == [call_of(oracle, "getL1Fee(bytes)", b"\x02unsigned" + b"\xff" * 67)]
+
+
+@pytest.mark.parametrize("to", [RECEIVER, None])
+def test_what_arbitrum_asks(to: str | None) -> None:
+    interface = "0x00000000000000000000000000000000000000C8"
+    arguments = (to or "0x" + "00" * 20, to is None, b"data")
+    question = call_of(
+        interface, "gasEstimateComponents(address,bool,bytes)", *arguments, **{"from": SENDER, "value": "0x7"}
+    )
+    assert asked("arbitrum", to) == [question]
+
+
+def test_what_zksync_asks() -> None:
+    assert asked("zksync") == [("zks_estimateFee", (sent().as_call(SENDER),))]
+
+
+FAILED = NodeError(3, "execution reverted")
+CHARGES: list[tuple[FeeModelName, list[Any], Charge]] = [
+    (
+        "op_stack",
+        [number(5), number(6), FAILED, FAILED],
+        Charge(
+            21_000, {"l1_data_fee_wei": 5, "operator_fee_wei": 0}, {"l1_data_fee_from": "getL1Fee", "data_bytes": 9}
+        ),
+    ),
+    (
+        "op_stack",
+        [FAILED, number(6), number(1), FAILED],
+        Charge(
+            21_000,
+            {"l1_data_fee_wei": 6, "operator_fee_wei": 0},
+            {"l1_data_fee_from": "getL1FeeUpperBound", "data_bytes": 9},
+        ),
+    ),
+    (
+        "op_stack",
+        [number(0), FAILED, number(7), number(10**12 + 7)],
+        Charge(
+            21_000,
+            {"l1_data_fee_wei": 0, "operator_fee_wei": 21_007},
+            {"l1_data_fee_from": "getL1Fee", "data_bytes": 9},
+        ),
+    ),
+    ("scroll", [number(5)], Charge(21_000, {"l1_data_fee_wei": 5}, {"data_bytes": 9})),
+    (
+        "arbitrum",
+        [number(25_000) + number(4_000) + number(1) + number(2)],
+        Charge(25_000, {}, {"gas_components": 25_000, "gas_for_l1": 4_000, "estimate_confirmed": False}),
+    ),
+    ("zksync", [30_000], Charge(30_000, {}, {"gas_from": "zks_estimateFee"})),
+    ("gas_limit_charged", [], Charge(21_000, {}, {"gas_used_at_most": 21_000, "own_limit": False})),
+]
+
+
+@pytest.mark.parametrize(("model", "answers", "charge"), CHARGES)
+def test_what_each_model_charges(model: FeeModelName, answers: list[Any], charge: Charge) -> None:
+    assert MODELS[model].charge(sent(), GAS, answers) == charge
+
+
+def test_the_limit_is_charged_however_little_is_used() -> None:
+    found = MODELS["gas_limit_charged"].charge(sent(gas_limit=90_000), GAS, [])
+    assert found == Charge(90_000, {}, {"gas_used_at_most": 21_000, "own_limit": True})
+
+
+@pytest.mark.parametrize(
+    ("model", "contract"),
+    [
+        ("op_stack", f"the gas price oracle at {ORACLE_ADDRESS}"),
+        ("scroll", "the L1 gas price oracle at 0x5300000000000000000000000000000000000002"),
+        ("arbitrum", "the node interface at 0x00000000000000000000000000000000000000C8"),
+    ],
+)
+def test_a_contract_that_is_not_there_is_named(model: FeeModelName, contract: str) -> None:
+    with pytest.raises(RpcFailure) as failure:
+        MODELS[model].charge(sent(), GAS, [FAILED] * 4)
+    words = "does not answer: fee_model of the network is probably wrong"
+    assert failure.value.description == f"{contract} {words}"
+
+
+def test_an_answer_of_zksync_that_is_no_fee() -> None:
+    with pytest.raises(UrlFailed) as failure:
+        read_fee("0x5208")
+    assert failure.value.reason == "answered something other than a fee"

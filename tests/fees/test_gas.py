@@ -1,14 +1,20 @@
 """How gas is measured: what a node is asked, depending on what it offers."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from eth_account import Account
 
 from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
 from relaydeck.fees.errors import ExecutionReverted, NodeRefused
+from relaydeck.fees.gas import read_simulation
+from relaydeck.networks.evm.errors import UrlFailed
 from tests.fees.scene import ask, network, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes
+from tests.networks.fault_node import FaultNode, fault_nodes, words
 
 SIGNER = Account.from_key("0x" + "46" * 32)
 SENDER = SIGNER.address.lower()
@@ -242,3 +248,208 @@ async def test_a_signed_transaction_pays_by_its_own_fields(raw: str, per_gas: in
         await estimator.close()
     (price,) = (step for step in trace.steps if step["step"] == "price")
     assert (price["used_per_gas_wei"], price["capped"]) == (str(per_gas), False)
+
+
+async def test_a_limit_that_the_simulation_finds_sufficient_is_enough() -> None:
+    """The search of a node for the least limit may end above a limit that works."""
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_simulateV1": simulated(40_000), "eth_estimateGas": hex(48_000)}
+        found = await gas_step(node, signed(gas=45_000))
+    assert (found["gas"], found["limit_needed"]) == ("40000", "48000")
+
+
+class Recorder(FaultNode):
+    """Records what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, Any]] = []
+
+    def _result(self, mood: str, method: str, params: Any) -> Any:
+        self.asked.append((method, params))
+        return super()._result(mood, method, params)
+
+    def of(self, method: str) -> list[Any]:
+        return [params for name, params in self.asked if name == method]
+
+
+@pytest.fixture
+async def recorder() -> AsyncIterator[Recorder]:
+    node = Recorder()
+    await node.start()
+    yield node
+    await node.stop()
+
+
+CALL = {"from": SENDER, "to": "0x" + "99" * 20, "value": "0x0", "data": "0x", "gasPrice": hex(150)}
+
+
+async def test_what_a_simulation_asks(recorder: Recorder) -> None:
+    recorder.answers = {"eth_simulateV1": simulated(40_000)}
+    await gas_step(recorder, signed())
+    block = {
+        "stateOverrides": {SENDER: {"balance": hex(1 << 128)}},
+        "calls": [CALL | {"gas": hex(50_000)}],
+        "blockOverrides": {"baseFeePerGas": "0x64"},
+    }
+    assert recorder.of("eth_simulateV1") == [[{"blockStateCalls": [block], "validation": True}, "latest"]]
+
+
+async def test_the_retry_without_a_limit_is_in_the_same_block() -> None:
+    blocks: list[dict[str, Any]] = []
+
+    class Behind(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method != "eth_simulateV1":
+                return super()._result(mood, method, params)
+            (block,) = params[0]["blockStateCalls"]
+            blocks.append(block)
+            answer = simulated(21_000, 0) if "gas" in block["calls"][0] else simulated(60_000)
+            return [answer[0] | {"number": block["blockOverrides"].get("number") or hex(self.block)}]
+
+    node = Behind()
+    await node.start()
+    found = await gas_step(node, transaction())
+    await node.stop()
+    asked = blocks[-1]["calls"][0]
+    assert [block["blockOverrides"].get("number") for block in blocks] == [None, "0x65", "0x65"]
+    assert {name: found[name] for name in ("gas", "source", "limit_needed", "asked")} == {
+        "gas": "60000",
+        "source": "eth_simulateV1",
+        "limit_needed": None,
+        "asked": asked,
+    }
+
+
+async def test_the_gas_step_names_the_node(recorder: Recorder) -> None:
+    recorder.answers = {"eth_simulateV1": simulated(40_000)}
+    assert (await gas_step(recorder, signed()))["node"] == f"http://127.0.0.1:{recorder.port}"
+
+
+async def test_a_retry_keeps_the_answers_of_the_fee_model() -> None:
+    class Oracle(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method == "eth_call":
+                return words(5_000)
+            if method != "eth_simulateV1":
+                return super()._result(mood, method, params)
+            (call,) = params[0]["blockStateCalls"][0]["calls"]
+            return simulated(21_000, 0) if "gas" in call else simulated(60_000)
+
+    node = Oracle()
+    await node.start()
+    estimator = Estimator(OPTIONS)
+    where = msgspec.structs.replace(network(node.url), fee_model="scroll")
+    found = await ask(estimator, where, transaction())
+    await estimator.close()
+    await node.stop()
+    assert Decimal(found.estimated_fee).scaleb(18) == 60_000 * 110 + 5_000
+
+
+async def test_a_failure_that_a_higher_limit_does_not_cure() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {
+            "eth_simulateV1": simulated(50_000, 0, error={"message": "bad jump"}),
+            "eth_estimateGas": hex(50_000),
+        }
+        assert await failure_of(node, signed()) == f"{ExecutionReverted.message}: bad jump"
+
+
+async def test_a_failure_without_a_message() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_simulateV1": simulated(50_000, 0, error={"code": 3, "message": 7})}
+        assert await failure_of(node, transaction()) == f"{ExecutionReverted.message}: no reason given"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "simulations"),
+    [
+        ({"code": -32601, "message": "no"}, 1),
+        ({"code": -32000, "message": "eth_simulateV1 is not supported"}, 1),
+        ({"code": -32000, "message": "the moon is full"}, 3),
+    ],
+)
+async def test_only_a_node_that_does_not_offer_simulations_is_not_asked_again(
+    refusal: dict[str, Any], simulations: int
+) -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_simulateV1": refusal}
+        estimator = Estimator(OPTIONS)
+        for nonce in range(3):
+            await ask(estimator, network(node.url), transaction(nonce))
+        await estimator.close()
+    assert node.calls["eth_simulateV1"] == simulations
+
+
+@pytest.mark.parametrize(("code", "forms"), [(-32602, [3, 2, 2, 2]), (-32000, [3, 2, 3, 2])])
+async def test_a_form_that_a_node_does_not_accept_is_not_asked_again(code: int, forms: list[int]) -> None:
+    """Any other error may be about this transaction only."""
+    asked: list[int] = []
+
+    class Choosy(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method != "eth_estimateGas":
+                return super()._result(mood, method, params)
+            asked.append(len(params))
+            return {"code": code, "message": "no overrides"} if len(params) > 2 else "0x5208"
+
+    node = Choosy()
+    await node.start()
+    estimator = Estimator(OPTIONS)
+    for _ in range(3 if code == -32602 else 2):
+        await ask(estimator, network(node.url), transaction())
+    await estimator.close()
+    await node.stop()
+    assert asked == forms
+
+
+async def test_the_second_form_that_a_node_does_not_accept_is_remembered_too() -> None:
+    asked: list[Any] = []
+
+    class Choosy(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method != "eth_estimateGas":
+                return super()._result(mood, method, params)
+            asked.append((len(params), params[1]))
+            return BAD_PARAMS if params[1] == "pending" else "0x5208"
+
+    node = Choosy()
+    await node.start()
+    estimator = Estimator(OPTIONS)
+    for _ in range(2):
+        await ask(estimator, network(node.url), transaction())
+    await estimator.close()
+    await node.stop()
+    assert asked == [(3, "pending"), (2, "pending"), (2, "latest"), (2, "latest")]
+
+
+async def test_a_limit_is_tried_at_the_price_of_the_transaction(recorder: Recorder) -> None:
+    recorder.answers = {"eth_estimateGas": hex(50_700), "eth_call": "0x"}
+    await gas_step(recorder, signed())
+    assert recorder.of("eth_call") == [[CALL | {"gas": hex(50_000)}, "latest"]]
+
+
+async def test_a_signed_transaction_without_a_limit_cannot_be_sent(recorder: Recorder) -> None:
+    recorder.answers = {"eth_call": "0x"}
+    words = "its gas limit of 0 is below the 21000 gas that it needs"
+    assert await failure_of(recorder, signed(gas=0)) == CANNOT + words
+    assert recorder.of("eth_call") == []
+
+
+@pytest.mark.parametrize("answer", [None, [], [{}], [{"calls": []}], [{"calls": [{"gasUsed": "0x5208"}]}]])
+def test_an_answer_that_is_no_simulation(answer: Any) -> None:
+    with pytest.raises(UrlFailed) as failure:
+        read_simulation(answer)
+    assert failure.value.reason == "answered something other than a simulation"
+
+
+async def test_the_deadline_ends_a_measurement() -> None:
+    """Otherwise a node that never answers would hold the estimate for ever."""
+    async with fault_nodes("healthy") as (node,):
+        node.slow_method, node.delay = "eth_estimateGas", 3600.0
+        estimator = Estimator(FeeOptions(deadline=0.3, try_timeout=0.2))
+        async with asyncio.timeout(5):
+            with pytest.raises(RpcFailure) as failure:
+                await ask(estimator, network(node.url), transaction())
+        await estimator.close()
+    assert failure.value.message == "Node unreachable"

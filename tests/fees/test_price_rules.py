@@ -13,7 +13,7 @@ from relaydeck.fees.errors import InternalFailure, NoFreshRate
 from relaydeck.fees.twap import price_at, read_observation
 from relaydeck.networks.model import CrossedRate, FeedRate, MedianRate, Network, PoolRate
 from tests.fees.chain import Chain
-from tests.fees.scene import ask, network, relayer, token, transaction
+from tests.fees.scene import TOKEN, ask, network, relayer, token, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes, words
 
 NOW = 1_800_000_000
@@ -203,6 +203,108 @@ def test_an_average_tick_is_rounded_down() -> None:
 def test_a_contract_that_is_no_pool(answer: bytes) -> None:
     with pytest.raises(NoFreshRate, match="does not answer as a Uniswap v3 pool does"):
         read_observation(A, answer, 10)
+
+
+POOL = "0x" + "b0" * 20
+SECONDS_PER_LIQUIDITY = (1800 << 128) // 10**18
+
+
+def set_pool(node: FaultNode, first: str, second: str, tick: int, decimals: int | None = 18) -> None:
+    """A pool with a liquidity of 10**18 and a bit. `decimals`: of the token that is not the fee token."""
+    node.answers[f"eth_call 0x0dfe1681 {POOL}"] = words(int(first, 16))
+    node.answers[f"eth_call 0xd21220a7 {POOL}"] = words(int(second, 16))
+    node.answers[f"eth_call 0x883bdbfd {POOL}"] = words(64, 160, 2, 0, tick * 1800, 2, 0, SECONDS_PER_LIQUIDITY)
+    node.answers[f"eth_call 0x313ce567 {WETH}"] = "0x" if decimals is None else words(decimals)
+
+
+def pool_rate(least: int = 10**18) -> PoolRate:
+    return PoolRate(pool=POOL, window=1800, min_liquidity=Decimal(least))
+
+
+@pytest.mark.parametrize("sides", [(TOKEN, WETH, 0), (WETH, TOKEN, 0), (TOKEN, WETH, 5), (WETH, TOKEN, -5)])
+async def test_a_pool_prices_the_token_on_either_side(
+    estimator: Estimator, node: FaultNode, sides: tuple[str, str, int]
+) -> None:
+    """At a tick of 0 one unit of the token is worth one of the coin, which has 18 decimals."""
+    set_pool(node, *sides)
+    found = Fraction(await rate_of(estimator, node, pool_rate()))
+    exact = Fraction(10**12) / Fraction("1.0001") ** abs(sides[2])
+    assert abs(found - exact) < exact / 10**33
+
+
+async def test_the_least_liquidity_is_enough(estimator: Estimator, node: FaultNode) -> None:
+    set_pool(node, TOKEN, WETH, 0)
+    liquidity = (1800 << 128) // SECONDS_PER_LIQUIDITY
+    assert await rate_of(estimator, node, pool_rate(liquidity)) == str(10**12)
+    problem = f"pool {POOL} has a liquidity of {liquidity}, less than {liquidity + 1}"
+    assert await refusal_of(estimator, node, pool_rate(liquidity + 1)) == problem
+
+
+async def test_the_steps_show_a_pool(estimator: Estimator, node: FaultNode) -> None:
+    set_pool(node, TOKEN, WETH, 0)
+    trace = Trace()
+    where = network(node.url, tokens=(token(pool_rate()),))
+    await ask(estimator, where, transaction(), "USDC", who=OWN_LIMIT, trace=trace)
+    (step,) = (step for step in trace.steps if step["step"] == "rate")
+    facts = {"pool": POOL, "other_tokens_for_one_fee_token": "0.000000000001", "window": "1800"}
+    assert {name: step[name] for name in facts} == facts
+
+
+async def test_a_pool_is_one_more_source_of_a_median(estimator: Estimator, node: FaultNode) -> None:
+    set_pool(node, TOKEN, WETH, 0, decimals=6)
+    node.answers[f"eth_call 0xfeaf968c {A}"] = words(9, 1_010_000, NOW, NOW, 9)
+    rate = MedianRate(feeds=(A,), max_age=60, max_spread_percent=Decimal(1), dex_pool=POOL)
+    assert await rate_of(estimator, node, rate) == "1.01"
+    node.answers[f"eth_call 0xfeaf968c {A}"] = words(9, 1_020_000, NOW, NOW, 9)
+    assert "the sources disagree" in await refusal_of(estimator, node, rate)
+
+
+@pytest.mark.parametrize("sides", [(WETH, WETH), (WETH, A)])
+async def test_a_pool_without_the_token(estimator: Estimator, node: FaultNode, sides: tuple[str, str]) -> None:
+    set_pool(node, *sides, 0)
+    with pytest.raises(InternalFailure) as failure:
+        await rate_of(estimator, node, pool_rate())
+    assert failure.value.description == f"pool {POOL} is not a pool of USDC"
+
+
+async def test_a_contract_without_the_tokens_of_a_pool(estimator: Estimator, node: FaultNode) -> None:
+    set_pool(node, TOKEN, WETH, 0)
+    node.answers[f"eth_call 0xd21220a7 {POOL}"] = "0x"
+    with pytest.raises(InternalFailure, match="is not a pool of USDC"):
+        await rate_of(estimator, node, pool_rate())
+
+
+@pytest.mark.parametrize("sides", [(TOKEN, WETH), (WETH, TOKEN)])
+async def test_a_token_of_the_pool_without_decimals(
+    estimator: Estimator, node: FaultNode, sides: tuple[str, str]
+) -> None:
+    set_pool(node, *sides, 0, decimals=None)
+    problem = f"a token of pool {POOL} does not answer decimals()"
+    assert await refusal_of(estimator, node, pool_rate()) == problem
+
+
+async def test_an_uptime_feed_that_is_no_feed(estimator: Estimator, node: FaultNode) -> None:
+    set_price(node, A, 2000)
+    node.answers[f"eth_call 0xfeaf968c {UPTIME}"] = "0x"
+    problem = f"the sequencer's uptime feed {UPTIME} does not answer as an aggregator does"
+    assert await refusal_of(estimator, node, FeedRate(feed=A, max_age=60), sequencer_feed=UPTIME) == problem
+
+
+async def test_the_move_is_measured_from_the_round_before(estimator: Estimator) -> None:
+    class Feed(FaultNode):
+        def _result(self, mood: str, method: str, params: Any) -> Any:
+            if method == "eth_call" and params[0]["data"].startswith("0x9a6fc8f5"):
+                round_id = int(params[0]["data"][10:], 16)
+                return words(round_id, 2000 * 10**6 if round_id == 8 else 1, NOW, NOW, round_id)
+            return super()._result(mood, method, params)
+
+    node = Feed()
+    await node.start()
+    node.answers = {"eth_call 0x313ce567": words(6)}
+    set_price(node, A, 2000, round_id=9)
+    rate = FeedRate(feed=A, max_age=60, max_move_percent=Decimal(1))
+    assert await rate_of(estimator, node, rate) == "2000"
+    await node.stop()
 
 
 # On a real node.

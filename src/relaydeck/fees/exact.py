@@ -30,11 +30,17 @@ ONE = Exact(1, 0)
 
 def from_decimal(number: Decimal) -> Exact:
     """The same number. Raises ValueError for one that is not finite or has an absurd exponent."""
-    sign, digits, exponent = number.as_tuple()
+    _, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or abs(exponent) > _LARGEST_EXPONENT or len(digits) > _LARGEST_EXPONENT:
         raise ValueError("not a usable number")
+    return from_finite(number)
+
+
+def from_finite(number: Decimal) -> Exact:
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
     units = int("".join(map(str, digits))) * (-1 if sign else 1)
-    return Exact(units, -exponent) if exponent < 0 else Exact(units * 10**exponent, 0)
+    return Exact(units * 10 ** max(exponent, 0), max(-exponent, 0))
 
 
 def quotient(dividend: int, divisor: int) -> Exact:
@@ -52,6 +58,5 @@ def ceil_div(dividend: int, divisor: int) -> int:
 
 
 def round_up(number: Exact, places: int) -> Exact:
-    if number.places <= places:
-        return Exact(number.units * 10 ** (places - number.places), places)
-    return Exact(ceil_div(number.units, 10 ** (number.places - places)), places)
+    more = places - number.places
+    return Exact(ceil_div(number.units * 10 ** max(more, 0), 10 ** max(-more, 0)), places)

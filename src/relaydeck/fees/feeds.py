@@ -122,19 +122,19 @@ def _check_bounds(feed: Feed, price: Exact) -> None:
         raise NoFreshRate(f"feed {feed.address} answers {price.plain()}, more than max_price {feed.max_price:f}")
 
 
-def check_move(feed: Feed, found: Round, before: list[int]) -> None:
-    """Compare with the round before. A move counts as made in at least an hour."""
+def check_move(found: Round, before: list[int], most: Decimal) -> None:
+    """Compare with the round before: at most so many percent per hour. A move counts as made in at least an hour."""
     _, answer, _, updated_at, _ = before
     earlier = signed(answer)
-    if earlier <= 0 or not 0 < updated_at <= found.updated_at or feed.max_move_percent is UNSET:
-        raise NoFreshRate(f"feed {feed.address} has no usable round before {found.round_id}")
-    percent = _bound(feed.max_move_percent)
+    if earlier <= 0 or not 0 < updated_at <= found.updated_at:
+        raise NoFreshRate(f"feed {found.feed} has no usable round before {found.round_id}")
+    percent = _bound(most)
     seconds = max(found.updated_at - updated_at, _HOUR)
     moved = abs(found.price - earlier) * 100 * _HOUR * 10**percent.places
     if moved > percent.units * seconds * earlier:
-        limit = f"max_move_percent {feed.max_move_percent:f} per hour"
+        limit = f"max_move_percent {most:f} per hour"
         raise NoFreshRate(
-            f"feed {feed.address} moved from {Exact(earlier, found.decimals).plain()} to "
+            f"feed {found.feed} moved from {Exact(earlier, found.decimals).plain()} to "
             f"{found.value.plain()}, more than {limit}"
         )
 

@@ -7,7 +7,7 @@ has funds: an estimate is about the fee, not about the balance.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -118,9 +118,9 @@ class GasMeter:
     async def _simulated(self, node: OneNode, run: Run) -> Gas | None:
         """None: the node does not answer this question."""
         limit: list[Question[Any]] = [_estimate(_with_funds(run))] if run.wants_limit else []
-        number = run.block + 1 if node.key in self._in_last_block else None
+        number = self._block_number(node, run)
         try:
-            first, *rest = await _ask(node, [simulation(run, run.own_limit, number), *limit, *run.beside])
+            first, *rest = await _ask(node, [simulation(run, number), *limit, *run.beside])
         except AnswerTooLarge:  # it lists every log
             return None
         if isinstance(first, Simulated) and number is None and first.block <= run.block:
@@ -135,6 +135,9 @@ class GasMeter:
             return Gas(first.used, "eth_simulateV1", need, run.priced(), beside)
         return await self._after_failure(node, run, first.failure, beside)
 
+    def _block_number(self, node: OneNode, run: Run) -> int | None:
+        return run.block + 1 if node.key in self._in_last_block else None
+
     def _note_refusal(self, node: OneNode, error: NodeError) -> None:
         if error.code == _UNKNOWN_METHOD or _NOT_OFFERED.search(error.message):
             self._without_simulation.add(node.key)
@@ -144,8 +147,7 @@ class GasMeter:
         if not run.own_limit:
             raise failure
         if not run.is_signed:
-            number = run.block + 1 if node.key in self._in_last_block else None
-            (again,) = await _ask(node, [simulation(run, 0, number)])
+            (again,) = await _ask(node, [simulation(replace(run, own_limit=0), self._block_number(node, run))])
             if isinstance(again, Simulated) and again.failure is None:
                 return Gas(again.used, "eth_simulateV1", None, run.priced(), beside)
             raise failure
@@ -160,17 +162,17 @@ class GasMeter:
         self, node: OneNode, run: Run, beside: Sequence[Question[Any]]
     ) -> tuple[int, dict[str, Any], list[Any]]:
         """The limit it needs, what was asked, and the answers to the questions beside."""
-        first = self._forms.get(node.key, 0)
-        for number, form in enumerate(_FORMS[first:], first):
-            params = form(run)
+        number = self._forms.get(node.key, 0)
+        while True:
+            params = _FORMS[number](run)
             found, *answers = await _ask(node, [_estimate(params), *beside])
             if not isinstance(found, NodeError):
                 return found, params[0], answers
-            if form is _FORMS[-1] or error_kind(found) is ErrorKind.REVERTED:
+            number += 1
+            if number == len(_FORMS) or error_kind(found) is ErrorKind.REVERTED:
                 raise found
             if found.code == _INVALID_PARAMS:  # it is the form that the node does not accept, not the transaction
-                self._forms[node.key] = number + 1
-        raise AssertionError("the last form returns or raises")
+                self._forms[node.key] = number
 
     async def _fits(self, node: OneNode, run: Run) -> bool:
         """Whether the transaction succeeds with its own limit."""
@@ -198,11 +200,11 @@ def _estimate(params: tuple[Any, ...]) -> Question[int]:
     return Question("eth_estimateGas", params, read_gas)
 
 
-def simulation(run: Run, limit: int, number: int | None) -> Question[Simulated]:
-    """Run it in the next block, or in that with the number. `limit` 0: as much gas as the node allows."""
+def simulation(run: Run, number: int | None) -> Question[Simulated]:
+    """Run it in the next block, or in that with the number. Without a limit: with as much gas as the node allows."""
     block: dict[str, Any] = {
         "stateOverrides": run.override,
-        "calls": [run.priced(gas=hex(limit)) if limit else run.priced()],
+        "calls": [run.priced(gas=hex(run.own_limit)) if run.own_limit else run.priced()],
     }
     overrides = {"baseFeePerGas": run.base_fee, "number": number}
     block["blockOverrides"] = {name: hex(value) for name, value in overrides.items() if value is not None}

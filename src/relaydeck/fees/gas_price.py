@@ -81,7 +81,7 @@ class History:
 async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions) -> Price:
     """The next block's base fee plus the median of the recent blocks' tips at the percentile."""
     try:
-        answer = await batcher.ask(_history_question(options))
+        answer = await batcher.ask(fee_history_question(options))
     except NodeError as error:
         return await _suggested_price(batcher, pool, f"eth_feeHistory failed with error {error.code}")
     history = answer.value
@@ -135,7 +135,7 @@ def upper_median(rewards: Sequence[int]) -> int:
     return sorted(rewards)[len(rewards) // 2]
 
 
-def _history_question(options: FeeOptions) -> Question[History | None]:
+def fee_history_question(options: FeeOptions) -> Question[History | None]:
     percentile = options.priority_percentile
     wanted = int(percentile) if percentile == int(percentile) else percentile
     return Question("eth_feeHistory", (hex(options.history_blocks), "latest", (wanted,)), read_history)

@@ -79,11 +79,9 @@ class RateReader:
         sides = [word[0] for word in (first, second) if word]
         if len(sides) < 2 or own not in sides:
             raise InternalFailure(f"pool {pool} is not a pool of {token.symbol}")
-        addresses = [f"0x{side:040x}" for side in sides]
-        decimals = await asyncio.gather(*(self._decimals_of(address) for address in addresses))
-        if None in decimals:
+        one, other = await asyncio.gather(*(self._decimals_of(f"0x{side:040x}") for side in sides))
+        if one is None or other is None:
             raise NoFreshRate(f"a token of pool {pool} does not answer decimals()")
-        one, other = (places or 0 for places in decimals)
         return price_at(tick, one, other) if own == sides[0] else price_at(-tick, other, one)
 
     async def _check_token(self, token: FeeToken) -> None:
@@ -119,7 +117,7 @@ class RateReader:
             before = await self._call_words(address, f"{_GET_ROUND_DATA}{found.round_id - 1:064x}", 5)
             if before is None:
                 raise NoFreshRate(f"feed {address} has no usable round before {found.round_id}")
-            check_move(feed, found, before)
+            check_move(found, before, feed.max_move_percent)
         return found
 
     async def _call_words(self, address: str, data: str, count: int) -> list[int] | None:

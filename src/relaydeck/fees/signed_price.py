@@ -9,7 +9,7 @@ from relaydeck.fees.gas_price import Price
 from relaydeck.networks.evm.transaction import Transaction
 
 
-def own_price(transaction: Transaction, price: Price, pays_tip: bool = True) -> Price:
+def own_price(transaction: Transaction, price: Price, pays_tip: bool) -> Price:
     """The price that the transaction's own fields lead to in the next block. Raises `InvalidParams`."""
     base = price.base_fee or 0
     if transaction.gas_price is not None:

@@ -1,13 +1,13 @@
 """The time-weighted price of a Uniswap-v3-style pool, from its `observe` function."""
 
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, ROUND_UP, Context, Decimal
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
 from relaydeck.fees.errors import NoFreshRate
-from relaydeck.fees.exact import QUOTIENT_DIGITS, Exact
+from relaydeck.fees.exact import QUOTIENT_DIGITS, Exact, from_finite
 from relaydeck.fees.feeds import signed
 from relaydeck.networks.evm.questions import words
 from relaydeck.networks.model import MedianRate, PoolRate
@@ -15,7 +15,8 @@ from relaydeck.networks.model import MedianRate, PoolRate
 TOKEN_0, TOKEN_1, OBSERVE = "0x0dfe1681", "0xd21220a7", "0x883bdbfd"
 _DEFAULT_WINDOW = 1800
 _MAX_TICK = 887_272
-_PRECISE = Context(prec=QUOTIENT_DIGITS + 24, rounding=ROUND_HALF_EVEN, Emin=-10_000, Emax=10_000)
+_PRECISE = Context(prec=QUOTIENT_DIGITS + 24, rounding=ROUND_HALF_EVEN)
+_ROUNDED_UP = Context(prec=QUOTIENT_DIGITS, rounding=ROUND_UP)
 _TICK = Decimal("1.0001")
 
 
@@ -65,10 +66,4 @@ def read_observation(pool: str, returned: bytes, window: int) -> Observation:
 def price_at(tick: int, decimals_0: int, decimals_1: int) -> Exact:
     """Units of token 1 for one of token 0, to 36 significant digits, rounded up."""
     raw = _PRECISE.power(_TICK, tick)
-    scaled = _PRECISE.scaleb(raw, decimals_0 - decimals_1)
-    sign, digits, exponent = (
-        Context(prec=QUOTIENT_DIGITS, rounding="ROUND_UP", Emin=-10_000, Emax=10_000).plus(scaled).as_tuple()
-    )
-    assert isinstance(exponent, int) and not sign
-    units = int("".join(map(str, digits)))
-    return Exact(units, -exponent) if exponent < 0 else Exact(units * 10**exponent, 0)
+    return from_finite(_ROUNDED_UP.plus(_PRECISE.scaleb(raw, decimals_0 - decimals_1)))

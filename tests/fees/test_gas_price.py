@@ -1,0 +1,175 @@
+"""The price of gas from the answers of a node, and what is refused."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from relaydeck.fees import Estimator, FeeOptions, Trace
+from relaydeck.fees.gas_price import (
+    Block,
+    History,
+    Price,
+    fee_history_question,
+    read_block,
+    read_history,
+    tip_within,
+)
+from relaydeck.networks.evm.errors import UrlFailed
+from tests.fees.scene import ask, network, relayer, transaction
+from tests.networks.fault_node import FaultNode, fault_nodes
+
+OPTIONS = FeeOptions(deadline=5.0, try_timeout=0.5)
+HISTORY = {
+    "oldestBlock": "0x63",
+    "baseFeePerGas": ["0x64", "0x65", "0x66"],
+    "gasUsedRatio": [0.5, 0.5],
+    "reward": [["0xa"], ["0xb"]],
+}
+
+
+async def price_step(node: FaultNode, **policies: Any) -> dict[str, Any]:
+    estimator, trace = Estimator(OPTIONS, monotonic=lambda: 0.0), Trace()
+    who = relayer(gas_limit_estimation=False, **policies)
+    try:
+        await ask(estimator, network(node.url), transaction(), who=who, trace=trace)
+    finally:
+        await estimator.close()
+    return next(step for step in trace.steps if step["step"] == "price")
+
+
+def used(per_gas: int, **facts: Any) -> dict[str, Any]:
+    return {
+        "step": "price",
+        "node": "127.0.0.1",
+        "block": "100",
+        "seconds_old": "0.000",
+        "per_gas_wei": str(per_gas),
+        "gas_price_cap_wei": None,
+        "capped": False,
+        "used_per_gas_wei": str(per_gas),
+        **facts,
+    }
+
+
+def without_port(step: dict[str, Any]) -> dict[str, Any]:
+    assert step["node"].startswith("127.0.0.1:") or step["node"].startswith("http://127.0.0.1:")
+    return step | {"node": "127.0.0.1"}
+
+
+FROM_HISTORY = {"method": "eth_feeHistory", "percentile": "50.0"}
+
+
+async def test_the_price_from_the_fee_history() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": HISTORY}
+        found = await price_step(node)
+    facts = {"base_fee": "102", "priority_fee": "11", "priority_from": "eth_feeHistory"}
+    assert without_port(found) == used(113, **FROM_HISTORY, **facts, blocks_with_transactions="2")
+
+
+@pytest.mark.parametrize(
+    ("history", "reason"),
+    [
+        ({"code": -32000, "message": "no"}, "eth_feeHistory failed with error -32000"),
+        (HISTORY | {"baseFeePerGas": ["0x64", "0x65"]}, "eth_feeHistory is empty or inconsistent"),
+    ],
+)
+async def test_the_price_without_a_fee_history(history: Any, reason: str) -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": history}
+        found = await price_step(node)
+    assert without_port(found) == used(110, method="eth_gasPrice", reason=reason, base_fee="100")
+
+
+async def test_a_suggested_price_is_not_below_the_base_fee() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": None, "eth_gasPrice": "0x63"}
+        assert (await price_step(node))["per_gas_wei"] == "100"
+
+
+async def test_a_free_chain_without_a_base_fee() -> None:
+    block = {"number": "0x64", "gasLimit": "0x1c9c380"}
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": None, "eth_gasPrice": "0x0", "eth_getBlockByNumber": block}
+        found = await price_step(node)
+    assert (found["per_gas_wei"], found["base_fee"]) == ("0", None)
+
+
+async def test_the_tip_bounds_apply_to_a_suggested_price() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": None}
+        where = msgspec.structs.replace(network(node.url), tip_floor=20)
+        estimator, trace = Estimator(OPTIONS), Trace()
+        await ask(estimator, where, transaction(), trace=trace)
+        await estimator.close()
+    (step,) = (step for step in trace.steps if step["step"] == "price")
+    assert step["per_gas_wei"] == "120"
+
+
+async def test_the_price_without_eip_1559() -> None:
+    async with fault_nodes("healthy") as (node,):
+        found = await price_step(node, eip1559_pricing=False)
+    assert without_port(found) == used(110, method="eth_gasPrice")
+
+
+@pytest.mark.parametrize(("percentile", "asked"), [(50.0, "50"), (12.5, "12.5")])
+def test_the_question_for_the_fee_history(percentile: float, asked: str) -> None:
+    """A whole percentile is sent as an integer: some nodes refuse others."""
+    question = fee_history_question(FeeOptions(priority_percentile=percentile, history_blocks=12))
+    assert msgspec.json.encode(question.params).decode() == f'["0xc","latest",[{asked}]]'
+
+
+def test_a_tip_within_its_bounds() -> None:
+    price = Price(110, 7, "node", {"priority_fee": 10}, None, 100)
+    assert tip_within(price, 10, 10) is price
+    assert tip_within(price, 11, msgspec.UNSET) == Price(111, 7, "node", {"priority_fee": 11}, None, 100)
+    free = Price(10, 7, "node", {}, None, 0)
+    assert tip_within(free, 12, msgspec.UNSET) == Price(12, 7, "node", {"priority_fee": 12}, None, 0)
+
+
+def test_a_block() -> None:
+    assert read_block({"number": "0x7", "baseFeePerGas": "0x0", "gasLimit": "0x8"}) == Block(7, 0, 8)
+    with pytest.raises(UrlFailed) as failure:
+        read_block(["0x7"])
+    assert failure.value.reason == "answered something other than a block"
+
+
+@pytest.mark.parametrize(
+    ("blob_fees", "blob_base_fee"), [(None, None), (["0x1", "0x2", "0x3"], 3), (["0x1", "0x1", "0x0"], None)]
+)
+def test_a_fee_history(blob_fees: Any, blob_base_fee: int | None) -> None:
+    found = read_history(HISTORY | {"baseFeePerBlobGas": blob_fees})
+    assert found == History(100, 102, (10, 11), blob_base_fee)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [{"baseFeePerGas": []}, {"baseFeePerGas": None}, {"gasUsedRatio": None}, {"gasUsedRatio": []}, {"gasUsedRatio": 2}],
+)
+def test_a_fee_history_without_the_next_base_fee(missing: dict[str, Any]) -> None:
+    assert read_history(HISTORY | missing) is None
+
+
+def test_blocks_without_transactions_have_no_tip() -> None:
+    found = read_history(HISTORY | {"gasUsedRatio": [0, 0.5], "reward": [["0x0"], ["0xb"]]})
+    assert found is not None and found.rewards == (11,)
+
+
+INCONSISTENT = "answered an inconsistent fee history"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("0x", "answered something other than a fee history"),
+        (HISTORY | {"reward": "0x"}, INCONSISTENT),
+        (HISTORY | {"reward": {"0": ["0xa"], "1": ["0xa"]}}, INCONSISTENT),
+        (HISTORY | {"reward": [["0xa"]]}, INCONSISTENT),
+        (HISTORY | {"reward": [["0xa"], ["0xa", "0xb"]]}, INCONSISTENT),
+    ],
+)
+def test_an_answer_that_is_no_fee_history(answer: Any, reason: str) -> None:
+    with pytest.raises(UrlFailed) as failure:
+        read_history(answer)
+    assert failure.value.reason == reason

@@ -1,0 +1,215 @@
+"""Transactions of a block as nodes describe them, and the backtest over a scripted node."""
+
+import asyncio
+import time
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+import rlp
+from eth_account import Account
+
+from relaydeck.fees import FeeOptions
+from relaydeck.fees.backtest import Backtest
+from relaydeck.fees.backtest import Tested as Result
+from relaydeck.fees.chain_cache import ChainCaches
+from relaydeck.fees.past import Past, read_past
+from relaydeck.networks.evm.transaction import Authorization, decode
+from relaydeck.networks.model import FeeModelName
+from tests.fees.scene import network
+from tests.networks.fault_node import FaultNode, words
+
+RECEIVER, SENDER = "0x" + "99" * 20, "0x" + "11" * 20
+SIGNER = Account.from_key("0x" + "46" * 32)
+KEY = "0x" + "05" * 32
+BLOCK = {"baseFeePerGas": "0x64"}
+LEGACY = {
+    "type": "0x0", "hash": "0xaa", "chainId": "0x7", "nonce": "0x2", "gas": "0xc350", "gasPrice": "0x96",
+    "to": RECEIVER, "value": "0x3", "input": "0x", "from": SENDER,
+}  # fmt: skip
+MARKET = LEGACY | {
+    "type": "0x2", "gasPrice": "0x78", "maxFeePerGas": "0x1f4", "maxPriorityFeePerGas": "0x14", "input": "0xabcd",
+    "accessList": [{"address": RECEIVER, "storageKeys": [KEY]}],
+}  # fmt: skip
+RECEIPT = {"status": "0x1", "gasUsed": "0x5208", "effectiveGasPrice": "0x78"}
+
+
+def past_of(sent: dict[str, Any], block: dict[str, Any] = BLOCK, **receipt: str) -> Past:
+    found = read_past(sent, RECEIPT | receipt, block)
+    assert found is not None
+    return found
+
+
+def test_a_legacy_transaction() -> None:
+    """Its encoding is the one that its signature is made over."""
+    found = past_of(LEGACY)
+    fields = {"chainId": 7, "nonce": 2, "gas": 50_000, "gasPrice": 150, "to": RECEIVER, "value": 3}
+    raw = SIGNER.sign_transaction(fields).raw_transaction.to_0x_hex()
+    expected = decode(raw, chain_id=7, max_bytes=1000)
+    assert found.transaction == replace(expected, sender=SENDER, signed_bytes=0)
+    assert (found.sender, found.kind, found.base_fee, found.blob_price) == (SENDER, "type 0, transfer", 100, None)
+    assert found.paid == 21_000 * 120
+
+
+def test_a_transaction_with_an_access_list() -> None:
+    found = past_of(MARKET)
+    listed = [{"address": RECEIVER, "storageKeys": [KEY]}]
+    fields = {"chainId": 7, "nonce": 2, "gas": 50_000, "maxFeePerGas": 500, "maxPriorityFeePerGas": 20, "value": 3}
+    whole = fields | {"to": RECEIVER, "data": "0xabcd", "accessList": listed}
+    expected = decode(SIGNER.sign_transaction(whole).raw_transaction.to_0x_hex(), chain_id=7, max_bytes=1000)
+    assert found.transaction == replace(expected, sender=SENDER, signed_bytes=0)
+    assert found.kind == "type 2, call"
+
+
+def test_a_creation() -> None:
+    found = past_of(MARKET | {"to": None, "accessList": None})
+    assert (found.kind, found.transaction.to) == ("type 2, creation", None)
+    assert found.transaction.unsigned[0] == 2
+    assert rlp.decode(found.transaction.unsigned[1:])[5] == b""
+
+
+def test_a_transaction_from_before_chain_ids() -> None:
+    old = {name: value for name, value in LEGACY.items() if name not in ("type", "chainId")}
+    found = past_of(old, block={})
+    assert (found.kind, found.transaction.chain_id, found.base_fee) == ("type 0, transfer", None, None)
+    assert rlp.decode(found.transaction.unsigned)[6:] == [b"", b"", b""]
+    typed = past_of({name: value for name, value in MARKET.items() if name != "chainId"})
+    assert rlp.decode(typed.transaction.unsigned[1:])[0] == b""
+
+
+def test_blobs_and_authorizations() -> None:
+    entry = {"chainId": "0x7", "address": RECEIVER, "nonce": "0x1", "yParity": "0x0", "r": "0x8", "s": "0x9"}
+    sent = MARKET | {
+        "type": "0x4",
+        "maxFeePerBlobGas": "0x6",
+        "blobVersionedHashes": ["0x01"],
+        "authorizationList": [entry],
+    }
+    found = past_of(sent, blobGasUsed="0x20000", blobGasPrice="0x5")
+    assert (found.kind, found.blob_price) == ("type 4, call", 5)
+    assert found.paid == 21_000 * 120 + 131_072 * 5
+    assert found.transaction.max_fee_per_blob_gas == 6
+    assert found.transaction.blob_hashes == ("0x01",)
+    assert found.transaction.authorizations == (Authorization(7, RECEIVER, 1, 0, 8, 9),)
+
+
+def test_the_fees_of_a_rollup_count() -> None:
+    found = past_of(LEGACY, l1Fee="0x1388", operatorFeeScalar="0x7a120", operatorFeeConstant="0x4d")
+    assert found.paid == 21_000 * 120 + 5_000 + 10_500 + 77
+
+
+@pytest.mark.parametrize(
+    ("sent", "receipt"),
+    [
+        (LEGACY, RECEIPT | {"status": "0x0"}),
+        (LEGACY, RECEIPT | {"effectiveGasPrice": "0x0"}),
+        (LEGACY, None),
+        (LEGACY | {"type": "0x7e"}, RECEIPT),
+        (LEGACY | {"type": "0x5"}, RECEIPT),
+    ],
+)
+def test_what_is_not_tested(sent: dict[str, Any], receipt: Any) -> None:
+    assert read_past(sent, receipt, BLOCK) is None
+
+
+# The backtest.
+
+
+class Archive(FaultNode):
+    """Serves one block of transactions, and records what it is asked beside."""
+
+    def __init__(self, *sent: dict[str, Any]) -> None:
+        super().__init__()
+        self.sent = sent
+        self.receipt = RECEIPT | {"effectiveGasPrice": "0x96"}
+        self.asked: list[tuple[str, Any]] = []
+
+    def _result(self, mood: str, method: str, params: Any) -> Any:
+        if method == "eth_getBlockByNumber" and params == ["0x60", True]:
+            return {"number": "0x60", "transactions": list(self.sent), **BLOCK}
+        if method == "eth_getTransactionReceipt":
+            return self.receipt
+        if method in ("eth_simulateV1", "eth_call", "eth_estimateGas"):
+            self.asked.append((method, params))
+        return super()._result(mood, method, params)
+
+
+async def backtest(node: Archive, model: FeeModelName = "ethereum") -> tuple[int, list[Result]]:
+    await node.start()
+    caches, loop = ChainCaches(FeeOptions(deadline=5.0), time.monotonic), asyncio.get_running_loop()
+    where = msgspec.structs.replace(network(node.url), fee_model=model)
+    cache = caches.find(where.rpc_urls, where.chain_id)
+    test = Backtest(where, cache, lambda: loop.time() + 5)
+    try:
+        return await test.newest(), await test.block(0x60)
+    finally:
+        await caches.close()
+        await node.stop()
+
+
+def simulated(used: int) -> list[dict[str, Any]]:
+    return [{"number": "0x60", "calls": [{"gasUsed": hex(used), "status": "0x1", "returnData": "0x"}]}]
+
+
+OF_OTHERS = [LEGACY | {"from": f"0x{number:040x}", "hash": hex(number)} for number in range(1, 5)]
+
+
+async def test_a_block_is_estimated_as_of_the_block_before() -> None:
+    node = Archive(LEGACY)
+    node.answers = {"eth_simulateV1": simulated(21_210)}
+    found = await backtest(node)
+    assert found == (100, [Result(96, "type 0, transfer", Decimal(1))])
+    ((method, params),) = node.asked
+    (block,) = params[0]["blockStateCalls"]
+    assert (method, params[1], block["blockOverrides"]) == ("eth_simulateV1", "0x5f", {"baseFeePerGas": "0x64"})
+    call = {"from": SENDER, "to": RECEIVER, "value": "0x3", "data": "0x", "gas": "0xc350", "gasPrice": "0x96"}
+    assert block["calls"] == [call]
+
+
+async def test_three_senders_of_a_block_are_tested_once_each() -> None:
+    node = Archive(LEGACY, LEGACY, *OF_OTHERS)
+    node.answers = {"eth_simulateV1": simulated(21_000)}
+    _, found = await backtest(node)
+    assert found == [Result(96, "type 0, transfer", Decimal(0))] * 3
+    senders = [params[0]["blockStateCalls"][0]["calls"][0]["from"] for _, params in node.asked]
+    assert senders == [SENDER, OF_OTHERS[0]["from"], OF_OTHERS[1]["from"]]
+
+
+async def test_an_empty_block() -> None:
+    assert await backtest(Archive()) == (100, [])
+
+
+async def test_a_transaction_without_an_estimate() -> None:
+    node = Archive(LEGACY)
+    node.answers = {"eth_estimateGas": {"code": -32000, "message": "no such \x1b[31mstate"}}
+    _, (found,) = await backtest(node)
+    assert (found.block, found.kind, found.percent) == (96, "type 0, transfer", None)
+    assert found.problem.startswith("no such") and "\x1b" not in found.problem
+    assert [params[1] for method, params in node.asked if method == "eth_estimateGas"] == ["0x5f"] * 4
+
+
+async def test_the_oracle_is_asked_about_the_block_before() -> None:
+    node = Archive(LEGACY)
+    node.answers = {"eth_simulateV1": simulated(21_000), "eth_call": words(31_500)}
+    _, (found,) = await backtest(node, "scroll")
+    assert found.percent == Decimal(1)
+    assert [params[1] for method, params in node.asked if method == "eth_call"] == ["0x5f"]
+
+
+async def test_a_method_without_a_block_stays_as_it_is() -> None:
+    node = Archive(LEGACY)
+    node.answers = {"zks_estimateFee": {"gas_limit": hex(31_500)}}
+    _, (found,) = await backtest(node, "zksync")
+    assert found.percent == Decimal(0)  # 31,500 gas at the base fee of 100 instead of 21,000 at 150
+
+
+async def test_blobs_are_part_of_an_estimate() -> None:
+    node = Archive(MARKET | {"type": "0x3", "maxFeePerBlobGas": "0x6", "blobVersionedHashes": ["0x01"]})
+    node.receipt = RECEIPT | {"gasUsed": hex(40_000), "blobGasUsed": "0x20000", "blobGasPrice": "0x5"}
+    node.answers = {"eth_simulateV1": simulated(40_000)}
+    _, (found,) = await backtest(node)
+    assert found.percent == Decimal(0)
+    (block,) = node.asked[0][1][0]["blockStateCalls"]
+    assert block["calls"][0]["maxFeePerBlobGas"] == "0x6"

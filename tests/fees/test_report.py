@@ -1,0 +1,51 @@
+"""The report of one estimate, with its steps, and of a process's nodes."""
+
+import pytest
+from msgspec import UNSET
+
+from relaydeck.fees import Estimator, FeeOptions
+from relaydeck.fees.report import EstimateFailure, EstimateReport, report_estimate
+from tests.fees.scene import network, relayer, token, transaction
+from tests.networks.fault_node import FaultNode, fault_nodes, words
+
+OPTIONS = FeeOptions(deadline=5.0, try_timeout=0.5)
+
+
+async def report_of(node: FaultNode, raw: str, fee_token: str | None = None) -> EstimateReport:
+    estimator = Estimator(OPTIONS)
+    where = network(node.url, tokens=(token(),))
+    try:
+        if fee_token is None:
+            return await report_estimate(estimator, relayer(), where, raw)
+        return await report_estimate(estimator, relayer(), where, raw, fee_token)
+    finally:
+        await estimator.close()
+
+
+@pytest.mark.parametrize(("fee_token", "shown"), [(None, "ETH"), ("", "ETH"), ("USDC", "USDC")])
+async def test_a_report_has_every_step(fee_token: str | None, shown: str) -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_call 0x313ce567": words(6)}
+        report = await report_of(node, transaction(), fee_token)
+    names = ["inputs", "transaction", "policy", "price", "gas", "fee model", "native fee", "rate", "rounding", "result"]
+    assert ([step["step"] for step in report.steps], report.error) == (names, UNSET)
+    assert (report.steps[0]["fee_token"], report.steps[0]["network"]) == (shown, "local")
+
+
+async def test_the_report_of_a_failure_has_the_steps_before_it() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_estimateGas": {"code": 3, "message": "execution reverted", "data": "0xdeadbeef"}}
+        report = await report_of(node, transaction())
+    assert [step["step"] for step in report.steps] == ["inputs", "transaction", "policy", "price"]
+    assert report.error == EstimateFailure(-32001, "Execution reverted", "custom error 0xdeadbeef")
+
+
+async def test_a_warm_estimator_has_connected_to_its_nodes() -> None:
+    async with fault_nodes("healthy") as (node,):
+        estimator = Estimator(OPTIONS)
+        assert estimator.node_figures() is None
+        await estimator.warm([network(node.url), network()])
+        figures = estimator.node_figures()
+        await estimator.close()
+    assert node.calls["eth_feeHistory"] == 1
+    assert figures is not None and list(figures.hosts) == [f"127.0.0.1:{node.port}"]
