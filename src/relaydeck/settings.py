@@ -311,7 +311,7 @@ class Settings:
         _seconds, 5.0, "How long a fee estimate may wait for nodes in total, over all RPC URLs."
     )
     rpc_try_timeout_seconds: float = _setting(
-        _seconds, 2.0, "How long one node may take before the service also queries the next one."
+        _seconds, 2.0, "How long one node may take before the service queries the next one."
     )
     rpc_probe_seconds: float = _setting(_seconds, 30.0, "Longest pause before the service tries a failed node again.")
     rpc_connections: int = _setting(

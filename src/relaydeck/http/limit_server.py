@@ -36,7 +36,7 @@ class LimitServer:
         self._url = url
         self._password_file = password_file
         self._timeout = timeout_seconds
-        self._script = Path(__file__).with_name("take.lua").read_text("utf-8")
+        self._script = Path(__file__).with_name("shared_limit.lua").read_text("utf-8")
         self._digest = hashlib.sha1(self._script.encode(), usedforsecurity=False).hexdigest()
         self._connection: AbstractConnection | None = None
 

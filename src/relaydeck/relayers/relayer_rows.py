@@ -1,4 +1,4 @@
-"""Relayers in the database."""
+"""Relayers in the database. Their columns are the fields of `model.py`, and come with a migration."""
 
 from relaydeck.relayers.model import Relayer
 from relaydeck.store.record_table import RecordTable

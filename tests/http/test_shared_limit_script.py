@@ -13,7 +13,7 @@ from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import decisions_for
 from tests.valkey import Valkey
 
-SCRIPT = Path(relaydeck.http.__file__).with_name("take.lua").read_text("utf-8")
+SCRIPT = Path(relaydeck.http.__file__).with_name("shared_limit.lua").read_text("utf-8")
 MICROSECOND, SECOND = 1_000, 1_000_000_000
 ONE = 1_000_000
 LARGEST = 1_000_000_000
