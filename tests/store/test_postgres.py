@@ -1,12 +1,14 @@
 """What only a database server brings: connections that break, passwords, and processes on other machines."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -56,6 +58,39 @@ def write(database: PostgresDatabase) -> int:
 def hang_up(connection: psycopg.Connection, postgres: PostgresServer) -> None:
     """As a server does that is restarted."""
     postgres.ask(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
+
+
+@contextmanager
+def silent(connection: psycopg.Connection) -> Iterator[None]:
+    """The server's process of this connection stops: it answers nothing, and its limits do not apply any more."""
+    os.kill(connection.info.backend_pid, signal.SIGSTOP)
+    pid = connection.info.backend_pid
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_read_on_a_silent_connection_is_repeated_on_another_one_after_its_bound(database: PostgresDatabase) -> None:
+    silenced = database.reader
+    silenced.longest_wait = 0.2
+    with silent(silenced):
+        assert [row.one for row in database.read("SELECT 1 AS one")] == [1]
+    assert silenced.closed
+
+
+def test_a_statement_of_a_write_on_a_silent_connection_fails_after_its_bound(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaydeck.store.postgres.LONGEST_STATEMENT", 0.2)
+    migrate(database)
+    with (
+        pytest.raises(StoreTrouble, match="the database server does not answer"),
+        database.transaction() as transaction,
+        silent(database.writer),
+    ):
+        transaction.execute("SELECT 1")
+    assert write(database) > 0
 
 
 def test_each_commit_notifies_of_its_revision_and_nothing_else_does(

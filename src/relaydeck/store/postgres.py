@@ -28,6 +28,7 @@ from relaydeck.store.database import (
 from relaydeck.store.dialect import to_postgres, to_postgres_schema
 from relaydeck.store.postgres_connection import (
     CHANNEL,
+    LONGEST_STATEMENT,
     PostgresChangeFeed,
     PostgresConnection,
     interrupt,
@@ -116,7 +117,7 @@ class PostgresDatabase(PostgresReader):
         connection, start = self._begin()
         transaction = PostgresTransaction(connection, start)
         transaction.newest_event = self.newest_event
-        with _rolled_back_on_error(connection):
+        with connection.waiting(LONGEST_STATEMENT), _rolled_back_on_error(connection):
             yield transaction
             self._commit(connection, transaction)
         self.newest_event = max(self.newest_event, transaction.newest_event)
@@ -151,7 +152,8 @@ class PostgresDatabase(PostgresReader):
         return _begin(self.writer)
 
     def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
-        connection = self._query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").connection
+        self._query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        connection = self.reader
         with _committed_or_rolled_back(connection):
             return named_rows(sql, execute(connection, sql, values))
 
@@ -164,7 +166,7 @@ class PostgresDatabase(PostgresReader):
     @contextmanager
     def migration(self) -> Iterator[Execute]:
         connection = self.writer
-        with _committed_or_rolled_back(connection), translate_errors():
+        with connection.waiting(None), _committed_or_rolled_back(connection), translate_errors():
             connection.execute("BEGIN")
             connection.execute("SET LOCAL statement_timeout = 0")
             connection.execute("SET LOCAL lock_timeout = 0")
@@ -187,7 +189,7 @@ class PostgresDatabase(PostgresReader):
     def opening(self) -> Iterator[None]:
         """Across machines: of two first starts, one creates the master key, and the other reports that it needs it."""
         connection = self.writer
-        with translate_errors():
+        with connection.waiting(None), translate_errors():
             self._refuse_shared_sessions(connection)
             # As long as it takes: another process may be migrating.
             connection.execute("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0", prepare=False)
@@ -228,7 +230,8 @@ class PostgresDatabase(PostgresReader):
 
 def _begin(connection: PostgresConnection) -> tuple[PostgresConnection, Row]:
     try:
-        begun = connection.execute(_BEGIN, prepare=False)  # three statements in one message
+        with connection.waiting(LONGEST_STATEMENT):
+            begun = connection.execute(_BEGIN, prepare=False)  # three statements in one message
         while begun.nextset():
             pass
         start = first_row(_BEGIN, begun)

@@ -7,16 +7,17 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble, StoreUnreachable
 
-PostgresConnection = psycopg.Connection[tuple[Any, ...]]
+Result = TypeVar("Result")
 CHANNEL = "relaydeck"  # each commit notifies it of its revision
 
 # A server that disappears without closing the connection is noticed within a minute. The URL overrides these.
@@ -29,6 +30,8 @@ _DEFAULTS = {
     "application_name": "relaydeck",
 }
 _LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
+_LONGEST_WAIT = 65.0  # seconds: longer than the server lets a statement take
+LONGEST_STATEMENT = 15.0  # of a transaction that others wait for: longer than the server lets it wait for a lock
 # A reader only writes in a transaction that it declares READ WRITE. It may stay idle in a transaction (an export into
 # a pager); a writer that does so blocks all the others, so the server ends it.
 _READER_LIMITS = " -c default_transaction_read_only=on"
@@ -37,13 +40,38 @@ _WRITER_LIMITS = " -c idle_in_transaction_session_timeout=60s"
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
+class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
+    """Waits for a response for a bounded time. A server that hangs keeps its limits no more than it answers."""
+
+    longest_wait: float | None = None  # None: as long as it takes
+
+    def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
+        try:
+            return super().wait(gen, interval, self.longest_wait if timeout is None else timeout)
+        except psycopg.errors._WaitTimeout:
+            if timeout is not None:
+                raise
+            self.pgconn.finish()  # the response may still come: no other statement may take it for its own
+            raise psycopg.OperationalError("the database server does not answer") from None
+
+    @contextmanager
+    def waiting(self, seconds: float | None) -> Iterator[None]:
+        """Wait for so long for each response in this block."""
+        before, self.longest_wait = self.longest_wait, seconds
+        try:
+            yield
+        finally:
+            self.longest_wait = before
+
+
 def connect(url: DatabaseUrl, *, writes: bool = False) -> PostgresConnection:
     """Raises StoreUnreachable, or OperatorError when trying again cannot help."""
     given = _url_options(url)
     limits = _LIMITS + (_WRITER_LIMITS if writes else _READER_LIMITS)
     options = _DEFAULTS | given | {"options": f"{limits} {given.get('options', '')}".strip(), "client_encoding": "utf8"}
     try:
-        connection = psycopg.connect(make_conninfo("", **options), autocommit=True)
+        connection = PostgresConnection.connect(make_conninfo("", **options), autocommit=True)
+        connection.longest_wait = _LONGEST_WAIT
         if writes:
             connection.execute(_DURABLE)
     except psycopg.Error as error:
