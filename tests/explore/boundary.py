@@ -11,25 +11,38 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import psycopg
 
 Result = TypeVar("Result")
 
-KINDS = ("error", "crash", "hang", "lost", "clock")
+KINDS = ("error", "crash", "hang", "silence", "lost", "clock")
 CRASHED = 86  # the exit code of a process that a fault ended
 _HANG_SECONDS = 0.02
+_LONGER_THAN_ANY_BOUND = 60.0
 _CLOCK_STEP = -7200.0
 _FILE_CALLS = ("fsync", "link", "open", "unlink", "replace", "rename", "mkdir")
 _SOCKET_CALLS = ("connect", "send", "sendall", "sendmsg", "recv", "recv_into")
+
+
+class Report(Protocol):
+    """Tells the explorer of a step, and returns when it has looked at the database."""
+
+    def __call__(self, step: str, **content: Any) -> None: ...
+
+
+def _ignore(step: str, **content: Any) -> None:
+    pass
 
 
 class Fault(NamedTuple):
     """Call number `number` (from 1) fails in the way `kind`.
 
     error: the call does nothing and raises. lost: it takes effect and raises. crash: the process ends before it.
-    hang: it returns late. clock: the wall clock goes back two hours before it.
+    hang: it returns late. silence: the peer never answers; a call without a peer, such as a sync, returns late.
+    clock: the wall clock goes back two hours before it.
     """
 
     number: int
@@ -40,19 +53,26 @@ class _Boundary:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._fault: Fault | None = None
-        self._during_hang: Callable[[str], None] = lambda _name: None
+        self._report: Report = _ignore
         self._armed = False
         self.calls: list[str] = []
         self.met = ""  # the call that failed
         self.offset = 0.0  # of the wall clock
 
-    def arm(self, fault: Fault | None, during_hang: Callable[[str], None]) -> None:
-        self._fault, self._during_hang, self._armed = fault, during_hang, True
+    def arm(self, fault: Fault | None, report: "Report") -> None:
+        self._fault, self._report, self._armed = fault, report, True
 
     def disarm(self) -> None:
         self._armed = False
 
-    def pass_through(self, name: str, perform: Callable[[], Result], fail: Callable[[], BaseException]) -> Result:
+    def pass_through(
+        self,
+        name: str,
+        perform: Callable[[], Result],
+        fail: Callable[[], BaseException],
+        silence: Callable[["Report"], Result] | None = None,
+    ) -> Result:
+        """`silence` performs the call with a peer that never answers."""
         if not self._armed:
             return perform()
         with self._lock:
@@ -60,17 +80,25 @@ class _Boundary:
             meets = self._fault is not None and not self.met and len(self.calls) == self._fault.number
             if meets:
                 self.met = name
-        return self._break(name, perform, fail) if meets else perform()
+        return self._break(name, perform, fail, silence) if meets else perform()
 
-    def _break(self, name: str, perform: Callable[[], Result], fail: Callable[[], BaseException]) -> Result:
+    def _break(
+        self,
+        name: str,
+        perform: Callable[[], Result],
+        fail: Callable[[], BaseException],
+        silence: Callable[["Report"], Result] | None,
+    ) -> Result:
         assert self._fault is not None
         match self._fault.kind:
             case "crash":
                 os._exit(CRASHED)
             case "clock":
-                self.offset = _CLOCK_STEP
-            case "hang":
-                self._during_hang(name)
+                self.offset += _CLOCK_STEP
+            case "silence" if silence is not None:
+                return silence(self._report)
+            case "hang" | "silence":
+                self._report("hang", call=name)
                 time.sleep(_HANG_SECONDS)
             case "lost":
                 perform()
@@ -95,7 +123,7 @@ def install() -> None:
     resolve = socket.getaddrinfo
 
     def getaddrinfo(*given: Any, **named: Any) -> Any:
-        return boundary.pass_through("dns", lambda: resolve(*given, **named), _unresolved)
+        return boundary.pass_through("dns", lambda: resolve(*given, **named), _unresolved, _never_resolved)
 
     socket.getaddrinfo = getaddrinfo
 
@@ -129,21 +157,29 @@ def _watch_sqlite() -> None:
 
 
 def _watch_psycopg() -> None:
-    connect: Callable[..., Any] = psycopg.connect
+    connect: Callable[..., Any] = psycopg.Connection.connect.__func__  # type: ignore[attr-defined]
     execute: Callable[..., Any] = psycopg.Connection.execute
 
-    def watched_connect(*given: Any, **named: Any) -> Any:
-        return boundary.pass_through("sql connect", lambda: connect(*given, **named), _server_gone)
+    def watched_connect(cls: Any, *given: Any, **named: Any) -> Any:
+        def silence(_report: Report) -> Any:
+            return connect(cls, *given, **named, port=_silent_listener().getsockname()[1])
+
+        return boundary.pass_through("sql connect", lambda: connect(cls, *given, **named), _server_gone, silence)
 
     def watched_execute(self: Any, query: Any, *given: Any, **named: Any) -> Any:
         def broken() -> BaseException:
             self.close()  # as the driver does when the server closes the connection
             return _server_gone()
 
-        verb = _verb(query.decode() if isinstance(query, bytes) else str(query))
-        return boundary.pass_through(f"sql {verb}", lambda: execute(self, query, *given, **named), broken)
+        def silence(report: Report) -> Any:
+            report("stop_backend", pid=self.info.backend_pid)
+            return execute(self, query, *given, **named)
 
-    psycopg.connect = watched_connect
+        verb = _verb(query.decode() if isinstance(query, bytes) else str(query))
+        return boundary.pass_through(f"sql {verb}", lambda: execute(self, query, *given, **named), broken, silence)
+
+    psycopg.Connection.connect = classmethod(watched_connect)  # type: ignore[assignment]
+    psycopg.connect = psycopg.Connection.connect
     psycopg.Connection.execute = watched_execute  # type: ignore[method-assign]
 
 
@@ -158,9 +194,33 @@ def _watched_socket_call(name: str, call: Callable[..., Any]) -> Callable[..., A
     def watched(self: socket.socket, *given: Any) -> Any:
         if self.family == socket.AF_UNIX:  # the event loop wakes itself by a pair of them
             return call(self, *given)
-        return boundary.pass_through(f"socket {name}", lambda: call(self, *given), ConnectionResetError)
+
+        def silence(_report: Report) -> Any:
+            if name == "connect":
+                return call(self, _silent_listener().getsockname())
+            _disconnect(self)
+            return call(self, *given)
+
+        return boundary.pass_through(f"socket {name}", lambda: call(self, *given), ConnectionResetError, silence)
 
     return watched
+
+
+@cache
+def _silent_listener() -> socket.socket:
+    """The kernel accepts connections to it; nobody reads them."""
+    return socket.create_server(("127.0.0.1", 0))
+
+
+_kept: list[socket.socket] = []  # open until the process ends
+
+
+def _disconnect(connected: socket.socket) -> None:
+    """Put another connection behind this one, the far end of which nobody reads or writes."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(connected.gettimeout() is None)
+    os.dup2(ours.fileno(), connected.fileno())
+    _kept.extend((ours, theirs))
 
 
 def _verb(sql: str) -> str:
@@ -183,3 +243,8 @@ def _file_error() -> BaseException:
 
 def _unresolved() -> BaseException:
     return socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+
+def _never_resolved(_report: Report) -> Any:
+    time.sleep(_LONGER_THAN_ANY_BOUND)
+    raise _unresolved()

@@ -23,7 +23,8 @@ def main() -> None:
     gc.freeze()
     with prepared_homes("SQLite" if options.planted else options.engine) as engines:
         if options.planted:
-            json.dump({name: _find_bug(engines[0], name) for name in planted.BUGS}, sys.stdout)
+            chosen = [name for name in planted.BUGS if options.operation in planted.BUGS[name].operation]
+            json.dump({name: _find_bug(engines[0], name) for name in chosen}, sys.stdout)
             return
         tallies = _explore(engines, options)
     print(page.table(tallies))

@@ -13,6 +13,7 @@ class Bug(NamedTuple):
     operation: str  # that it is looked for with
     kind: str  # of the faults
     found_as: str  # part of the problem that is reported
+    first: int = 1  # the call that fails first
 
 
 def _answer_before_sync() -> None:
@@ -132,6 +133,35 @@ def _retire_a_key_that_is_in_use() -> None:
     rotation.SEALED_COLUMNS = rotation.SEALED_COLUMNS[2:]  # type: ignore[assignment, attr-defined]
 
 
+def _skip_the_fence() -> None:
+    from relaydeck.store.leases import Lease
+    from relaydeck.store.shard_leases import ShardLeases
+
+    ShardLeases.require = lambda self, transaction, sequence: None  # type: ignore[method-assign]
+    Lease.require = lambda self, transaction: None  # type: ignore[method-assign]
+
+
+def _release_a_lease_late() -> None:
+    """Whoever holds it by now."""
+    from relaydeck.store.leases import Lease
+    from relaydeck.store.shard_leases import ShardLeases
+
+    def expire(self: Lease, transaction: Any) -> None:
+        transaction.execute("UPDATE leases SET expires_at = 0, holder = '' WHERE name = :name", {"name": self.name})
+
+    def free(self: ShardLeases, fences: Any, gaps: Any, transaction: Any) -> None:
+        for shard in fences:
+            transaction.execute(
+                "UPDATE leases SET expires_at = 0, holder = '' WHERE name = :name", {"name": self._row(shard)}
+            )
+
+    Lease._expire = expire  # type: ignore[method-assign]
+    ShardLeases._free = free  # type: ignore[method-assign]
+
+
+_LATE_ROUND = "monitor round while another process takes over"
+_LATE_DELIVERY = "deliver events while another process takes over"
+
 BUGS: dict[str, Bug] = {
     "answer before the sync": Bug(_answer_before_sync, "create signer", "hang", "acknowledged, but"),
     "swallow a failed commit": Bug(_swallow_a_failed_commit, "create signer", "error", "acknowledged, but"),
@@ -162,6 +192,15 @@ BUGS: dict[str, Bug] = {
     "retire a key that is in use": Bug(
         _retire_a_key_that_is_in_use, "key rotate", "hang", "a sealed value does not open"
     ),
+    "skip the fence of a round": Bug(
+        _skip_the_fence, _LATE_ROUND, "hang", "saved after another process took over", first=16
+    ),
+    "skip the fence of a delivery": Bug(
+        _skip_the_fence, _LATE_DELIVERY, "hang", "saved after another process took over", first=18
+    ),
+    "release a lease late": Bug(
+        _release_a_lease_late, _LATE_DELIVERY, "hang", "the lease of another process", first=52
+    ),
 }
 
 
@@ -171,4 +210,4 @@ def plant(name: str) -> None:
 
 
 def faults(bug: Bug, most: int) -> Iterator[Fault]:
-    return (Fault(number, bug.kind) for number in range(1, most + 1))
+    return (Fault(number, bug.kind) for number in range(bug.first, bug.first + most))

@@ -19,29 +19,18 @@ _SEALED = {(each.table, each.column): each for each in SEALED_COLUMNS}
 _NOT_COMPARED = {"clock", "leases", "schema_versions", "removals", "balances", "runways", "console_codes"}
 _NUMBERED = {"audit", "events", "deliveries"}  # without gaps: the numbers themselves are compared
 # Drawn by chance or by the clock.
-_VOLATILE = {
-    "moment",
-    "since",
-    "until",
-    "duration",
-    "revision",
-    "hash",
-    "secret_version",
-    "wrapped",
-    "proof",
-    "digest",
-    "scope",
-}
-_VOLATILE |= {"claimed_by", "claimed_until", "previous_key_until"}
+_VOLATILE = {"moment", "since", "until", "duration", "revision", "hash", "wrapped", "proof", "digest", "scope"}
+_VOLATILE |= {"claimed_by", "claimed_until", "previous_key_until", "low_since", "failing_since", "secret_version"}
+_DRAWN = {("events", "id"), ("signer_checks", "result")}
 
 
-def read_state(store: Store) -> State:
-    """Rows with secrets opened, and without what chance and clock decide."""
+def read_state(store: Store, apart: tuple[str, ...] = ()) -> State:
+    """Rows with secrets opened, without what chance and clock decide, and without the tables `apart`."""
     with store.database.snapshot():
         return {
             table.name: sorted(_shown(store, table.name, row) for row in store.database.read(_all_of(table.name)))
             for table in store.database.tables()
-            if table.name not in _NOT_COMPARED
+            if table.name not in _NOT_COMPARED and table.name not in apart
         }
 
 
@@ -61,14 +50,14 @@ def _value(store: Store, table: str, row: Row, column: str) -> Any:
     value = getattr(row, column)
     if value is None:
         return None
-    if column in _VOLATILE or column.endswith("_at") or (table == "events" and column == "id"):
+    if column in _VOLATILE or column.endswith("_at") or (table, column) in _DRAWN:
         return "*"
     if sealed := _SEALED.get((table, column)):
         opened = _opened(
             store, bytes(value), sealed.place(getattr(row, sealed.identity), getattr(row, "secret_version", 0))
         )
         return "*" if opened is not None and table in ("idempotency_keys", "audit_keys") else opened
-    return bool(value) if isinstance(value, bool) else value
+    return int(value) if isinstance(value, bool) else value  # SQLite has no type of its own for it
 
 
 def _opened(store: Store, sealed: bytes, place: Place) -> bytes | None:
@@ -87,6 +76,7 @@ def violations(store: Store) -> Iterator[str]:
         yield from _repeated_nonces(store)
         yield from _late_revisions(store)
         yield from _gaps_of_events(store)
+        yield from _first_tries_out_of_order(store)
 
 
 def _broken_links(store: Store) -> Iterator[str]:
@@ -131,6 +121,19 @@ def _gaps_of_events(store: Store) -> Iterator[str]:
         " WHERE e.notification_id IS NOT NULL AND d.seq IS NULL"
     ):
         yield f"event {row.seq} has a receiver, but no delivery"
+
+
+def _first_tries_out_of_order(store: Store) -> Iterator[str]:
+    """Of one relayer's events to one receiver."""
+    first = store.database.read(
+        "SELECT d.seq, d.relayer_id, d.notification_id, min(a.seq) AS attempt FROM deliveries d"
+        " JOIN attempts a ON a.delivery = d.seq WHERE d.relayer_id IS NOT NULL"
+        " GROUP BY d.seq, d.relayer_id, d.notification_id ORDER BY d.seq"
+    )
+    for queue in {(row.relayer_id, row.notification_id) for row in first}:
+        attempts = [row.attempt for row in first if (row.relayer_id, row.notification_id) == queue]
+        if attempts != sorted(attempts):
+            yield f"the first tries of the events of {queue} were not made in order"
 
 
 def revision_of(store: Store) -> int:

@@ -11,14 +11,18 @@ import runpy
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tests.explore import planted
 from tests.explore.boundary import Fault, boundary
-from tests.explore.operations import Operation, Request
+from tests.explore.bounds import shorten_bounds
+from tests.explore.operations import LIMITED, Operation, Request
+from tests.explore.services import run_delivery, run_monitor
 
 if TYPE_CHECKING:
     from relaydeck.worker.worker import Worker
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 _LISTS = [Request("GET", f"/api/v1/{name}?per_page=100") for name in ("signers", "relayers")]
 _LONGEST_STOP = 10.0  # seconds
 _SETTLE_SECONDS = 0.03  # for what a start leaves to be done in the background
+_CONNECT_SECONDS = 0.3  # the same, with a node to connect to
 
 
 class Task(NamedTuple):
@@ -34,8 +39,16 @@ class Task(NamedTuple):
     environment: Mapping[str, str]
     token: str  # that the request is sent with
     victim: str  # a token that some operation revokes
+    places: Mapping[str, str]  # of files and databases that commands name
     output: Path  # standard output and error
     bug: str = ""
+    ahead: float = 0.0  # seconds that the wall clock is ahead: what was to be tried again later is due
+
+    @property
+    def stdin(self) -> str:
+        """A document has braces of its own."""
+        stdin = self.operation.stdin
+        return stdin.format(**self.places) if self.operation.copies else stdin
 
 
 class Channel:
@@ -64,6 +77,9 @@ def run(task: Task, connected: socket.socket) -> NoReturn:
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     os.environ.clear()
     os.environ.update(task.environment)
+    boundary.offset = task.ahead
+    if task.fault is not None and task.fault.kind == "silence":
+        shorten_bounds()
     planted.plant(task.bug)
     try:
         if task.operation.command:
@@ -80,7 +96,7 @@ def run(task: Task, connected: socket.socket) -> NoReturn:
 
 @contextmanager
 def _armed(task: Task, channel: Channel) -> Iterator[None]:
-    boundary.arm(task.fault, lambda name: channel.report("hang", call=name))
+    boundary.arm(task.fault, channel.report)
     try:
         yield
     finally:
@@ -89,11 +105,11 @@ def _armed(task: Task, channel: Channel) -> Iterator[None]:
 
 def _run_command(task: Task, channel: Channel) -> NoReturn:
     reading, writing = os.pipe()
-    os.write(writing, task.operation.stdin.encode())
+    os.write(writing, task.stdin.encode())
     os.close(writing)
     os.dup2(reading, 0)
     sys.stdin = os.fdopen(0, closefd=False)
-    sys.argv[1:] = task.operation.command
+    sys.argv[1:] = [each.format(**task.places) for each in task.operation.command]
     code: object = 0
     with _armed(task, channel):
         try:
@@ -101,9 +117,7 @@ def _run_command(task: Task, channel: Channel) -> NoReturn:
         except SystemExit as ended:
             code = ended.code or 0
     sys.stdout.flush()
-    status = code if isinstance(code, int) else 1
-    channel.report("answer", status=200 if status == 0 else 500, body="", revision=0)
-    channel.end(0)
+    _report_end(channel, succeeded=code == 0)
 
 
 def _start_worker(task: Task, number: int = 1) -> "Worker":
@@ -115,29 +129,51 @@ def _start_worker(task: Task, number: int = 1) -> "Worker":
     return Worker(read_settings(), Log(as_json=True), Metrics(task.output.with_name(f"metrics-{number}")))
 
 
-async def _run_request(task: Task, channel: Channel) -> NoReturn:
-    assert task.operation.request is not None
-    # Two workers of one service: a write that one of them acknowledged is in the lists of the other.
+async def _start_two(task: Task) -> tuple["Worker", "Worker"]:
+    """Two workers of one service, at rest."""
     first, second = _start_worker(task), _start_worker(task, 2)
     for worker in (first, second):
         for each in _LISTS:
             await ask(worker, each, task.token)
         await ask(worker, _LISTS[0], task.victim)
     await ask(first, Request("GET", "/admin/v1/networks"), task.token)  # loads the admin API
-    await asyncio.sleep(_SETTLE_SECONDS)
+    await asyncio.sleep(_SETTLE_SECONDS if task.operation.home == "quiet" else _CONNECT_SECONDS)
+    return first, second
+
+
+async def _run_request(task: Task, channel: Channel) -> NoReturn:
+    first, second = await _start_two(task)
     with _armed(task, channel):
         status = await _answer(first, task, channel, "answer")
     if status >= 500:
         await _answer(first, task, channel, "retry")
+    # A write that one worker acknowledged is in the lists of the other.
     shown = [json.loads((await ask(second, each, task.token))[1])["data"] for each in _LISTS]
     victim, _, _ = await ask(second, _LISTS[0], task.victim)
     channel.report("shown", signers=shown[0], relayers=shown[1], victim=victim)
     channel.end(0)  # at once, as if it were killed: the workers' tasks are not awaited
 
 
+async def _run_at_limit(task: Task, channel: Channel) -> NoReturn:
+    """More requests than the limit admits, to two workers in turn."""
+    assert task.operation.request is not None
+    rate, burst = (int(task.environment[name]) for name in LIMITED)
+    began, statuses = time.monotonic(), []
+    workers = [_start_worker(task), _start_worker(task, 2)]
+    with _armed(task, channel):
+        for number in range(3 * burst):
+            statuses.append((await ask(workers[number % 2], task.operation.request, task.token))[0])
+    admitted = sum(each != 429 for each in statuses)
+    allowed = burst + rate * (time.monotonic() - began)
+    channel.report("limited", admitted=admitted, allowed=allowed)
+    _report_end(channel, succeeded=set(statuses) <= {200, 429})
+
+
 async def _answer(worker: "Worker", task: Task, channel: Channel, step: str) -> int:
     assert task.operation.request is not None
     status, body, revision = await ask(worker, task.operation.request, task.token)
+    if task.operation.same_body and "error" in json.loads(body):
+        status = 500  # a JSON-RPC error is a failure, whatever its status
     channel.report(step, status=status, body=body.decode(), revision=revision)
     return status
 
@@ -194,4 +230,24 @@ async def ask(worker: Any, request: Request, token: str) -> tuple[int, bytes, in
     return sent[0]["status"], body, int(given.get(b"relaydeck-revision", 0))
 
 
-_RUNS = {"": _run_request, "start": _run_start, "stop": _run_stop}
+async def _run_delivery(task: Task, channel: Channel) -> NoReturn:
+    _report_end(channel, succeeded=await run_delivery(partial(_armed, task, channel)))
+
+
+async def _run_monitor(task: Task, channel: Channel) -> NoReturn:
+    _report_end(channel, succeeded=await run_monitor(partial(_armed, task, channel)))
+
+
+def _report_end(channel: Channel, *, succeeded: bool) -> NoReturn:
+    channel.report("answer", status=200 if succeeded else 500, body="", revision=0)
+    channel.end(0)
+
+
+_RUNS = {
+    "": _run_request,
+    "limit": _run_at_limit,
+    "delivery": _run_delivery,
+    "monitor": _run_monitor,
+    "start": _run_start,
+    "stop": _run_stop,
+}

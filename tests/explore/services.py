@@ -1,0 +1,91 @@
+"""Runs of the services that work beside requests: the delivery of events, and a round of the monitor."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+from tests.explore.boundary import boundary
+
+EVENTS = 2  # that the home `pending` has to deliver
+_LONGEST_DELIVERY = 2.0  # seconds, from its start to the last attempt
+_LONGEST_CLAIM = 2.0  # until the leases of a process that died have expired
+_STEPS = 7  # of a round, the last one for those that chance delays
+
+Arm = Callable[[], AbstractContextManager[None]]
+
+
+def _open_parts() -> tuple[Any, Any, Any, Any]:
+    from relaydeck.log import Log
+    from relaydeck.settings import read_settings
+    from relaydeck.store.open_store import open_store
+    from relaydeck.store.writer import Writer
+
+    settings = read_settings()
+    store = open_store(settings)
+    return settings, store, Writer(store.database), Log(as_json=True)
+
+
+async def run_delivery(arm: Arm) -> bool:
+    """Attempt what is due, then let the next process take over. True when every event is delivered."""
+    from relaydeck.notifications.delivery_service import DeliveryService
+
+    outcomes, ended = Counter[str](), asyncio.Event()
+
+    def count_try(outcome: str) -> None:
+        outcomes[outcome] += 1
+        if outcomes["failed"] or outcomes["delivered"] == EVENTS:
+            ended.set()
+
+    service = DeliveryService(*_open_parts(), count_try)
+    with arm():
+        delivery = service._build()
+        running = asyncio.create_task(delivery.run())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_DELIVERY):
+                await ended.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await delivery.close()
+    return outcomes["delivered"] == EVENTS
+
+
+async def run_monitor(arm: Arm) -> bool:
+    """Check each relayer in a round that may meet a fault and in one that meets none; then leave."""
+    from relaydeck.fees.estimator import Estimator
+    from relaydeck.relayers.monitor_service import MonitorService
+    from relaydeck.store.audit import AuditLog
+    from relaydeck.worker.fee_settings import fee_options
+
+    settings, store, writer, log = _open_parts()
+    results, estimator = Counter[str](), Estimator(fee_options(settings))
+
+    def count_check(result: str) -> None:
+        results[result] += 1
+
+    parts = settings, store, writer, AuditLog(store.vault), log, estimator.pool
+    monitor = MonitorService(*parts, count_check, lambda _report: None).build()
+    with arm():
+        await _run_round(monitor, settings.monitor_interval_seconds)
+    await _run_round(monitor, settings.monitor_interval_seconds)
+    with arm():
+        await monitor.close()
+    return results["ok"] > 0
+
+
+async def _run_round(monitor: Any, interval: float) -> None:
+    await _claim_all(monitor)
+    for _ in range(_STEPS):
+        boundary.offset += interval / _STEPS
+        await monitor._loop._guarded_turn()
+        await monitor.checks.join()
+    await monitor.recorder.write()
+
+
+async def _claim_all(monitor: Any) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LONGEST_CLAIM):
+            while len(monitor._leases.fences) < monitor.shards:
+                await monitor._loop._guarded_turn()
+                await asyncio.sleep(0.05)
