@@ -56,7 +56,7 @@ STEPS = (
     Step("creates", creates.measure, lambda pace: 2 * pace.fresh_seconds),
     Step("monitor", monitor.measure, lambda pace: 4 * pace.fresh_seconds),
     Step("updates", updates.measure, lambda pace: 2 * pace.fresh_seconds),
-    Step("estimates", fees.measure, lambda pace: pace.estimates / 20),
+    Step("estimates", fees.measure, lambda pace: pace.estimates / 6),
     Step("deliveries", deliveries.measure, deliveries.expected_seconds),
     Step("starts", starts.measure, lambda pace: 2 * pace.starts),
     Step("commands", commands.measure, lambda pace: pace.starts),

@@ -1,6 +1,7 @@
 """A network: its nodes, its native coin, and the tokens that can pay a fee on it."""
 
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
@@ -279,5 +280,11 @@ class Network(msgspec.Struct, frozen=True):
 
     @property
     def pool_rules(self) -> PoolRules:
-        given = {"max_lag_blocks": self.max_lag_blocks, "price_factor": self.price_factor, "quorum": self.quorum}
-        return PoolRules(**{name: value for name, value in given.items() if value is not UNSET})
+        return _pool_rules(self.max_lag_blocks, self.price_factor, self.quorum)
+
+
+@lru_cache(1024)
+def _pool_rules(max_lag_blocks: int | UnsetType, price_factor: int | UnsetType, quorum: int | UnsetType) -> PoolRules:
+    """Cached: every estimate reads them, and few networks differ."""
+    given = {"max_lag_blocks": max_lag_blocks, "price_factor": price_factor, "quorum": quorum}
+    return PoolRules(**{name: value for name, value in given.items() if value is not UNSET})
