@@ -77,7 +77,17 @@ async def test_a_lying_majority_is_reported_and_not_believed() -> None:
             await pool.ask(GAS_PRICE)
     shown = [f"http://127.0.0.1:{node.port} {4294967295 if i < 3 else 110} Wei" for i, node in enumerate(nodes)]
     assert str(failure.value) == f"no 2 nodes agree on the price of gas: {', '.join(shown)}"
-    assert pool.disagreements == 1
+    assert (pool.disagreements, pool.figures().disputes) == (1, {31337: ", ".join(shown)})
+
+
+async def test_a_dispute_is_over_when_all_agree() -> None:
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
+        lie(pool, nodes, 0)
+        with pytest.raises(NodesDisagree):
+            await pool.ask(GAS_PRICE)
+        nodes[0].answers.clear()
+        await pool.ask(GAS_PRICE)
+        assert pool.figures().disputes == {}
 
 
 async def test_two_that_agree_are_believed_against_liars_that_do_not() -> None:

@@ -2,10 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from relaydeck.http.metrics import Metrics
+from relaydeck.log import Field, Log
 from relaydeck.networks.evm.node_figures import MOST_HOSTS, HostFigures, NodeFigures
-from relaydeck.worker.node_reports import node_metrics, read_figures, write_figures
+from relaydeck.worker.node_reports import DisputeLog, node_metrics, read_figures, write_figures
 from tests.networks.fault_node import fault_nodes
 from tests.networks.test_pool import GAS, Clock, pool_over
 
@@ -64,3 +66,31 @@ def test_the_number_of_hosts_is_bounded() -> None:
     found.add_host("node-0.example", HostFigures(errors=3))
     assert len(found.hosts) == MOST_HOSTS
     assert found.hosts["node-0.example"].errors == 3
+
+
+class Lines(Log):
+    """Keeps what it would write."""
+
+    def __init__(self) -> None:
+        super().__init__(as_json=True)
+        self.written: list[tuple[str, str, dict[str, Any]]] = []
+
+    def event(self, level: str, event: str, **fields: Field) -> None:
+        self.written.append((level, event, fields))
+
+
+def test_a_disagreement_is_logged_when_it_begins_and_when_it_ends() -> None:
+    log, clock = Lines(), Clock()
+    disputes = DisputeLog(log, clock)
+    for _ in range(100):  # of one minute
+        disputes.update({1: "http://a.example 5 Wei, http://b.example 900 Wei"})
+        disputes.update({})
+    clock.time += 60
+    disputes.update({})
+    clock.time += 60
+    disputes.update({})
+    fields = {"chain_id": 1, "prices": "http://a.example 5 Wei, http://b.example 900 Wei"}
+    assert log.written == [
+        ("warning", "the nodes of a network disagree about the price of gas", fields),
+        ("info", "the nodes of a network agree again", {"chain_id": 1}),
+    ]

@@ -3,26 +3,59 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import msgspec
 
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http.metrics import NODE_DISAGREEMENTS, NODE_ERRORS, NODE_LAG, NODE_LATENCY, NODE_UP, LookedUp
+from relaydeck.log import Log
 from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures
 
 _REPORT_SECONDS = 2.0
+_DISPUTE_SECONDS = 60.0
 _FRESH_SECONDS = 15.0  # a file that is older belongs to a worker that has ended
 _decode = msgspec.json.Decoder(NodeFigures).decode
 
 
-async def report_nodes(estimator: Estimator, folder: Path) -> None:
+async def report_nodes(estimator: Estimator, folder: Path, log: Log) -> None:
     """Until cancelled."""
+    disputes = DisputeLog(log)
     while True:
         await asyncio.sleep(_REPORT_SECONDS)
         if figures := estimator.node_figures():
             write_figures(folder, figures)
+            disputes.update(figures.disputes)
+
+
+class DisputeLog:
+    """Logs that nodes disagree when it begins, and when it is over: not for each estimate, and not more than once a
+    minute for nodes that change their minds."""
+
+    def __init__(self, log: Log, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._monotonic = monotonic
+        self._logged: dict[int, tuple[bool, float]] = {}  # by chain id: whether they disagree, and since when
+
+    def update(self, disputes: Mapping[int, str]) -> None:
+        now = self._monotonic()
+        for chain_id in disputes.keys() | self._logged.keys():
+            disputed, at = self._logged.get(chain_id, (False, -inf))
+            if (chain_id in disputes) == disputed or now - at < _DISPUTE_SECONDS:
+                continue
+            self._logged[chain_id] = (not disputed, now)
+            if disputed:
+                self._log.event("info", "the nodes of a network agree again", chain_id=chain_id)
+            else:
+                self._log.event(
+                    "warning",
+                    "the nodes of a network disagree about the price of gas",
+                    chain_id=chain_id,
+                    prices=disputes[chain_id],
+                )
 
 
 def write_figures(folder: Path, figures: NodeFigures) -> None:

@@ -210,7 +210,7 @@ class Worker:
         upkeep = Upkeep(self._store.database, self._following, self._reports, self._log)
         self._start_task(upkeep.check_each_second(self._guard))
         self._start_task(self._warm(upkeep))
-        self._start_task(report_nodes(self._estimator, self._settings.run_folder))
+        self._start_task(report_nodes(self._estimator, self._settings.run_folder, self._log))
         self._start_task(upkeep.purge_each_hour(self._writer))
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:

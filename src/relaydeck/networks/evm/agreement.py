@@ -48,5 +48,10 @@ def believed_by_bounds(witnesses: Sequence[Witness], factor: int, base_fee: int 
     return [max(plausible, key=_price) if plausible else min(witnesses, key=_price)]
 
 
+def testimony(witnesses: Sequence[Witness]) -> str:
+    """What each of them answered. It contains hosts and prices only."""
+    return ", ".join(f"{witness.node.shown} {witness.price} Wei" for witness in witnesses) or "no answer"
+
+
 def _price(witness: Witness) -> int:
     return witness.price

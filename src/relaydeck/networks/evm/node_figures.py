@@ -28,9 +28,11 @@ class HostFigures(msgspec.Struct):
 class NodeFigures(msgspec.Struct):
     hosts: dict[str, HostFigures] = {}
     disagreements: int = 0
+    disputes: dict[int, str] = {}  # by chain id: what the nodes of a network with a quorum answer that do not agree
 
     def add(self, other: "NodeFigures") -> None:
         self.disagreements += other.disagreements
+        self.disputes |= other.disputes
         for host, figures in other.hosts.items():
             self.add_host(host, figures)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from relaydeck.background import TaskSet
-from relaydeck.networks.evm.agreement import Witness, believed_by_bounds, believed_by_quorum
+from relaydeck.networks.evm.agreement import Witness, believed_by_bounds, believed_by_quorum, testimony
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import (
     ErrorKind,
@@ -121,6 +121,7 @@ class NodePool:
         self.chain_id = chain_id
         self.hedges = HedgeBudget()
         self.disagreements = 0  # times that nodes answered different fee data
+        self._dispute = ""  # what the nodes answered, while a quorum is required and not all agree
         self.large_batches = asyncio.Semaphore(_MAX_LARGE_BATCHES)  # held by callers that send one
         self._options = options
         self._client = client
@@ -202,10 +203,12 @@ class NodePool:
                 witnesses += await self._hear(question, call, self._upkeep.fresh[2:_MAX_WITNESSES])
             believed = self._believed(witnesses)
         self._note_disagreement(witnesses, believed)
+        if quorum > 1:
+            self._dispute = "" if len(believed) == len(witnesses) > 0 else testimony(witnesses)
         if believed:
             return Answer(believed[0].value, believed[0].node.shown)
         if quorum > 1:
-            raise NodesDisagree(_testimony(witnesses, quorum))
+            raise NodesDisagree(f"no {quorum} nodes agree on the price of gas: {testimony(witnesses)}")
         return await self._run(call)
 
     def _believed(self, witnesses: list[Witness]) -> list[Witness]:
@@ -414,7 +417,9 @@ class NodePool:
         return [node.last_fault for node in self._nodes]
 
     def figures(self) -> NodeFigures:
-        return node_figures(self._nodes, self.disagreements)
+        found = node_figures(self._nodes, self.disagreements)
+        found.disputes = {self.chain_id: self._dispute} if self._dispute else {}
+        return found
 
     def _problems(self) -> str:
         if not self._nodes:
@@ -425,8 +430,3 @@ class NodePool:
         await self._tasks.cancel()
         await self._upkeep.close()
         await self._client.drop([node.url for node in self._nodes])
-
-
-def _testimony(witnesses: Sequence[Witness], quorum: int) -> str:
-    heard = ", ".join(f"{witness.node.shown} {witness.price} Wei" for witness in witnesses) or "no answer"
-    return f"no {quorum} nodes agree on the price of gas: {heard}"
