@@ -350,6 +350,35 @@ def test_a_start_waits_for_another_one_that_takes_longer_than_a_lock_may(
         waiting.join()
 
 
+_WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+_IMPATIENT = """
+from relaydeck.cli import main
+from relaydeck.store import postgres
+postgres.LONGEST_STATEMENT = 1.0
+main()
+"""
+
+
+def test_a_command_with_a_silent_connection_ends_with_code_1(home: Path, database: PostgresDatabase) -> None:
+    run_command(home, "token", "list")
+    command = [sys.executable, "-c", _IMPATIENT, "token", "create", "late"]
+    with closing(database.open_reader()) as reader, database.transaction():  # the command waits for its end
+        process = subprocess.Popen(command, env=clean_environment(home), stderr=subprocess.PIPE, text=True)
+        while not (found := reader.read(_WAITING, {})):
+            assert process.poll() is None
+        os.kill(found[0][0], signal.SIGSTOP)
+        try:
+            _, error = process.communicate(timeout=60)
+        finally:
+            os.kill(found[0][0], signal.SIGCONT)
+            process.kill()
+    assert (process.returncode, error) == (
+        1,
+        "relaydeck: the database failed to complete the operation: the database server does not answer\n"
+        "Run 'relaydeck doctor' to check it.\n",
+    )
+
+
 def test_a_commit_that_the_server_does_not_confirm_is_given_up(tmp_path: Path) -> None:
     """The synchronous standby is away, so a commit waits for ever. No timeout of the server ends that."""
     server, now = PostgresServer(), [0.0]

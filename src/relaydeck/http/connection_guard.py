@@ -64,7 +64,7 @@ class ConnectionGuard:
             looks += 1
             if not self._listening:
                 self._find_listening()
-            elif _exhausted():
+            elif _exhausted(next(iter(self._listening))):
                 self._recover()
             else:
                 self._look(look_closely=looks % _LOOKS_PER_SECOND == 0)
@@ -154,9 +154,10 @@ def _unread_longest_first(connection: Connection) -> int:
     return -connection.unread_ms
 
 
-def _exhausted() -> bool:
+def _exhausted(any_socket: int) -> bool:
+    """Whether the process can open no further file."""
     try:
-        os.close(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
+        os.close(os.dup(any_socket))
     except OSError as error:
         return error.errno in (errno.EMFILE, errno.ENFILE)
     return False

@@ -42,6 +42,7 @@ from relaydeck.store.write_signal import WriteSignal
 _LONGEST_COMMIT = 2.5  # seconds; checked every second, so that a write is answered within four
 _MIGRATION_LOCK = int.from_bytes(b"relaydck")
 _OPENING_LOCK = _MIGRATION_LOCK + 1
+_OPENING_SECONDS = 0.05
 # The update locks the row of the clock until the transaction ends: the next writer waits for it, so transactions
 # commit in the order of their revisions.
 _BEGIN = (
@@ -189,12 +190,10 @@ class PostgresDatabase(PostgresReader):
     def opening(self) -> Iterator[None]:
         """Across machines: of two first starts, one creates the master key, and the other reports that it needs it."""
         connection = self.writer
-        with connection.waiting(None), translate_errors():
+        with translate_errors():
             self._refuse_shared_sessions(connection)
-            # As long as it takes: another process may be migrating.
-            connection.execute("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0", prepare=False)
-            connection.execute("SELECT pg_advisory_lock(%s)", [_OPENING_LOCK])
-            connection.execute("COMMIT")
+            while not _took_opening_lock(connection):  # as long as it takes: another process may be migrating
+                time.sleep(_OPENING_SECONDS)
         try:
             yield
         finally:
@@ -226,6 +225,10 @@ class PostgresDatabase(PostgresReader):
             self._writer.close()
         self._writer = None
         super().close()
+
+
+def _took_opening_lock(connection: PostgresConnection) -> bool:
+    return connection.execute("SELECT pg_try_advisory_lock(%s)", [_OPENING_LOCK]).fetchone() == (True,)
 
 
 def _begin(connection: PostgresConnection) -> tuple[PostgresConnection, Row]:
