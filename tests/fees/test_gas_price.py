@@ -1,11 +1,15 @@
 """The price of gas from the answers of a node, and what is refused."""
 
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
+import rlp
+from eth_account import Account
+from eth_utils.crypto import keccak
 
-from relaydeck.fees import Estimator, FeeOptions, Trace
+from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
 from relaydeck.fees.gas_price import (
     Block,
     History,
@@ -19,6 +23,7 @@ from relaydeck.networks.evm.errors import UrlFailed
 from tests.fees.scene import ask, network, relayer, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes
 
+SIGNER = Account.from_key("0x" + "46" * 32)
 OPTIONS = FeeOptions(deadline=5.0, try_timeout=0.5)
 HISTORY = {
     "oldestBlock": "0x63",
@@ -111,6 +116,29 @@ async def test_the_price_without_eip_1559() -> None:
     async with fault_nodes("healthy") as (node,):
         found = await price_step(node, eip1559_pricing=False)
     assert without_port(found) == used(110, method="eth_gasPrice")
+
+
+def blob_transaction(max_fee_per_blob_gas: int) -> str:
+    fields = [31337, 0, 10, 500, 21_000, b"\x99" * 20, 0, b"", [], max_fee_per_blob_gas, [b"\x01" * 32]]
+    signed = SIGNER.unsafe_sign_hash(keccak(b"\x03" + rlp.encode(fields)))
+    encoded: bytes = rlp.encode([*fields, signed.v - 27, signed.r, signed.s])
+    return "0x03" + encoded.hex()
+
+
+@pytest.mark.parametrize("history", [HISTORY | {"baseFeePerBlobGas": ["0x5", "0x5", "0x5"]}, HISTORY])
+async def test_a_signed_transaction_pays_for_its_blobs(history: dict[str, Any]) -> None:
+    """The blob base fee is in the fee history, or the node is asked for it."""
+    estimator, who = Estimator(OPTIONS), relayer(gas_limit_estimation=False)
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": history, "eth_blobBaseFee": "0x5"}
+        where = network(node.url)
+        found = await ask(estimator, where, blob_transaction(5), who=who)
+        with pytest.raises(RpcFailure) as failure:
+            await ask(estimator, where, blob_transaction(4), who=who)
+        await estimator.close()
+    assert Decimal(found.estimated_fee).scaleb(18) == 21_000 * 112 + 131_072 * 5
+    words = "its max fee per blob gas of 4 Wei is below the blob base fee of 5 Wei"
+    assert failure.value.description == f"the transaction cannot be sent: {words}"
 
 
 @pytest.mark.parametrize(("percentile", "asked"), [(50.0, "50"), (12.5, "12.5")])

@@ -142,6 +142,23 @@ async def test_prices_count_only_while_the_sequencer_is_up(
         assert await rate_of(estimator, node, rate, sequencer_feed=UPTIME) == "2000"
 
 
+async def test_a_rate_for_people_heeds_the_sequencer_too(estimator: Estimator, node: FaultNode) -> None:
+    set_price(node, A, 2000)
+    node.answers[f"eth_call 0xfeaf968c {UPTIME}"] = words(1, 1, NOW, NOW, 1)
+    usdc = token(FeedRate(feed=A, max_age=60))
+    where: Network = msgspec.structs.replace(network(node.url, tokens=(usdc,)), sequencer_feed=UPTIME)
+    with pytest.raises(NoFreshRate, match="the sequencer of the chain is down"):
+        await estimator.rate(where, usdc)
+
+
+async def test_the_margin_is_shown_without_exponent(estimator: Estimator, node: FaultNode) -> None:
+    trace = Trace()
+    where = network(node.url, tokens=(token(margin="1E+1"),))
+    await ask(estimator, where, transaction(), "USDC", who=OWN_LIMIT, trace=trace)
+    (step,) = (step for step in trace.steps if step["step"] == "rate")
+    assert (step["margin_percent"], step["conversion_rate"]) == ("10", "2750.55")
+
+
 async def test_the_grace_after_an_outage_is_the_networks(estimator: Estimator, node: FaultNode) -> None:
     set_price(node, A, 2000)
     node.answers[f"eth_call 0xfeaf968c {UPTIME}"] = words(1, 0, NOW - 61, NOW - 61, 1)

@@ -30,6 +30,9 @@ async def test_a_report_has_every_step(fee_token: str | None, shown: str) -> Non
     names = ["inputs", "transaction", "policy", "price", "gas", "fee model", "native fee", "rate", "rounding", "result"]
     assert ([step["step"] for step in report.steps], report.error) == (names, UNSET)
     assert (report.steps[0]["fee_token"], report.steps[0]["network"]) == (shown, "local")
+    rate, fee, decimals = ("2500.5", "0.000001", "6") if shown == "USDC" else ("1", "0.00000000000231", "18")
+    assert report.steps[-1] == {"step": "result", "conversion_rate": rate, "estimated_fee": fee}
+    assert report.steps[-2]["decimals"] == decimals
 
 
 async def test_the_report_of_a_failure_has_the_steps_before_it() -> None:

@@ -1,0 +1,157 @@
+"""What estimates share, and for how long. The clock is the test's."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import pytest
+
+from relaydeck.fees import FeeOptions
+from relaydeck.fees.chain_cache import CachedValue, ChainCaches, result_of
+from relaydeck.fees.rates import UptimeFeed
+from relaydeck.networks.model import FixedRate, RpcUrl
+from tests.fees.scene import token
+
+FIRST, SECOND = (RpcUrl("http://127.0.0.1:1"),), (RpcUrl("http://127.0.0.1:2"),)
+
+
+@dataclass
+class Source:
+    """Counts its fetches. Each has the next outcome: a value, or a failure."""
+
+    outcomes: list[int | Exception]
+    now: float = 100.0
+    head: int = 7
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    fetches: int = 0
+
+    async def fetch(self) -> int:
+        self.fetches += 1
+        self.started.set()
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome < 0:
+            await asyncio.sleep(3600)
+        return outcome
+
+    def cached(self, age: float = 10.0) -> CachedValue[int]:
+        return CachedValue(self.fetch, age, lambda: self.head, lambda: self.now)
+
+
+async def test_a_value_is_shared_until_it_is_too_old() -> None:
+    source = Source([1, 2])
+    value = source.cached()
+    assert await value.take() == 1
+    source.now += 9.9
+    assert (await value.take(), value.seconds_old) == (1, pytest.approx(9.9))
+    source.now = 110.0
+    assert (await value.take(), value.seconds_old) == (2, 0.0)
+
+
+async def test_a_value_is_shared_until_there_is_a_newer_block() -> None:
+    source = Source([1, 2])
+    value = source.cached()
+    assert await value.take() == 1
+    source.head = 6
+    assert await value.take() == 1
+    source.head = 8
+    assert await value.take() == 2
+
+
+async def test_a_failure_is_not_kept() -> None:
+    source = Source([ValueError("no"), 2])
+    value = source.cached()
+    with pytest.raises(ValueError, match="no"):
+        await value.take()
+    assert await value.take() == 2
+
+
+async def test_a_cancelled_fetch_is_made_again() -> None:
+    source = Source([-1, 2])
+    value = source.cached()
+    task = value.take()
+    await source.started.wait()
+    value.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await value.take() == 2
+
+
+async def test_those_who_come_meanwhile_wait_for_the_same_fetch() -> None:
+    source = Source([1])
+    value = source.cached()
+    assert await asyncio.gather(value.take(), value.take()) == [1, 1]
+    assert source.fetches == 1
+
+
+async def test_a_deadline_ends_the_waiting_but_not_the_fetch() -> None:
+    source = Source([-1])
+    task = source.cached().take()
+    with pytest.raises(TimeoutError):
+        await result_of(task, asyncio.get_running_loop().time() - 1)
+    assert not task.cancelled()
+    task.cancel()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def caches(clock: Clock) -> AsyncIterator[ChainCaches]:
+    caches = ChainCaches(FeeOptions(max_idle=60.0, max_pools=2, deadline=5.0), clock)
+    yield caches
+    await caches.close()
+
+
+async def test_a_cache_for_each_set_of_urls_and_chain(caches: ChainCaches) -> None:
+    first = caches.find(FIRST, 1)
+    assert caches.find(FIRST, 1) is first
+    assert caches.find(FIRST, 2) is not first
+
+
+@pytest.mark.parametrize(("idle", "kept"), [(60.0, True), (60.1, False)])
+async def test_a_cache_that_is_not_used_is_dropped(caches: ChainCaches, clock: Clock, idle: float, kept: bool) -> None:
+    first = caches.find(FIRST, 1)
+    clock.now += idle
+    caches.find(SECOND, 1)
+    assert (caches.find(FIRST, 1) is first) == kept
+
+
+@pytest.mark.parametrize(("idle", "kept"), [(10.0, True), (10.1, False)])
+async def test_beyond_the_limit_a_cache_is_dropped_when_no_estimate_can_use_it(
+    caches: ChainCaches, clock: Clock, idle: float, kept: bool
+) -> None:
+    first = caches.find(FIRST, 1)
+    clock.now += idle
+    caches.find(SECOND, 1)
+    caches.find(SECOND, 2)
+    assert (caches.find(FIRST, 1) is first) == kept
+
+
+async def test_a_rate_is_shared_by_token_and_uptime_feed(caches: ChainCaches) -> None:
+    cache, uptime = caches.find(FIRST, 1), UptimeFeed("0x" + "dd" * 20, 60)
+    assert cache.rate(token()) is cache.rate(token())
+    assert cache.rate(token(), uptime) is cache.rate(token(), uptime)
+    assert cache.rate(token(), uptime) is not cache.rate(token())
+
+
+async def test_rates_that_keep_changing_do_not_fill_the_memory(caches: ChainCaches) -> None:
+    cache = caches.find(FIRST, 1)
+    first = cache.rate(token(FixedRate(fixed=Decimal(1))))
+    for number in range(2, 1001):
+        cache.rate(token(FixedRate(fixed=Decimal(number))))
+    assert cache.rate(token(FixedRate(fixed=Decimal(1)))) is first
+    cache.rate(token(FixedRate(fixed=Decimal(1001))))
+    assert cache.rate(token(FixedRate(fixed=Decimal(1)))) is not first
