@@ -3,9 +3,11 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
+from aiohttp import web
 
 Json = Any
 LIES = (
@@ -16,10 +18,11 @@ _WILD = {"low": 1, "high": 10**16, "low_forged": 1, "high_forged": 10**16}
 
 
 class LyingProxy:
-    """One lie, told for as long as it runs. It answers over HTTP on loopback."""
+    """One lie, told for as long as it runs. It answers over HTTP on loopback, or over a WebSocket."""
 
-    def __init__(self, node: str, lie: str, behind: int = 50) -> None:
+    def __init__(self, node: str, lie: str, behind: int = 50, *, websocket: bool = False) -> None:
         self.url = ""
+        self._runner = self._make_runner() if websocket else None
         self.requests = 0
         self._node = node
         self._lie = lie
@@ -31,17 +34,45 @@ class LyingProxy:
 
     async def __aenter__(self) -> "LyingProxy":
         self._frozen_at = int(await self._ask("eth_blockNumber"), 16)
+        if self._runner is not None:
+            await self._runner.setup()
+            await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+            self.url = f"ws://127.0.0.1:{self._runner.addresses[0][1]}"
+            return self
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._http.aclose()
+
+    def _make_runner(self) -> web.AppRunner:
+        app = web.Application()
+        app.router.add_get("/", self._serve_websocket)
+        return web.AppRunner(app, shutdown_timeout=0.1)
+
+    async def _serve_websocket(self, request: web.Request) -> web.StreamResponse:
+        if self._lie == "rate_limited":
+            return web.Response(status=429)
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            task = asyncio.create_task(self._answer(socket, message.data))  # as a node, without waiting for the last
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return socket
+
+    async def _answer(self, socket: web.WebSocketResponse, text: str) -> None:
+        _, body = await self._respond(json.loads(text))
+        with suppress(ConnectionError):
+            await socket.send_str(json.dumps(body))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -10,9 +10,11 @@ import rlp
 from msgspec.structs import replace
 
 from relaydeck.fees import Estimator, FeeOptions, RpcFailure
-from relaydeck.networks.model import Network
+from relaydeck.networks.model import Network, NodeHeader, RpcUrl
+from relaydeck.secret import Secret
 from tests.fees.chain import HARDHAT_KEY, Chain
 from tests.fees.scene import ask, network, transaction
+from tests.networks.gate import Gate
 from tests.networks.lying_proxy import LIES, LyingProxy
 from tests.node.process import HARDHAT, running
 
@@ -30,12 +32,21 @@ def chain() -> Iterator[Chain]:
 
 
 @asynccontextmanager
-async def beside(chain: Chain, *lies: str, healthy: int = 1) -> AsyncIterator[Network]:
+async def beside(chain: Chain, *lies: str, healthy: int = 1, websocket: bool = False) -> AsyncIterator[Network]:
     """The real node once or more, behind several names, and liars in front of it."""
     async with AsyncExitStack() as stack:
-        proxies = [await stack.enter_async_context(LyingProxy(chain.url, lie)) for lie in lies]
-        honest = [await stack.enter_async_context(LyingProxy(chain.url, "")) for _ in range(healthy)]
-        yield network(*(proxy.url for proxy in (*proxies, *honest)))
+        said = (*lies, *[""] * healthy)
+        proxies = [LyingProxy(chain.url, lie, websocket=websocket) for lie in said]
+        yield network(*[(await stack.enter_async_context(proxy)).url for proxy in proxies])
+
+
+@asynccontextmanager
+async def behind_a_gate(chain: Chain, lie: str) -> AsyncIterator[Network]:
+    """The real node requires a header; the liar does not."""
+    headers = (NodeHeader("X-Key", Secret("open-sesame")),)
+    async with LyingProxy(chain.url, lie) as liar, Gate(chain.url, "x-key: open-sesame") as gate:
+        urls = (RpcUrl(liar.url, headers=headers), RpcUrl(f"http://127.0.0.1:{gate.port}", headers=headers))
+        yield replace(network(), rpc_urls=urls)
 
 
 async def wrong_of(chain: Chain, where: Network, count: int) -> list[tuple[int, Decimal, Decimal]]:
@@ -71,6 +82,26 @@ async def true_fee(chain: Chain) -> Decimal:
 async def test_no_estimate_fails_or_is_wrong_beside_one_healthy_node(chain: Chain, lie: str) -> None:
     async with beside(chain, lie, healthy=2 if lie == "ahead" else 1) as where:
         assert await wrong_of(chain, where, 40) == []
+
+
+@pytest.mark.parametrize("lie", ["lagging", "high", "hanging", "rate_limited"])
+async def test_no_estimate_fails_or_is_wrong_over_websockets(chain: Chain, lie: str) -> None:
+    async with beside(chain, lie, websocket=True) as where:
+        assert await wrong_of(chain, where, 40) == []
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("lie", LIES)
+async def test_none_of_300_fails_or_is_wrong_over_websockets(chain: Chain, lie: str) -> None:
+    async with beside(chain, lie, healthy=2 if lie == "ahead" else 1, websocket=True) as where:
+        assert await wrong_of(chain, where, ESTIMATES) == []
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("lie", ["lagging", "low", "high", "slow", "hanging", "rate_limited", "wrong_chain"])
+async def test_none_of_300_fails_or_is_wrong_with_a_node_that_requires_a_header(chain: Chain, lie: str) -> None:
+    async with behind_a_gate(chain, lie) as where:
+        assert await wrong_of(chain, where, ESTIMATES) == []
 
 
 @pytest.mark.prove
