@@ -7,8 +7,9 @@ import pytest
 
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.networks.evm.pool import NodePool, OneNode
+from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import BLOCK_NUMBER, CHAIN_ID, Question, read_quantity
+from relaydeck.networks.evm.sender import OneNode
 from relaydeck.networks.model import RpcUrl
 from tests.networks.fault_node import CHAIN_ID as CHAIN
 from tests.networks.fault_node import fault_nodes

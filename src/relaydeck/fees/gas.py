@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from relaydeck.networks.evm.errors import AnswerTooLarge, ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.node import Node
-from relaydeck.networks.evm.pool import NodePool, OneNode
+from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question, read_bytes, read_gas, read_quantity
+from relaydeck.networks.evm.sender import OneNode
 
 _FUNDS = hex(1 << 128)  # more than any transaction moves, and far from an overflow
 _UNKNOWN_METHOD, _INVALID_PARAMS, _FAILED = -32601, -32602, 3

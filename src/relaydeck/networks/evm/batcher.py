@@ -4,9 +4,9 @@ import asyncio
 from typing import Any, TypeVar
 
 from relaydeck.background import TaskSet
+from relaydeck.networks.evm.calls import Answer
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, error_kind
-from relaydeck.networks.evm.figures import COMPARED
-from relaydeck.networks.evm.pool import Answer, NodePool
+from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class Batcher:
         self._tasks = TaskSet()
 
     async def ask(self, question: Question[T]) -> Answer[T]:
-        if question.method in COMPARED and self._pool.compares(question.method):
+        if self._pool.compares(question.method):
             return await self._pool.ask(question)  # of several nodes, so it cannot share a request
         key = f"{question.method} {question.params!r}"
         entry = self._waiting.get(key)

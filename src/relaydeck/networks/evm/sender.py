@@ -70,3 +70,19 @@ class Sender:
             return await self.ask(node, question)
         except NodeError as error:
             return node.scrubbed(error)
+
+
+class OneNode:
+    """One URL of a pool, for a caller that adapts its questions to what this node offers."""
+
+    def __init__(self, node: Node, sender: Sender) -> None:
+        self.key = node  # the same object in every conversation with this URL
+        self._sender = sender
+
+    async def ask(self, question: Question[T]) -> T:
+        """Raises `NodeError` or `UrlFailed`."""
+        return await self._sender.ask(self.key, question)
+
+    async def ask_all(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        """Independent questions in one request. An answer may be a `NodeError`."""
+        return await self._sender.ask_batch(self.key, questions)

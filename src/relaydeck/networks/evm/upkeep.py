@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from relaydeck.background import TaskSet
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
+from relaydeck.networks.evm.figures import Figures
 from relaydeck.networks.evm.heads import compare_heads
 from relaydeck.networks.evm.landmark import NEWEST_BLOCK
 from relaydeck.networks.evm.node import Node, State
@@ -50,6 +51,10 @@ class Upkeep:
         """The nodes that are usable and not behind. Spare ones only when there is no other."""
         usable = [node for node in self.nodes if node.state is State.UP and not node.stale]
         return [node for node in usable if not node.spare] or usable
+
+    def problem_with(self, node: Node, figures: Figures) -> str:
+        """Why an answer with these figures is not used; empty when nothing speaks against it."""
+        return self._view.problem(figures, node, self.fresh)
 
     # -- newest blocks ----------------------------------------------------------------------------
 
