@@ -24,6 +24,7 @@ from tests.contract.test_section_7_errors import children
 from tests.http.raw import Wire
 from tests.running import COMMAND, Running, clean_environment, free_port, run_command
 from tests.seeding import issue, opened
+from tests.statements import run_statement
 from tests.tls import RunningTls, self_signed
 from tests.token_format import is_token
 
@@ -141,6 +142,18 @@ def test_a_worker_that_is_killed_is_replaced(home: Path) -> None:
             time.sleep(0.05)
         running.await_answer()
         assert running.ask("GET", SIGNERS).status == 200
+
+
+def test_a_worker_that_dies_during_a_rolling_upgrade_is_replaced(home: Path) -> None:
+    """A newer version has migrated the database, while this one still serves."""
+    with Running(home, token=issue(home, "root", "admin")) as running:
+        with opened(home) as store:
+            run_statement(store.database, "INSERT INTO schema_versions (version, applied_at) VALUES (9999, 'tomorrow')")
+        [victim] = [pid for pid in children(running.process.pid) if is_worker(pid)]
+        os.kill(victim, signal.SIGKILL)
+        running.await_answer()
+        assert [running.ask("GET", path).status for path in (SIGNERS, "/admin/v1/signers")] == [200, 200]
+        assert victim not in children(running.process.pid)
 
 
 def is_worker(pid: int) -> bool:

@@ -16,7 +16,7 @@ from relaydeck.http.operations import Readiness
 from relaydeck.http.pipeline import Pipeline
 from relaydeck.log import Log
 from relaydeck.settings import Settings
-from relaydeck.store.open_store import open_store
+from relaydeck.store.open_store import open_served_store
 from relaydeck.worker.open_routes import open_routes
 from relaydeck.worker.readiness import UNREADABLE, readiness_from_memory, store_readiness
 
@@ -28,7 +28,7 @@ class OperationsWorker:
 
     def __init__(self, service_pid: int, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._service = service_pid
-        self._store = open_store(settings)
+        self._store = open_served_store(settings)
         self._access_log = open_access_log(settings, log, metrics)
         self._stale_seconds = settings.stale_seconds
         self._away_since: float | None = None

@@ -7,7 +7,7 @@ from typing import TypeVar
 from relaydeck.errors import StoreTrouble
 from relaydeck.settings import Settings
 from relaydeck.side_threads import SideThreads
-from relaydeck.store.open_store import Store, open_store
+from relaydeck.store.open_store import Store, open_served_store
 
 Result = TypeVar("Result")
 _UNREACHABLE = "the database is unreachable"
@@ -30,7 +30,7 @@ class ReadPool:
 
     def _run(self, work: Callable[[Store], Result]) -> Result:
         if self._store is None:
-            self._store = open_store(self._settings)
+            self._store = open_served_store(self._settings)
         with self._store.database.snapshot():
             return work(self._store)
 

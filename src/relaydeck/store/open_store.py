@@ -11,7 +11,7 @@ from relaydeck.store.copying.mark import refuse_unfinished
 from relaydeck.store.database import Database
 from relaydeck.store.engines import connect_database
 from relaydeck.store.home_folder import opening_lock
-from relaydeck.store.migrate import migrate
+from relaydeck.store.migrate import migrate, newest_version, schema_version
 from relaydeck.store.open_vault import existing_keyring, open_vault
 from relaydeck.store.vault import Vault
 
@@ -28,12 +28,21 @@ def open_store(settings: Settings) -> Store:
     return open_store_at(settings.home, settings.database, settings.master_key_path)
 
 
-def open_store_at(home: Path, where: Path | DatabaseUrl, master_key_path: Path) -> Store:
+def open_served_store(settings: Settings) -> Store:
+    """The store in a process of a service that has opened it before.
+
+    A newer version may have migrated it since, during a rolling upgrade. That only adds what this version ignores, so a
+    worker that dies then is replaced.
+    """
+    return open_store_at(settings.home, settings.database, settings.master_key_path, accept_newer=True)
+
+
+def open_store_at(home: Path, where: Path | DatabaseUrl, master_key_path: Path, *, accept_newer: bool = False) -> Store:
     """Raises OperatorError, with nothing changed, when the master key is wrong or missing."""
     with opening_lock(home) as run_folder:
         database = connect_database(where, run_folder)
         try:
-            return _open(database, master_key_path)
+            return _open(database, master_key_path, accept_newer=accept_newer)
         except BaseException:
             database.close()
             raise
@@ -50,8 +59,9 @@ def open_for_filling(home: Path, where: Path | DatabaseUrl) -> Iterator[Database
         yield database
 
 
-def _open(database: Database, master_key_path: Path) -> Store:
+def _open(database: Database, master_key_path: Path, *, accept_newer: bool) -> Store:
     with database.opening():
         refuse_unfinished(database)
-        migrate(database, keyring=existing_keyring(database, master_key_path))
+        if not (accept_newer and schema_version(database) > newest_version()):
+            migrate(database, keyring=existing_keyring(database, master_key_path))
         return Store(database, open_vault(database, master_key_path))

@@ -28,7 +28,7 @@ from relaydeck.signers.check_service import SignerCheckService
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.follower import FollowsTable
-from relaydeck.store.open_store import Store, open_store
+from relaydeck.store.open_store import Store, open_served_store
 from relaydeck.store.writer import Writer
 from relaydeck.worker import limits
 from relaydeck.worker.fee_settings import fee_options, warm_estimator
@@ -85,7 +85,7 @@ class Worker:
         return tracing
 
     def _open_store(self) -> Store:
-        store = open_store(self._settings)
+        store = open_served_store(self._settings)
         self._closers.callback(store.close)
         return store
 
