@@ -8,6 +8,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Python keeps the modules it has compiled: otherwise every start of the service, in every test, compiles them again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Tests wait for servers about half of their time.
+TEST_PROCESSES := $(shell echo $$((2 * $$(nproc))))
 TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules/.installed \
 	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/geth/geth $(VENV)/bin/prometheus
 
@@ -23,11 +25,11 @@ serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to
 	@$(BIN)/relaydeck serve $(ARGS)
 
 test: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
 coverage: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests and measure which branches they reach, in every process
 	@rm -rf .coverage && mkdir .coverage
-	@$(BIN)/python -m coverage run -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m coverage run -m pytest -n $(TEST_PROCESSES) $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
 
 check: $(VENV)/.dev clients/typescript/node_modules/.installed tests/console/lint/node_modules/.installed ## Check format, lint, types (source, tests, bench, scripts) and the layers
