@@ -105,6 +105,17 @@ def test_the_image_is_made_of_what_is_there_and_runs_as_nobody_special() -> None
     assert (REPLICA["read_only"], CONTAINER["securityContext"]["readOnlyRootFilesystem"]) == (True, True)
 
 
+def test_the_image_contains_no_installer() -> None:
+    build, image = CONTAINERFILE.split("\nFROM ")[1:]
+    assert "/opt/relaydeck/bin/pip uninstall --yes --quiet flit_core setuptools pip\n" in build
+    assert re.search(r"^RUN python -m pip uninstall --yes .* setuptools wheel pip$", image, re.MULTILINE)
+
+
+def test_both_stages_have_the_base_image_that_a_digest_can_pin() -> None:
+    assert re.findall(r"^FROM (\S+)", CONTAINERFILE, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    assert "--build-arg BASE=docker.io/library/python@sha256:" in CONTAINERFILE
+
+
 def test_the_home_is_a_mount_that_can_be_written_to() -> None:
     home = IMAGE["RELAYDECK_HOME"]
     assert f"\nVOLUME {home}\n" in CONTAINERFILE
