@@ -1,6 +1,7 @@
 """The limit on open files of a process, and how many connections it leaves room for."""
 
 import resource
+from contextlib import suppress
 from typing import NamedTuple
 
 _MOST_CONNECTIONS = 16_384  # of a worker: idle ones must not lock out others
@@ -37,9 +38,11 @@ def connections_within(files: int) -> int:
 
 
 def set_open_files(files: int) -> None:
-    """As far as the hard limit permits."""
+    """As far as the hard limit and a filter of system calls permit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files if hard == resource.RLIM_INFINITY else min(files, hard), hard))
+    chosen = files if hard == resource.RLIM_INFINITY else min(files, hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (chosen, hard))
 
 
 def open_file_limit() -> int:

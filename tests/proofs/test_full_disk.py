@@ -119,6 +119,23 @@ def test_a_start_on_a_full_disk_is_refused_in_a_sentence(tmp_path: Path) -> None
         assert (done.returncode, done.stderr.count("\n") <= 2, "Traceback" in done.stderr) == (1, True, False)
 
 
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_service_that_ends_on_a_full_disk_starts_again(tmp_path: Path, end: str) -> None:
+    """Where no small disk may be made, it ends and starts on one that is not full."""
+    with small_disk(tmp_path / "disk") as mounted:
+        home = tmp_path / "disk" / "home"
+        running = Running(home, token=prepare(home))
+        listed = running.ask("GET", "/api/v1/signers").json
+        with filled_up(tmp_path / "disk") if mounted else nullcontext():
+            running.stop() if end == "stop" else running.kill()
+            running = Running(home, token=running.token, log_level="error")
+            try:
+                assert running.ask("GET", "/api/v1/signers").json == listed
+            finally:
+                code = running.stop()
+        assert code == 0
+
+
 def test_a_restart_on_a_full_disk_keeps_its_metrics_in_memory(tmp_path: Path) -> None:
     """Where no small disk may be made, a folder that is not there stands in for it."""
     with small_disk(tmp_path / "disk") as mounted:
