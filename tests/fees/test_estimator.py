@@ -180,6 +180,20 @@ async def test_priority_fees(history: Any, extra: dict[str, Any], per_gas: int) 
         assert Decimal(await fee(node)) == Decimal(21000 * per_gas).scaleb(-18)
 
 
+async def test_on_an_idle_chain_fee_data_take_one_request() -> None:
+    """The first time they take two: only the blocks show that a suggestion is needed."""
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_feeHistory": {**HISTORY, "reward": [["0x0"]]}, "eth_maxPriorityFeePerGas": "0x7"}
+        estimator, requests = Estimator(FeeOptions(cache_age=0.0), monotonic=lambda: 0.0), []
+        for number in range(3):
+            before = node.requests
+            await ask(estimator, network(node.url), transaction(number))
+            requests.append(node.requests - before)
+        await estimator.close()
+        assert requests[1:] == [2, 2]  # fee data, and the gas
+        assert node.calls["eth_maxPriorityFeePerGas"] == 3
+
+
 @pytest.mark.parametrize(
     ("history", "extra", "source"),
     [

@@ -98,6 +98,7 @@ class ChainCache:
         self._monotonic = monotonic
         self._batcher = Batcher(pool, options.max_batch)
         self._rate_reader = RateReader(self._batcher, pool)
+        self._was_idle = False  # as of the last fee data
         self.fee_market: CachedValue[Price] = self._cached(self._fee_market)
         self.legacy: CachedValue[Price] = self._cached(self._legacy)
         self.blob_base_fee: CachedValue[int] = self._cached(self._blob_base_fee)
@@ -131,7 +132,9 @@ class ChainCache:
         return self.pool.head
 
     async def _fee_market(self) -> Price:
-        return await gas_price.fee_market_price(self._batcher, self.pool, self._options)
+        price = await gas_price.fee_market_price(self._batcher, self.pool, self._options, was_idle=self._was_idle)
+        self._was_idle = price.is_of_idle_blocks
+        return price
 
     async def _legacy(self) -> Price:
         return await gas_price.legacy_price(self._batcher, self.pool)

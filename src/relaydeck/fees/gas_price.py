@@ -18,6 +18,9 @@ PRIORITY_FEE: Question[int] = Question("eth_maxPriorityFeePerGas", (), read_quan
 BLOB_BASE_FEE: Question[int] = Question("eth_blobBaseFee", (), read_quantity)
 
 
+_HISTORY = "eth_feeHistory"
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """The price per gas. `how` records its source for the trace."""
@@ -28,6 +31,11 @@ class Price:
     how: dict[str, Any]
     blob_base_fee: int | None = None
     base_fee: int | None = None  # of the next block; None: the chain has none, or it is not known
+
+    @property
+    def is_of_idle_blocks(self) -> bool:
+        """Whether the tip is a suggestion, because the blocks had none."""
+        return bool(self.how.get("priority_from", _HISTORY) != _HISTORY)
 
     @property
     def tip(self) -> int:
@@ -78,10 +86,18 @@ class History:
     next_blob_base_fee: int | None
 
 
-async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions) -> Price:
-    """The next block's base fee plus the median of the recent blocks' tips at the percentile."""
+async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions, *, was_idle: bool = False) -> Price:
+    """The next block's base fee plus the median of the recent blocks' tips at the percentile.
+
+    `was_idle`: the blocks had no tips the last time, so that the node is asked for its suggestion in the same request.
+    """
+    suggested: tuple[int, str] | None = None
     try:
-        answer = await batcher.ask(fee_history_question(options))
+        if was_idle:
+            asked = batcher.ask(fee_history_question(options)), _suggested_priority(batcher)
+            answer, suggested = await asyncio.gather(*asked)
+        else:
+            answer = await batcher.ask(fee_history_question(options))
     except NodeError as error:
         return await _suggested_price(batcher, pool, f"eth_feeHistory failed with error {error.code}")
     history = answer.value
@@ -90,7 +106,7 @@ async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions
     pool.seen_block(history.block)
     priority, source = upper_median(history.rewards) if history.rewards else 0, "eth_feeHistory"
     if not priority:  # of idle blocks: what they paid says nothing about what a transaction has to pay
-        priority, source = await _suggested_priority(batcher)
+        priority, source = suggested or await _suggested_priority(batcher)
     how = {
         "method": "eth_feeHistory",
         "base_fee": history.next_base_fee,
