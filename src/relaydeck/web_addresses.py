@@ -66,6 +66,11 @@ def shown_address(value: str) -> str:
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
 
 
+def has_credentials(value: str) -> bool:
+    """Whether a URL has a user part or a query, which may contain a key."""
+    return "@" in value or "?" in value
+
+
 WebAddress = Annotated[
     str,
     value_type(

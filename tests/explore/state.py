@@ -21,6 +21,7 @@ _NUMBERED = {"audit", "events", "deliveries"}  # without gaps: the numbers thems
 # Drawn by chance or by the clock.
 _VOLATILE = {"moment", "since", "until", "duration", "revision", "hash", "wrapped", "proof", "digest", "scope"}
 _VOLATILE |= {"claimed_by", "claimed_until", "previous_key_until", "low_since", "failing_since", "secret_version"}
+_VOLATILE |= {"url_version"}
 _DRAWN = {("events", "id"), ("signer_checks", "result")}
 
 
@@ -54,7 +55,7 @@ def _value(store: Store, table: str, row: Row, column: str) -> Any:
         return "*"
     if sealed := _SEALED.get((table, column)):
         opened = _opened(
-            store, bytes(value), sealed.place(getattr(row, sealed.identity), getattr(row, "secret_version", 0))
+            store, bytes(value), sealed.place(getattr(row, sealed.identity), getattr(row, sealed.version_column, 0))
         )
         return "*" if opened is not None and table in ("idempotency_keys", "audit_keys") else opened
     return int(value) if isinstance(value, bool) else value  # SQLite has no type of its own for it

@@ -64,7 +64,7 @@ def test_two_updates_of_one_notification_build_on_each_other(scene: Scene) -> No
         shown("a", f"{HOOK}/2", True),
     ]
     with scene.store.database.transaction() as transaction:
-        stored = notification_rows.find(transaction, ["a"])["a"]
+        stored = notification_rows.find(transaction, scene.store.vault, ["a"])["a"]
     assert stored.notification == shown("a", f"{HOOK}/2", True)
 
 

@@ -18,6 +18,7 @@ from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from tests.places import ENGINES, place_of
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+URL = ("sealed_url", "url_version")
 DECLARABLE = ("networks", "signers", "notifications", "relayers")
 ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"  # of KEY, from the documentation of another library
 OTHER_ADDRESS = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
@@ -111,7 +112,7 @@ class ProvisionedHome:
         names = [column[0] for column in cursor.description]
         records = [dict(zip(names, row, strict=True)) for row in cursor]
         for record in records:
-            for undeclared in ("seq", "created_at", "revision", "sealed_previous_key", "previous_key_until"):
+            for undeclared in ("seq", "created_at", "revision", "sealed_previous_key", "previous_key_until", *URL):
                 record.pop(undeclared, None)
             self._open(table, record, record.pop("secret_version"))
         return records

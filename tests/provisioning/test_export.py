@@ -133,6 +133,7 @@ SECRETS = {
     "SIGNER_E__WALLET_SECRET": "c",
     "SIGNER_B__KEY": '{"ring":"r"}',
     "SIGNER_B__SERVICE_ACCOUNT": '{"email":"a@b"}',
+    "NOTIFICATION_SILENT__URL": "https://hooks.example/?a=b",
     "NOTIFICATION_PAGER__SIGNING_KEY": 'a signing key, with "quotes"',
 }
 

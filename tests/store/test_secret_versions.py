@@ -20,15 +20,19 @@ from tests.provisioning.conftest import NETWORK, NOTIFICATION, SIGNER, WHOLE, Pr
 from tests.running import run_command
 
 COLUMNS = {each.column + " of " + each.table: each for each in SEALED_COLUMNS if each.audited}
+WITH_URL = WHOLE.replace("hooks.example/relaydeck", "hooks.example/relaydeck?key=first")
 CHANGED = (
-    WHOLE.replace("node-key", "newer-node-key").replace("own-key", "newer-key").replace("a-signing-key", "another-key")
+    WITH_URL.replace("key=first", "key=second")
+    .replace("node-key", "newer-node-key")
+    .replace("own-key", "newer-key")
+    .replace("a-signing-key", "another-key")
 )
 
 
 @pytest.fixture
 def provisioned(home: Path) -> Iterator[ProvisionedHome]:
     made = ProvisionedHome(home)
-    made.apply(WHOLE)
+    made.apply(WITH_URL)
     with closing(made.store):
         yield made
 
@@ -39,12 +43,14 @@ def problems(made: ProvisionedHome) -> list[Damaged]:
 
 
 def stored(made: ProvisionedHome, column: SealedColumn) -> dict[str, Any]:
-    (row,) = made.store.database.read(f"SELECT {column.column} AS value, secret_version AS version FROM {column.table}")
+    (row,) = made.store.database.read(
+        f"SELECT {column.column} AS value, {column.version_column} AS version FROM {column.table}"
+    )
     return {"value": row.value, "version": row.version}
 
 
 def put_back(made: ProvisionedHome, column: SealedColumn, old: dict[str, Any], *, with_version: bool) -> None:
-    also = ", secret_version = :version" if with_version else ""
+    also = f", {column.version_column} = :version" if with_version else ""
     values = old if with_version else {"value": old["value"]}
     made.write(f"UPDATE {column.table} SET {column.column} = :value{also}", **values)
 
@@ -55,7 +61,7 @@ def change(made: ProvisionedHome) -> None:
 
 def remove_and_create(made: ProvisionedHome) -> None:
     made.apply("", prune=True)
-    made.apply(WHOLE)
+    made.apply(WITH_URL)
 
 
 def replaced_columns() -> list[tuple[str, Callable[[ProvisionedHome], None]]]:
@@ -89,7 +95,7 @@ def test_an_old_value_put_back_does_not_open_and_is_found_with_its_version_too(
 def test_a_removed_signing_key_put_back_is_found(provisioned: ProvisionedHome) -> None:
     column = COLUMNS["sealed_signing_key of notifications"]
     old = stored(provisioned, column)
-    provisioned.apply(WHOLE.replace("a-signing-key", ""))
+    provisioned.apply(WITH_URL.replace("a-signing-key", ""))
     put_back(provisioned, column, old, with_version=True)
     (damage,) = problems(provisioned)
     assert str(damage) == (
@@ -179,5 +185,5 @@ def opened(store: Store, table: str) -> list[bytes]:
         store.vault.open(row.sealed, column.place_of(row))
         for column in SEALED_COLUMNS
         if column.table == table
-        for row in store.database.read(f"SELECT {column.selected} FROM {table}")
+        for row in store.database.read(f"SELECT {column.selected} FROM {table} WHERE {column.column} IS NOT NULL")
     ]

@@ -6,6 +6,7 @@ import msgspec
 
 from relaydeck.admin.bodies import Signer
 from relaydeck.admin.views import RecordView, ShowRow, etag, json_values, record_view
+from relaydeck.errors import Damaged
 from relaydeck.networks.model import FeeToken
 from relaydeck.notifications import notification_rows
 from relaydeck.provisioning.export import keyed_documents
@@ -45,6 +46,10 @@ def signer_view(row: Row, _vault: Vault) -> RecordView:
     return RecordView(json_values(signer), etag(row[:-1]))  # a check does not change the signer
 
 
-def notification_view(row: Row, _vault: Vault) -> RecordView:
-    body = json_values(notification_rows.from_row(row)) | {"created_at": utc(row.created_at)}
-    return RecordView(body, etag(row))
+def notification_view(row: Row, vault: Vault) -> RecordView:
+    notes: tuple[str, ...] = ()
+    try:
+        notification = notification_rows.from_row(row, vault)
+    except Damaged as damage:
+        notification, notes = notification_rows.without_url(row), (f"{damage}",)
+    return RecordView(json_values(notification) | {"created_at": utc(row.created_at)}, etag(row), notes)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from relaydeck.errors import Damaged
 from relaydeck.notifications import signing
 from relaydeck.notifications.events import COLUMNS, Event
-from relaydeck.notifications.notification_rows import place, previous_place
+from relaydeck.notifications.notification_rows import opened_url, place, previous_place
 from relaydeck.notifications.outbox import PendingDelivery
 from relaydeck.notifications.retries import ReceiverResponse
 from relaydeck.secret import Secret
@@ -15,7 +15,8 @@ from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
 
 _MESSAGE = (
-    f"SELECT url, sealed_signing_key, sealed_previous_key, previous_key_until, secret_version, {COLUMNS}"
+    f"SELECT n.id, url, sealed_url, url_version,"
+    f" sealed_signing_key, sealed_previous_key, previous_key_until, secret_version, {COLUMNS}"
     " FROM notifications n JOIN events e ON e.seq = :seq WHERE n.id = :id"
 )
 
@@ -33,11 +34,12 @@ def read_message(
     found = store.database.read(_MESSAGE, {"seq": delivery.sequence, "id": delivery.notification_id})
     if not found:
         return ReceiverResponse(problem="receiver_removed", final=True)
-    url, sealed, previous, previous_until, version, *row = found[0]
+    sealed, previous, previous_until, version, *row = found[0][4:]
     event = Event(*row)
     if previous is not None and now >= previous_until:
         previous = None
     try:
+        url = opened_url(store.vault, found[0])
         places = ((sealed, place), (previous, previous_place))
         keys = [
             _open_key(store.vault, each, at(delivery.notification_id, version))

@@ -20,7 +20,7 @@ def create(context: ChangeContext, notification: Notification) -> None:
     notification_rows.create(
         context.transaction, context.vault, notification, signing_key, origin=context.origin, now=context.now
     )
-    context.created("notification", notification.id, _stored_facts(context.transaction, notification.id))
+    context.created("notification", notification.id, _stored_facts(context, notification.id))
 
 
 class RequestedUpdate(NamedTuple):
@@ -44,9 +44,9 @@ def update_all(
     transaction: Transaction, audit: AuditLog, many: Sequence[RequestedUpdate], *, now: int
 ) -> list[Notification | NotificationNotFound]:
     """Make the changes in their order; for each, what `update` would return or raise."""
-    stored = notification_rows.find(transaction, [requested.notification_id for requested in many])
-    facts = {record: _facts(each) for record, each in stored.items()}
     vault = audit.vault.refreshed(transaction)
+    stored = notification_rows.find(transaction, vault, [requested.notification_id for requested in many])
+    facts = {record: _facts(each) for record, each in stored.items()}
     outcomes: list[Notification | NotificationNotFound] = []
     entries: list[AuditEntry] = []
     for record, change, actor in many:
@@ -66,12 +66,12 @@ def update_all(
 
 def delete(context: ChangeContext, notification_id: str) -> None:
     """Raises StillInUse while a relayer refers to it."""
-    context.remove("notification", notification_id, _stored_facts(context.transaction, notification_id))
+    context.remove("notification", notification_id, _stored_facts(context, notification_id))
 
 
 def send_test(context: ChangeContext, notification_id: str) -> Event:
     """Record a test event for the receiver. Raises NotificationNotFound."""
-    _stored_facts(context.transaction, notification_id)
+    _stored_facts(context, notification_id)
     sequence = events.record(
         context.transaction,
         EventKind.NOTIFICATION_TEST,
@@ -83,8 +83,8 @@ def send_test(context: ChangeContext, notification_id: str) -> Event:
     return events.list_events(context.transaction.all, sequence - 1, 1)[0]
 
 
-def _stored_facts(transaction: Transaction, notification_id: str) -> Facts:
-    found = notification_rows.find(transaction, [notification_id])
+def _stored_facts(context: ChangeContext, notification_id: str) -> Facts:
+    found = notification_rows.find(context.transaction, context.vault, [notification_id])
     if not found:
         raise NotificationNotFound("no notification has this id")
     return _facts(found[notification_id])

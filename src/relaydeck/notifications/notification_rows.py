@@ -1,6 +1,7 @@
 """Notifications in the database."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -13,19 +14,57 @@ from relaydeck.store.database import Row, Transaction
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
-from relaydeck.web_addresses import shown_address
+from relaydeck.web_addresses import has_credentials, shown_address
 
 PREVIOUS_KEY_SECONDS = 86_400  # how long a replaced key signs beside the new one
 _UPDATE = (
-    "UPDATE notifications SET type = :type, url = :url, sealed_signing_key = :sealed_signing_key,"
+    "UPDATE notifications SET type = :type, url = :url, sealed_url = :sealed_url, url_version = :url_version,"
+    " sealed_signing_key = :sealed_signing_key,"
     " sealed_previous_key = :sealed_previous_key, previous_key_until = :previous_key_until,"
     " secret_version = :secret_version, revision = :revision"
     " WHERE id = :id"
 )
+_SEAL_URL = "UPDATE notifications SET sealed_url = :sealed, url_version = :version WHERE id = :id"
 
 
-TABLE = RecordTable("notifications", Notification)
+class _NotificationTable(RecordTable[Notification]):
+    """A URL that contains credentials is sealed; its column then has what may be shown of it."""
+
+    def __init__(self) -> None:
+        super().__init__("notifications", Notification)
+        self.columns += ", sealed_url, url_version"
+
+    def from_row(self, row: Row, vault: Vault) -> Notification:
+        return msgspec.structs.replace(super().from_row(row, vault), url=opened_url(vault, row))
+
+    def create(self, transaction: Transaction, vault: Vault, record: Notification, *, origin: str, now: int) -> None:
+        sealed = _sealed_url(transaction, vault, record.id, record.url, version := transaction.chain_end[0])
+        kept = msgspec.structs.replace(record, url=_kept_url(record.url, sealed))
+        super().create(transaction, vault, kept, origin=origin, now=now)
+        if sealed is not None:
+            transaction.execute(_SEAL_URL, {"sealed": sealed, "version": version, "id": record.id})
+
+
+TABLE = _NotificationTable()
 COLUMNS = TABLE.columns
+
+
+def opened_url(vault: Vault, row: Row) -> str:
+    """The whole URL of a row with the columns `id`, `url`, `sealed_url` and `url_version`. Raises Damaged."""
+    if row.sealed_url is None:
+        url: str = row.url
+        return url
+    return vault.open(row.sealed_url, TABLE.place(row.id, "url", row.url_version)).decode()
+
+
+def _sealed_url(transaction: Transaction, vault: Vault, record: str, url: str, version: int) -> bytes | None:
+    if not has_credentials(url):
+        return None
+    return vault.seal(url.encode(), TABLE.place(record, "url", version), transaction)
+
+
+def _kept_url(url: str, sealed: bytes | None) -> str:
+    return url if sealed is None else shown_address(url)
 
 
 def place(notification_id: str, version: int) -> Place:
@@ -37,8 +76,14 @@ def previous_place(notification_id: str, version: int) -> Place:
     return TABLE.place(notification_id, "previous_key", version)
 
 
-def from_row(row: Row) -> Notification:
-    """A notification without its signing key, which stays sealed."""
+def from_row(row: Row, vault: Vault) -> Notification:
+    """A notification without its signing key, which stays sealed. Raises Damaged."""
+    has_key = row.sealed_signing_key is not None
+    return msgspec.structs.replace(TABLE.without_sealed(row), url=opened_url(vault, row), has_signing_key=has_key)
+
+
+def without_url(row: Row) -> Notification:
+    """For a row with a URL that does not open: only what may be shown of it."""
     return msgspec.structs.replace(TABLE.without_sealed(row), has_signing_key=row.sealed_signing_key is not None)
 
 
@@ -56,11 +101,16 @@ def create(
 
 
 class StoredNotification(NamedTuple):
-    """A row of the table. The previous key signs beside the new one until `previous_key_until` (seconds)."""
+    """A row of the table, with its URL opened.
+
+    The previous key signs beside the new one until `previous_key_until` (seconds).
+    """
 
     id: str
     type: NotificationType
     url: str
+    sealed_url: bytes | None
+    url_version: int
     sealed_signing_key: bytes | None
     sealed_previous_key: bytes | None
     previous_key_until: int | None
@@ -77,10 +127,17 @@ class StoredNotification(NamedTuple):
         return shown_address(self.url)
 
 
-def find(transaction: Transaction, ids: Sequence[str]) -> dict[str, StoredNotification]:
+def find(transaction: Transaction, vault: Vault, ids: Sequence[str]) -> dict[str, StoredNotification]:
     """The stored ones of these notifications, by id."""
     rows = transaction.matching("notifications", StoredNotification._fields, "id", ids)
-    return {row.id: StoredNotification(*row) for row in rows}
+    return {row.id: _stored(row, vault) for row in rows}
+
+
+def _stored(row: Row, vault: Vault) -> StoredNotification:
+    """Of a URL that does not open any more, what may be shown."""
+    with suppress(Damaged):
+        return StoredNotification(*row)._replace(url=opened_url(vault, row))
+    return StoredNotification(*row)
 
 
 def change(
@@ -95,11 +152,22 @@ def change(
     """Write the change, and return what is stored then. A new key gets this version."""
     if wanted == NO_CHANGE:
         return stored
-    changed = stored._replace(type=wanted.type or stored.type, url=wanted.url or stored.url)
+    changed = stored._replace(type=wanted.type or stored.type)
+    if wanted.url is not None and wanted.url != stored.url:
+        changed = _with_url(transaction, vault, changed, wanted.url, version)
     if wanted.signing_key is not None:
         changed = _with_key(transaction, vault, changed, wanted.signing_key, version, now)
-    transaction.execute(_UPDATE, {**changed._asdict(), "revision": transaction.revision})
+    kept = {"url": _kept_url(changed.url, changed.sealed_url), "revision": transaction.revision}
+    transaction.execute(_UPDATE, changed._asdict() | kept)
     return changed
+
+
+def _with_url(
+    transaction: Transaction, vault: Vault, stored: StoredNotification, url: str, version: int
+) -> StoredNotification:
+    transaction.erases_secrets = transaction.erases_secrets or stored.sealed_url is not None
+    sealed = _sealed_url(transaction, vault, stored.id, url, version)
+    return stored._replace(url=url, sealed_url=sealed, url_version=version)
 
 
 def _with_key(

@@ -16,12 +16,12 @@ from msgspec import UNSET
 from relaydeck.errors import Damaged, OperatorError
 from relaydeck.fields import Field, fields_of
 from relaydeck.provisioning.declared_records import RECORD_TYPES, TABLES, Resource, settable_fields
+from relaydeck.provisioning.reader import is_address
 from relaydeck.provisioning.toml_text import Content, written_key, written_table
 from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES, secret_fields
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
-from relaydeck.web_addresses import shown_address
 
 _SIMPLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 Refer = Callable[[str], Content]  # from the name of a sealed value to the reference that stands for it
@@ -51,7 +51,7 @@ def _records(store: Store) -> Iterator[str]:
         yield from _tables(f"networks.{written_key(content.pop('name'))}", content, RECORD_TYPES["networks"])
     for row in _rows(store, "id, type, open_config", "signers"):
         yield written_table("[[signers]]", _signer(row))
-    for row in _rows(store, "id, type, url, sealed_signing_key IS NOT NULL AS has_signing_key", "notifications"):
+    for row in _rows(store, TABLES["notifications"].columns, "notifications"):
         yield written_table("[[notifications]]", _notification(row))
     for row in _rows(store, TABLES["relayers"].columns, "relayers"):
         relayer = TABLES["relayers"].from_row(row, store.vault)
@@ -125,8 +125,7 @@ def _sealed_value(field: Field, value: Any, refer: Refer | None, number: int) ->
 
 
 def _may_be_secret(field: Field, value: Any) -> bool:
-    is_url = field.form is not None and field.form.show is shown_address
-    return field.type is Secret or (is_url and not _is_bare_url(value))
+    return field.type is Secret or (is_address(field) and not _is_bare_url(value))
 
 
 def _is_bare_url(url: str) -> bool:
@@ -146,9 +145,10 @@ def _signer(row: Row) -> Content:
 
 
 def _notification(row: Row) -> Content:
-    content: Content = {"id": row.id, "type": row.type, "url": row.url}
-    if row.has_signing_key:
-        content["signing_key"] = _refer("notifications", row.id)("signing_key")
+    refer = _refer("notifications", row.id)
+    content: Content = {"id": row.id, "type": row.type, "url": row.url if row.sealed_url is None else refer("url")}
+    if row.sealed_signing_key is not None:
+        content["signing_key"] = refer("signing_key")
     return content
 
 

@@ -14,6 +14,7 @@ from relaydeck.provisioning.mistakes import Mistake, kind_of, listed, suggestion
 from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.table import TEXT_OR_REFERENCE, Table
 from relaydeck.secret import LONGEST_SECRET, Secret
+from relaydeck.web_addresses import shown_address
 
 Values = dict[str, Any]
 _DIGITS = re.compile(r"[0-9]{1,1000}")
@@ -67,7 +68,7 @@ def read_values(table: Table, record: type[msgspec.Struct], *, key: str = "", se
 
 
 def read_field(table: Table, field: Field, *, sealed: bool = False) -> Any:
-    """The value of a field; UNSET when it is absent or a mistake. A field in a sealed value may be a reference."""
+    """The value of a field; UNSET when it is absent or a mistake. URLs and parts of sealed values may be references."""
     required = field.required and not field.traits.generated
     if field.type is Secret:
         return _read_secret(table, field, required, sealed)
@@ -75,9 +76,14 @@ def read_field(table: Table, field: Field, *, sealed: bool = False) -> Any:
         return read_object(table, field.name)
     if field.is_list or field.record or field.variants:
         return _read_bounded(table, field, sealed)
-    if sealed and field.type is str:
+    if field.type is str and (sealed or (is_address(field) and table.has_reference(field.name))):
         return _read_sealed_text(table, field, required)
     return _read_scalar(table, field, required)
+
+
+def is_address(field: Field) -> bool:
+    """Whether a field is a URL, which may contain a key."""
+    return field.form is not None and field.form.show is shown_address
 
 
 def expected_value(field: Field) -> str:

@@ -37,6 +37,9 @@ class Table:
     def has(self, key: str) -> bool:
         return key in self._content
 
+    def has_reference(self, key: str) -> bool:
+        return as_reference(self._content.get(key)) is not None
+
     def count(self, key: str) -> int:
         """How many entries the array or table at `key` has."""
         value = self._content.get(key)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database, Execute, Reader
 from relaydeck.store.row_proofs import PROOFS_SINCE, prove_stored_rows
-from relaydeck.store.sealed_columns import VERSIONS_SINCE, add_versions
+from relaydeck.store.sealed_columns import URLS_SINCE, VERSIONS_SINCE, add_versions, seal_webhook_urls
 from relaydeck.store.sealing import Keyring
 from relaydeck.store.sql_script import statements
 
@@ -83,6 +83,7 @@ def migrate(
             _record_checksums(execute)
         if keyring is not None:
             _upgrade_rows(execute, keyring, found, reached)
+    database.erasing = database.erasing or (keyring is not None and not database.remote)
     return found
 
 
@@ -91,6 +92,8 @@ def _upgrade_rows(execute: Execute, keyring: Keyring, found: int, reached: int) 
         prove_stored_rows(execute, keyring.proofs)
     if found < VERSIONS_SINCE <= reached:
         add_versions(execute, keyring)
+    if found < URLS_SINCE <= reached:
+        seal_webhook_urls(execute, keyring)
 
 
 def refuse_newer(found: int) -> None:

@@ -12,8 +12,10 @@ from typing import NamedTuple, Protocol
 from relaydeck.errors import Damaged
 from relaydeck.store.database import Execute, Reader, Row
 from relaydeck.store.sealing import Keyring, Place
+from relaydeck.web_addresses import has_credentials, shown_address
 
 VERSIONS_SINCE = 17  # the migration step that adds the columns
+URLS_SINCE = 18  # the migration step that adds the column for URLs of webhooks
 VERSION = "secret_version"
 _BATCH_ROWS = 500
 
@@ -25,6 +27,7 @@ class SealedColumn(NamedTuple):
     field: str
     audited: str = ""  # the field as the audit log names it; empty: the value never changes and has version 0
     first_field: str = ""  # the field that values of the first format are bound to, where it differs
+    version_column: str = VERSION
 
     @property
     def resource(self) -> str:
@@ -33,7 +36,8 @@ class SealedColumn(NamedTuple):
     @property
     def selected(self) -> str:
         """Columns to select, for `place_of`."""
-        return f"{self.identity} AS record, {self.column} AS sealed, {VERSION if self.audited else 0} AS version"
+        version = self.version_column if self.audited else 0
+        return f"{self.identity} AS record, {self.column} AS sealed, {version} AS version"
 
     def place_of(self, row: Row) -> Place:
         return self.place(row.record, row.version)
@@ -47,6 +51,7 @@ SEALED_COLUMNS = (
     SealedColumn("signers", "id", "sealed_config", "config", "config"),
     SealedColumn("notifications", "id", "sealed_signing_key", "signing_key", "signing_key"),
     SealedColumn("notifications", "id", "sealed_previous_key", "previous_key", "signing_key", "signing_key"),
+    SealedColumn("notifications", "id", "sealed_url", "url", "url", version_column="url_version"),
     SealedColumn("relayers", "id", "sealed_rpc_urls", "custom_rpc_urls", "custom_rpc_urls"),
     SealedColumn("audit_keys", "name", "sealed_key", "key"),
     SealedColumn("idempotency_keys", "scope", "sealed_answer", "answer"),
@@ -88,7 +93,7 @@ def _replaced(reader: Reader, column: SealedColumn) -> set[str]:
     )
     rows = reader.stream(
         f"SELECT {column.identity} AS record FROM {column.table} t JOIN ({changes}) c ON c.record = t.{column.identity}"
-        f" WHERE t.{column.column} IS NOT NULL AND c.place = 2 AND t.{VERSION} < c.seq"
+        f" WHERE t.{column.column} IS NOT NULL AND c.place = 2 AND t.{column.version_column} < c.seq"
     )
     return {row.record for row in rows}
 
@@ -116,9 +121,26 @@ def _add_version(
         plain = keyring.open_first_format(sealed, first)
     except Damaged:
         return  # it stays as it is, and does not open as before
-    also = f", {VERSION} = :version" if column.audited else ""
+    also = f", {column.version_column} = :version" if column.audited else ""
     execute(
         f"UPDATE {column.table} SET {column.column} = :sealed{also} WHERE seq = :seq",
         {"sealed": keyring.seal(plain, column.place(record, version)), "seq": seq}
         | ({"version": version} if column.audited else {}),
     )
+
+
+def seal_webhook_urls(execute: Execute, keyring: Keyring) -> None:
+    """Seal the URLs that earlier versions stored in clear. Inside the migration that adds the column."""
+    ((version,),) = execute("SELECT coalesce(max(seq), 0) FROM audit").fetchall()
+    for seq, record, url in execute("SELECT seq, id, url FROM notifications").fetchall():
+        if has_credentials(url):
+            place = Place("notifications", record, "url", version)
+            execute(
+                "UPDATE notifications SET url = :shown, sealed_url = :sealed, url_version = :version WHERE seq = :seq",
+                {
+                    "shown": shown_address(url),
+                    "sealed": keyring.seal(url.encode(), place),
+                    "version": version,
+                    "seq": seq,
+                },
+            )

@@ -1,0 +1,88 @@
+"""A webhook URL that contains credentials: sealed at rest and in exports, whole where it is used."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from relaydeck.notifications.model import NotificationChange
+from relaydeck.provisioning.export import exported
+from relaydeck.store.migrate import migrate
+from relaydeck.store.open_store import open_store_at
+from relaydeck.store.sealed_columns import URLS_SINCE
+from relaydeck.store.sealing import create_master_key, read_master_key
+from relaydeck.store.sqlite import SqliteDatabase, SqliteTransaction
+from relaydeck.store.vault import Vault
+from relaydeck.store.write_signal import WriteSignal
+from relaydeck.web_addresses import has_credentials
+from tests.notifications.conftest import Scene
+from tests.notifications.test_signing import update
+
+SECRET = "hidden-in-the-url"
+
+
+def stored_columns(scene: Scene) -> tuple[str, bool]:
+    (row,) = scene.store.database.read("SELECT url, sealed_url FROM notifications WHERE id = 'pager'")
+    return row.url, row.sealed_url is not None
+
+
+@pytest.mark.parametrize("url", [f"https://user:{SECRET}@h.example/", f"https://h.example/hook?token={SECRET}"])
+async def test_a_url_with_credentials_is_stored_sealed_and_answered_whole(scene: Scene, url: str) -> None:
+    scene.notify("pager", "https://h.example/plain")
+    assert stored_columns(scene) == ("https://h.example/plain", False)
+    assert update(scene, "pager", NotificationChange(url=url)).url == url
+    assert stored_columns(scene) == ("https://h.example", True)
+    assert update(scene, "pager", NotificationChange()).url == url
+    text = "".join(exported(scene.store))
+    assert SECRET not in text
+    assert 'url = { env = "NOTIFICATION_PAGER__URL" }' in text
+    assert update(scene, "pager", NotificationChange(url="https://h.example/plain")).url == "https://h.example/plain"
+    assert stored_columns(scene) == ("https://h.example/plain", False)
+
+
+async def test_an_event_is_sent_to_the_whole_url(scene: Scene) -> None:
+    receiver = await scene.receiver("other")
+    scene.notify("pager", f"{receiver.url}?token={SECRET}")
+    scene.paused("r1", "pager")
+    await scene.deliver(scene.process())
+    assert [each.path.partition("?")[2] for each in receiver.got] == [f"token={SECRET}"]
+
+
+async def test_a_url_that_does_not_open_costs_an_attempt_and_nothing_else(scene: Scene) -> None:
+    scene.notify("pager", f"https://h.example/?token={SECRET}")
+    with scene.store.database.transaction() as transaction:
+        transaction.execute("UPDATE notifications SET sealed_url = :damaged", {"damaged": b"\2\0\0\0\1"})
+    sequence = scene.paused("r1", "pager")
+    await scene.deliver(scene.process())
+    assert [each.problem for each in scene.attempts(sequence)] == ["key_unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://h.example", False),
+        ("https://h.example/path", False),
+        ("https://u@h.example", True),
+        ("https://h.example?x", True),
+    ],
+)
+def test_a_user_part_or_a_query_may_be_a_key(url: str, expected: bool) -> None:
+    assert has_credentials(url) == expected
+
+
+def test_a_url_that_an_earlier_version_stored_is_sealed_by_the_upgrade(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    create_master_key(home / "master.key")
+    with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "signal"))) as database:
+        migrate(database, to=URLS_SINCE - 1)
+        transaction = SqliteTransaction(database.writer)
+        Vault(database, read_master_key(home / "master.key")).add_data_key(transaction, 0)
+        transaction.execute(
+            "INSERT INTO notifications (id, type, url, origin, created_at, revision)"
+            f" VALUES ('pager', 'webhook', 'https://h.example/?token={SECRET}', 'api', 0, 1)"
+        )
+    with closing(open_store_at(home, home / "relaydeck.db", home / "master.key")) as store:
+        (row,) = store.database.read("SELECT url, sealed_url IS NOT NULL AS sealed FROM notifications")
+        assert (row.url, bool(row.sealed)) == ("https://h.example", True)
+    for path in home.rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
