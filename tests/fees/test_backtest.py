@@ -12,7 +12,6 @@ import pytest
 
 from relaydeck.cli.backtest_plot import plot
 from relaydeck.cli.json_reference import schema_of_shape
-from relaydeck.fees.backtest import Spread, spread_of
 from tests.fees.chain import Chain
 from tests.fees.paid.kinds import SIGNED, prepared
 from tests.fees.paid.nodes import geth_chain, hardhat_chain, op_stack_chain
@@ -142,12 +141,6 @@ def test_a_network_that_is_not_there(home: Path) -> None:
 def test_it_is_either_a_transaction_or_a_backtest(home: Path, words: tuple[str, ...]) -> None:
     done = run_command(home, "estimate", *words)
     assert (done.returncode, done.stdout) == (2, "")
-
-
-def test_the_spread_of_errors() -> None:
-    percents = [Decimal(number) for number in range(-50, 50)]
-    assert spread_of(percents) == Spread(100, Decimal(25), Decimal(47), Decimal(-50))
-    assert spread_of([Decimal(3)]) == Spread(1, Decimal(3), Decimal(3), Decimal(3))
 
 
 def test_the_plot_counts_each_estimate_once() -> None:

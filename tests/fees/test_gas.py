@@ -18,7 +18,7 @@ from tests.networks.fault_node import FaultNode, fault_nodes, words
 
 SIGNER = Account.from_key("0x" + "46" * 32)
 SENDER = SIGNER.address.lower()
-OPTIONS = FeeOptions(deadline=5.0, try_timeout=0.5)
+OPTIONS = FeeOptions(deadline=5.0, try_timeout=5.0)
 NOT_THERE = {"code": -32601, "message": "the method does not exist"}
 BAD_PARAMS = {"code": -32602, "message": "too many arguments, want at most 2"}
 

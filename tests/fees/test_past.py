@@ -12,7 +12,7 @@ import rlp
 from eth_account import Account
 
 from relaydeck.fees import FeeOptions
-from relaydeck.fees.backtest import Backtest
+from relaydeck.fees.backtest import Backtest, Spread, spread_of
 from relaydeck.fees.backtest import Tested as Result
 from relaydeck.fees.chain_cache import ChainCaches
 from relaydeck.fees.past import Past, read_past
@@ -117,6 +117,12 @@ def test_what_is_not_tested(sent: dict[str, Any], receipt: Any) -> None:
 # The backtest.
 
 
+def test_the_spread_of_errors() -> None:
+    percents = [Decimal(number) for number in range(-50, 50)]
+    assert spread_of(percents) == Spread(100, Decimal(25), Decimal(47), Decimal(-50))
+    assert spread_of([Decimal(3)]) == Spread(1, Decimal(3), Decimal(3), Decimal(3))
+
+
 class Archive(FaultNode):
     """Serves one block of transactions, and records what it is asked beside."""
 
@@ -129,8 +135,10 @@ class Archive(FaultNode):
     def _result(self, mood: str, method: str, params: Any) -> Any:
         if method == "eth_getBlockByNumber" and params == ["0x60", True]:
             return {"number": "0x60", "transactions": list(self.sent), **BLOCK}
+        if method == "eth_getBlockByNumber" and params == ["latest", False]:
+            return {**super()._result(mood, method, params), "number": "0x65"}
         if method == "eth_getTransactionReceipt":
-            return self.receipt
+            return self.receipt if params == [self.sent[0]["hash"]] else RECEIPT | {"effectiveGasPrice": "0x96"}
         if method in ("eth_simulateV1", "eth_call", "eth_estimateGas"):
             self.asked.append((method, params))
         return super()._result(mood, method, params)
@@ -160,7 +168,7 @@ async def test_a_block_is_estimated_as_of_the_block_before() -> None:
     node = Archive(LEGACY)
     node.answers = {"eth_simulateV1": simulated(21_210)}
     found = await backtest(node)
-    assert found == (100, [Result(96, "type 0, transfer", Decimal(1))])
+    assert found == (101, [Result(96, "type 0, transfer", Decimal(1))])
     ((method, params),) = node.asked
     (block,) = params[0]["blockStateCalls"]
     assert (method, params[1], block["blockOverrides"]) == ("eth_simulateV1", "0x5f", {"baseFeePerGas": "0x64"})
@@ -178,7 +186,7 @@ async def test_three_senders_of_a_block_are_tested_once_each() -> None:
 
 
 async def test_an_empty_block() -> None:
-    assert await backtest(Archive()) == (100, [])
+    assert await backtest(Archive()) == (101, [])
 
 
 async def test_a_transaction_without_an_estimate() -> None:

@@ -179,10 +179,10 @@ def test_rates_of_different_decimals_are_compared() -> None:
 
 
 def test_a_spread_with_a_fraction_is_exact() -> None:
-    """From the lowest: 1.5 % of 2000 are 30."""
+    """1.5 % of the lowest are 300, of the others 304."""
     with pytest.raises(NoFreshRate) as failure:
-        median("1.5", answer(2000), answer(2029), answer(2031))
-    listed = "2000, 2029, 2031"
+        median("1.5", answer(20_000), answer(20_302), answer(20_302))
+    listed = "20000, 20302, 20302"
     assert failure.value.description == f"the sources disagree by more than max_spread_percent 1.5: {listed}"
 
 
