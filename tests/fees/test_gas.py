@@ -293,6 +293,7 @@ async def test_what_a_simulation_asks(recorder: Recorder) -> None:
         "blockOverrides": {"baseFeePerGas": "0x64"},
     }
     assert recorder.of("eth_simulateV1") == [[{"blockStateCalls": [block], "validation": True}, "latest"]]
+    assert recorder.of("eth_getTransactionCount") == [[SENDER, "latest"]]
 
 
 async def test_the_retry_without_a_limit_is_in_the_same_block() -> None:

@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from relaydeck.fees.errors import InvalidParams
 from relaydeck.fees.gas_price import Price
+from relaydeck.fees.job import price_fields
 from relaydeck.fees.signed_price import check_blob_price, check_limit, check_nonce, own_price
 from relaydeck.networks.evm.transaction import Transaction
 
@@ -87,3 +88,22 @@ def test_the_price_of_blobs() -> None:
     assert failure.value.description == CANNOT + words
     with pytest.raises(InvalidParams, match="max fee per blob gas of 0 Wei is below the blob base fee of 1 Wei"):
         check_blob_price(sent(), 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "blob_base_fee", "asked"),
+    [
+        ({"type": 0}, None, {"gasPrice": "0x6e"}),
+        ({"type": 1}, None, {"gasPrice": "0x6e"}),
+        ({"type": 2}, None, {}),
+        ({"type": 3, "blob_hashes": ("0x01",), "max_fee_per_blob_gas": 8}, 7, {"maxFeePerBlobGas": "0x8"}),
+        ({"type": 3, "blob_hashes": ("0x01",), "max_fee_per_blob_gas": 8}, 9, {"maxFeePerBlobGas": "0x9"}),
+        ({"type": 3, "blob_hashes": ("0x01",)}, None, {"maxFeePerBlobGas": "0x0"}),
+    ],
+)
+def test_the_fields_that_a_transaction_runs_with(
+    fields: dict[str, Any], blob_base_fee: int | None, asked: dict[str, str]
+) -> None:
+    market = {} if fields["type"] < 2 else {"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e"}
+    price = Price(110, 7, "node", {}, blob_base_fee, 100)
+    assert price_fields(sent(**fields), price) == market | asked
