@@ -28,6 +28,7 @@ from relaydeck.store.database import (
 from relaydeck.store.dialect import to_postgres, to_postgres_schema
 from relaydeck.store.postgres_connection import (
     CHANNEL,
+    LONGEST_MIGRATION,
     LONGEST_STATEMENT,
     PostgresChangeFeed,
     PostgresConnection,
@@ -167,7 +168,7 @@ class PostgresDatabase(PostgresReader):
     @contextmanager
     def migration(self) -> Iterator[Execute]:
         connection = self.writer
-        with connection.waiting(None), _committed_or_rolled_back(connection), translate_errors():
+        with connection.waiting(LONGEST_MIGRATION), _committed_or_rolled_back(connection), translate_errors():
             connection.execute("BEGIN")
             connection.execute("SET LOCAL statement_timeout = 0")
             connection.execute("SET LOCAL lock_timeout = 0")

@@ -31,6 +31,7 @@ _DEFAULTS = {
 }
 _LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
 _LONGEST_WAIT = 65.0  # seconds: longer than the server lets a statement take
+LONGEST_MIGRATION = 3600.0  # of one statement, or the wait for another process that migrates
 LONGEST_STATEMENT = 15.0  # of a transaction that others wait for: longer than the server lets it wait for a lock
 # A reader only writes in a transaction that it declares READ WRITE. It may stay idle in a transaction (an export into
 # a pager); a writer that does so blocks all the others, so the server ends it.
@@ -43,7 +44,7 @@ _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_s
 class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """Waits for a response for a bounded time. A server that hangs keeps its limits no more than it answers."""
 
-    longest_wait: float | None = None  # None: as long as it takes
+    longest_wait = _LONGEST_WAIT
 
     def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
         try:
@@ -55,7 +56,7 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
             raise psycopg.OperationalError("the database server does not answer") from None
 
     @contextmanager
-    def waiting(self, seconds: float | None) -> Iterator[None]:
+    def waiting(self, seconds: float) -> Iterator[None]:
         """Wait for so long for each response in this block."""
         before, self.longest_wait = self.longest_wait, seconds
         try:
