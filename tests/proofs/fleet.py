@@ -43,6 +43,10 @@ class Replica:
                 start_new_session=True,
             )
 
+    def set_environment(self, **variables: str) -> None:
+        """For its next start."""
+        self._environment |= variables
+
     def kill(self) -> None:
         """Every process of it at once."""
         with self._turn:
