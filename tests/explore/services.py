@@ -8,9 +8,7 @@ from typing import Any
 
 from tests.explore.boundary import boundary
 
-EVENTS = 2  # that the home `pending` has to deliver
-_LONGEST_DELIVERY = 2.0  # seconds, from its start to the last attempt
-_LONGEST_CLAIM = 2.0  # until the leases of a process that died have expired
+_PENDING = "SELECT count(*) AS pending FROM deliveries WHERE state = 'pending'"
 _STEPS = 7  # of a round, the last one for those that chance delays
 
 Arm = Callable[[], AbstractContextManager[None]]
@@ -27,31 +25,33 @@ def _open_parts() -> tuple[Any, Any, Any, Any]:
     return settings, store, Writer(store.database), Log(as_json=True)
 
 
-async def run_delivery(arm: Arm) -> bool:
+async def run_delivery(arm: Arm, longest_wait: float) -> bool:
     """Attempt what is due, then let the next process take over. True when every event is delivered."""
     from relaydeck.notifications.delivery_service import DeliveryService
 
+    settings, store, writer, log = _open_parts()
+    pending = store.database.read(_PENDING)[0].pending  # less after a restart
     outcomes, ended = Counter[str](), asyncio.Event()
 
     def count_try(outcome: str) -> None:
         outcomes[outcome] += 1
-        if outcomes["failed"] or outcomes["delivered"] == EVENTS:
+        if outcomes["failed"] or outcomes["delivered"] == pending:
             ended.set()
 
-    service = DeliveryService(*_open_parts(), count_try)
+    service = DeliveryService(settings, store, writer, log, count_try)
     with arm():
         delivery = service._build()
         running = asyncio.create_task(delivery.run())
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LONGEST_DELIVERY):
+            async with asyncio.timeout(longest_wait):
                 await ended.wait()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await delivery.close()
-    return outcomes["delivered"] == EVENTS
+    return bool(outcomes["delivered"] == pending)
 
 
-async def run_monitor(arm: Arm) -> bool:
+async def run_monitor(arm: Arm, longest_wait: float) -> bool:
     """Check each relayer in a round that may meet a fault and in one that meets none; then leave."""
     from relaydeck.fees.estimator import Estimator
     from relaydeck.relayers.monitor_service import MonitorService
@@ -67,15 +67,15 @@ async def run_monitor(arm: Arm) -> bool:
     parts = settings, store, writer, AuditLog(store.vault), log, estimator.pool
     monitor = MonitorService(*parts, count_check, lambda _report: None).build()
     with arm():
-        await _run_round(monitor, settings.monitor_interval_seconds)
-    await _run_round(monitor, settings.monitor_interval_seconds)
+        await _run_round(monitor, settings.monitor_interval_seconds, longest_wait)
+    await _run_round(monitor, settings.monitor_interval_seconds, longest_wait)
     with arm():
         await monitor.close()
     return results["ok"] > 0
 
 
-async def _run_round(monitor: Any, interval: float) -> None:
-    await _claim_all(monitor)
+async def _run_round(monitor: Any, interval: float, longest_wait: float) -> None:
+    await _claim_all(monitor, longest_wait)
     for _ in range(_STEPS):
         boundary.offset += interval / _STEPS
         await monitor._loop._guarded_turn()
@@ -83,9 +83,10 @@ async def _run_round(monitor: Any, interval: float) -> None:
     await monitor.recorder.write()
 
 
-async def _claim_all(monitor: Any) -> None:
+async def _claim_all(monitor: Any, longest_wait: float) -> None:
+    """Until the leases of a process that died have expired."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_LONGEST_CLAIM):
+        async with asyncio.timeout(longest_wait):
             while len(monitor._leases.fences) < monitor.shards:
                 await monitor._loop._guarded_turn()
                 await asyncio.sleep(0.05)

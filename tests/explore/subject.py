@@ -13,14 +13,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tests.explore import planted
 from tests.explore.boundary import Fault, boundary
-from tests.explore.bounds import shorten_bounds
+from tests.explore.bounds import short_bounds
 from tests.explore.operations import LIMITED, Operation, Request
 from tests.explore.services import run_delivery, run_monitor
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LISTS = [Request("GET", f"/api/v1/{name}?per_page=100") for name in ("signers", "relayers")]
 _LONGEST_STOP = 10.0  # seconds
+_LONGEST_RECOVERY = 5.0
 _SETTLE_SECONDS = 0.03  # for what a start leaves to be done in the background
 _CONNECT_SECONDS = 0.3  # the same, with a node to connect to
 
@@ -78,8 +79,6 @@ def run(task: Task, connected: socket.socket) -> NoReturn:
     os.environ.clear()
     os.environ.update(task.environment)
     boundary.offset = task.ahead
-    if task.fault is not None and task.fault.kind == "silence":
-        shorten_bounds()
     planted.plant(task.bug)
     try:
         if task.operation.command:
@@ -97,8 +96,10 @@ def run(task: Task, connected: socket.socket) -> NoReturn:
 @contextmanager
 def _armed(task: Task, channel: Channel) -> Iterator[None]:
     boundary.arm(task.fault, channel.report)
+    is_silent = task.fault is not None and task.fault.kind == "silence"
     try:
-        yield
+        with short_bounds() if is_silent else nullcontext():
+            yield
     finally:
         boundary.disarm()
 
@@ -146,12 +147,21 @@ async def _run_request(task: Task, channel: Channel) -> NoReturn:
     with _armed(task, channel):
         status = await _answer(first, task, channel, "answer")
     if status >= 500:
+        await _await_recovery(first)
         await _answer(first, task, channel, "retry")
     # A write that one worker acknowledged is in the lists of the other.
     shown = [json.loads((await ask(second, each, task.token))[1])["data"] for each in _LISTS]
     victim, _, _ = await ask(second, _LISTS[0], task.victim)
     channel.report("shown", signers=shown[0], relayers=shown[1], victim=victim)
     channel.end(0)  # at once, as if it were killed: the workers' tasks are not awaited
+
+
+async def _await_recovery(worker: "Worker") -> None:
+    """A worker that took the database for unreachable fails writes at once, until it has reached it again."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LONGEST_RECOVERY):
+            while worker._problem():
+                await asyncio.sleep(0.05)
 
 
 async def _run_at_limit(task: Task, channel: Channel) -> NoReturn:
@@ -231,11 +241,16 @@ async def ask(worker: Any, request: Request, token: str) -> tuple[int, bytes, in
 
 
 async def _run_delivery(task: Task, channel: Channel) -> NoReturn:
-    _report_end(channel, succeeded=await run_delivery(partial(_armed, task, channel)))
+    _report_end(channel, succeeded=await run_delivery(partial(_armed, task, channel), _longest_wait(task)))
 
 
 async def _run_monitor(task: Task, channel: Channel) -> NoReturn:
-    _report_end(channel, succeeded=await run_monitor(partial(_armed, task, channel)))
+    _report_end(channel, succeeded=await run_monitor(partial(_armed, task, channel), _longest_wait(task)))
+
+
+def _longest_wait(task: Task) -> float:
+    """For what does not come when another process has taken over."""
+    return 2.0 if task.operation.taken_over else 8.0
 
 
 def _report_end(channel: Channel, *, succeeded: bool) -> NoReturn:
