@@ -43,7 +43,8 @@ def test_a_planted_bug_is_found(name: str, findings: dict[str, list[str]]) -> No
 
 
 def test_the_page_reports_operations_that_are_explored_and_nothing_found() -> None:
-    rows = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if "| SQLite |" in line]
+    explored = PAGE.read_text().partition("<!-- explored")[2].partition("<!-- /explored")[0]
+    rows = [line.strip("| ").split(" | ") for line in explored.splitlines() if "| SQLite |" in line]
     names = {each.name for each in OPERATIONS}
     assert rows and {row[0] for row in rows} <= names
     assert {row[-1] for row in rows} == {"0"}
