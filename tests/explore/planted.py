@@ -190,9 +190,7 @@ BUGS: dict[str, Bug] = {
     "leave a failed transaction open": Bug(
         _leave_a_failed_transaction_open, "create signer", "error", "the next attempt was answered 500"
     ),
-    "retire a key that is in use": Bug(
-        _retire_a_key_that_is_in_use, "key rotate", "hang", "a sealed value does not open"
-    ),
+    "retire a key that is in use": Bug(_retire_a_key_that_is_in_use, "key rotate", "hang", "a sealed value is damaged"),
     "skip the fence of a round": Bug(
         _skip_the_fence, _LATE_ROUND, "hang", "saved after another process took over", first=16
     ),
