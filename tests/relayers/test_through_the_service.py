@@ -210,6 +210,7 @@ async def test_another_worker_takes_over_when_the_one_that_watches_is_killed(hom
             async with asyncio.timeout(60):
                 while heirs in ([], [holder]):
                     heirs = await asyncio.to_thread(workers_connected_to, running, node.port)
+                    await asyncio.sleep(0.05)
             await rounds(node, running)
             await node.stop()
             await until(lambda: len(receiver.got) == 1, running)
