@@ -27,7 +27,9 @@ from relaydeck.http.metrics import (
     WORKERS,
     Metric,
     Metrics,
+    allocate,
     metrics_page,
+    remove_abandoned,
 )
 from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.http.pipeline import Call
@@ -78,6 +80,16 @@ def test_a_process_beside_64_others_is_counted(path: Path) -> None:
         metrics = claimed(path)
         metrics.requests("operations", [200], [1])
         assert samples(metrics)['relaydeck_requests_total{route="operations",status="200"}'] == "1"
+
+
+def test_only_the_files_of_services_that_ended_are_removed(tmp_path: Path) -> None:
+    ended, held = tmp_path / "metrics-4194305", tmp_path / "metrics-4194306"  # Linux gives no process such a number
+    starting = tmp_path / f"metrics-{os.getpid()}"
+    for path in (ended, held, starting):
+        allocate(path, 2)
+    with rows_held_by_others(held, 2):
+        remove_abandoned([ended, held, starting, tmp_path / "metrics-4194307"])
+        assert sorted(tmp_path.iterdir()) == sorted([held, starting])
 
 
 def test_a_scrape_sees_rows_that_were_added_after_it_opened_the_file(path: Path) -> None:

@@ -24,7 +24,7 @@ from relaydeck.app import Application
 from relaydeck.cli.connection_limit import apply_file_limit
 from relaydeck.cli.console_link import host_in_url
 from relaydeck.errors import OperatorError
-from relaydeck.http.metrics import allocate
+from relaydeck.http.metrics import allocate, remove_abandoned
 from relaydeck.log import Log
 from relaydeck.operations_worker import OperationsWorker
 from relaydeck.settings import Settings
@@ -138,6 +138,7 @@ def _server_logging(log: Log) -> dict[str, Any]:
 def _fresh_metrics(settings: Settings, workers: int, log: Log) -> Path:
     """A new file with room for every process, so that it does not have to grow on a disk that is full by then."""
     path, processes = settings.run_folder / f"metrics-{os.getpid()}", workers + 1
+    remove_abandoned(settings.run_folder.glob("metrics-*"))
     try:
         allocate(path, processes)
     except OSError as error:

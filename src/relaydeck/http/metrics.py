@@ -12,6 +12,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, product
 from pathlib import Path
@@ -322,6 +323,20 @@ def allocate(path: Path, processes: int) -> None:
     except OSError:
         path.unlink(missing_ok=True)
         raise
+
+
+def remove_abandoned(paths: Iterable[Path]) -> None:
+    """Remove the files of services that were killed: they take space, which a full disk lacks.
+
+    Such a file is named after a process that has ended, and nobody holds a row of it. A service that is just starting
+    holds none yet; one in another container has a process of its own with that number.
+    """
+    for path in paths:
+        if Path("/proc", path.name.rpartition("-")[2]).exists():
+            continue
+        with suppress(OSError), path.open("r+b") as file:
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            path.unlink()
 
 
 class Metrics:
