@@ -27,9 +27,9 @@ serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to
 test: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests
 	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
-coverage: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests and measure which branches they reach, in every process
+coverage: $(VENV)/.dev $(TEST_TOOLS) ## Measure which branches the tests reach, in every process; at least 97 % (half an hour)
 	@rm -rf .coverage && mkdir .coverage
-	@$(BIN)/python -m coverage run -m pytest -n $(TEST_PROCESSES) $(ARGS)
+	@$(BIN)/python -m coverage run -m pytest -n $(TEST_PROCESSES) $(ARGS) || echo 'measuring slows the tests down: make test decides about failures' >&2
 	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
 
 check: $(VENV)/.dev clients/typescript/node_modules/.installed tests/console/lint/node_modules/.installed ## Check format, lint, types (source, tests, bench, scripts) and the layers
