@@ -328,8 +328,8 @@ def allocate(path: Path, processes: int) -> None:
 def remove_abandoned(paths: Iterable[Path]) -> None:
     """Remove the files of services that were killed: they take space, which a full disk lacks.
 
-    Such a file is named after a process that has ended, and nobody holds a row of it. A service that is just starting
-    holds none yet; one in another container has a process of its own with that number.
+    Such a file is named after a process that does not run, and no process holds a row of it. Both must be true: a
+    service that is starting holds no row yet, and the process of a service in another container is not visible here.
     """
     for path in paths:
         if Path("/proc", path.name.rpartition("-")[2]).exists():
