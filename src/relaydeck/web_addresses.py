@@ -2,8 +2,11 @@
 
 import ipaddress
 import re
+from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from relaydeck.fields import TextForm, value_type
 from relaydeck.secret import Secret
@@ -71,26 +74,16 @@ def has_credentials(value: str) -> bool:
     return "@" in value or "?" in value
 
 
-WebAddress = Annotated[
-    str,
-    value_type(
-        web_address_problem,
-        TextForm("an absolute http(s) URL", show=shown_address),
-        format="uri",
-        maxLength=LONGEST_ADDRESS,
-        pattern="^[Hh][Tt][Tt][Pp][Ss]?://",
-    ),
-]
+def _address(problem: Callable[[str], str], form: str, pattern: str) -> Meta:
+    return value_type(
+        problem, TextForm(form, show=shown_address), format="uri", maxLength=LONGEST_ADDRESS, pattern=pattern
+    )
 
+
+WebAddress = Annotated[str, _address(web_address_problem, "an absolute http(s) URL", "^[Hh][Tt][Tt][Pp][Ss]?://")]
 NodeAddress = Annotated[
     str,
-    value_type(
-        node_address_problem,
-        TextForm("an absolute http(s) or ws(s) URL", show=shown_address),
-        format="uri",
-        maxLength=LONGEST_ADDRESS,
-        pattern="^([Hh][Tt][Tt][Pp]|[Ww][Ss])[Ss]?://",
-    ),
+    _address(node_address_problem, "an absolute http(s) or ws(s) URL", "^([Hh][Tt][Tt][Pp]|[Ww][Ss])[Ss]?://"),
 ]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
