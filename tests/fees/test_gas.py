@@ -124,14 +124,17 @@ async def test_a_failed_simulation_is_explained(failure: dict[str, Any], words: 
         assert await failure_of(node, transaction()) == f"{ExecutionReverted.message}: {words}"
 
 
-async def test_the_low_limit_of_an_unsigned_transaction_does_not_count() -> None:
-    class Limited(FaultNode):
-        def _result(self, mood: str, method: str, params: Any) -> Any:
-            if method != "eth_simulateV1":
-                return super()._result(mood, method, params)
-            (call,) = params[0]["blockStateCalls"][0]["calls"]
-            return simulated(21_000, 0) if "gas" in call else simulated(60_000)
+class Limited(FaultNode):
+    """Its simulation fails with the transaction's own limit."""
 
+    def _result(self, mood: str, method: str, params: Any) -> Any:
+        if method != "eth_simulateV1":
+            return super()._result(mood, method, params)
+        (call,) = params[0]["blockStateCalls"][0]["calls"]
+        return simulated(21_000, 0) if "gas" in call else simulated(60_000)
+
+
+async def test_the_low_limit_of_an_unsigned_transaction_does_not_count() -> None:
     node = Limited()
     await node.start()
     assert (await gas_step(node, transaction()))["gas"] == "60000"
@@ -328,14 +331,9 @@ async def test_the_gas_step_names_the_node(recorder: Recorder) -> None:
 
 
 async def test_a_retry_keeps_the_answers_of_the_fee_model() -> None:
-    class Oracle(FaultNode):
+    class Oracle(Limited):
         def _result(self, mood: str, method: str, params: Any) -> Any:
-            if method == "eth_call":
-                return words(5_000)
-            if method != "eth_simulateV1":
-                return super()._result(mood, method, params)
-            (call,) = params[0]["blockStateCalls"][0]["calls"]
-            return simulated(21_000, 0) if "gas" in call else simulated(60_000)
+            return words(5_000) if method == "eth_call" else super()._result(mood, method, params)
 
     node = Oracle()
     await node.start()
