@@ -79,6 +79,11 @@ class Planted:
         user, path, query = (self.plain(f"{place}, {part}") for part in ("user", "path", "query"))
         return f"http://u:{user}@127.0.0.1:9/{path}/rpc?key={query}"
 
+    def node(self, place: str) -> str:
+        """A node of an apply file, with a header."""
+        header = f'{{ name = "X-Api-Key", value = "{self.text(f"{place}, header")}" }}'
+        return f'{{ url = "{self.url(place)}", weight = 3, headers = [{header}] }}'
+
     def forms(self, place: str) -> Iterator[tuple[str, bytes]]:
         secret = self.by_place[place].encode()
         yield "as it is", secret
@@ -103,7 +108,7 @@ def toml(planted: Planted) -> str:
 network_type = "evm"
 chain_id = 31337
 native_symbol = "ETH"
-rpc_urls = [{{ url = "{planted.url("a network's RPC URL")}", weight = 1 }}]
+rpc_urls = [{planted.node("a network's RPC URL")}]
 """
     ]
     for kind in SECRET_FIELDS:
@@ -124,7 +129,7 @@ network = "hunted"
 network_type = "evm"
 signer_id = "applied-plain"
 notification_id = "pager"
-custom_rpc_urls = [{{ url = "{planted.url("a relayer's RPC URL")}", weight = 3 }}]
+custom_rpc_urls = [{planted.node("a relayer's RPC URL")}]
 
 [[relayers]]
 id = "hunted-without-own"
