@@ -64,7 +64,7 @@ class Prometheus:
     def _configuration(self, folder: Path) -> dict[str, Any]:
         found = {"files": [str(self._targets)], "refresh_interval": "1s"}
         return {
-            "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "500ms"},
             "rule_files": [str(folder / "rules.yml")],
             "scrape_configs": [{"job_name": "relaydeck", "file_sd_configs": [found]}],
         }
