@@ -12,7 +12,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -21,11 +21,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import msgspec
+from jsonschema_rs import Draft202012Validator
+
 from relaydeck.admin.openapi import document as admin_document
 from relaydeck.admin.schemas import examples
 from relaydeck.contract.openapi import document as contract_document
 from tests.conftest import DEMO
-from tests.contract.promises import Promises
+from tests.contract.promises import TRANSPORT, Promises
 from tests.places import choose
 from tests.postgres import PostgresServer
 from tests.running import Answer, Running, run_command
@@ -57,6 +60,8 @@ _SCALARS: tuple[Any, ...] = (
 _EXAMPLES = {name: each for name, each in examples().items() if isinstance(each, dict)}
 _FIELDS = sorted({field for each in _EXAMPLES.values() for field in each} | {"url", "weight", "unknown"})
 _STEPS = 20  # in which memory is measured
+_PRINTED = 20  # problems
+_IN_FLIGHT = 12  # requests, each on a connection of its own
 
 
 class Operation(NamedTuple):
@@ -183,14 +188,17 @@ def _document(dice: random.Random, path: str) -> dict[str, Any]:
 
 
 class Connection:
-    """HTTP/1.1 on one connection that stays open; opens another one when the service closes it."""
+    """HTTP/1.1 on one connection that stays open; opens another one when the service closes it.
+
+    `send` and `receive` take turns. The service works on a request while other connections are used.
+    """
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._socket: socket.socket | None = None
         self._read = b""
 
-    def ask(self, request: Request) -> Answer:
+    def send(self, request: Request) -> None:
         head = f"{request.operation.method} {request.target} HTTP/1.1\r\nHost: test\r\n"
         head += f"Authorization: Bearer {request.token}\r\n" if request.token else ""
         if request.body is not None:
@@ -198,14 +206,19 @@ class Connection:
         if self._socket is None:
             self._socket, self._read = socket.create_connection(("127.0.0.1", self._port), timeout=30), b""
         self._socket.sendall(head.encode() + b"\r\n" + (request.body or b""))
+
+    def receive(self) -> Answer:
         answer = self._answer()
         if answer.headers.get("connection", "").lower() == "close":
-            self._socket.close()
-            self._socket = None
+            self.close()
         return answer
 
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
     def _answer(self) -> Answer:
-        assert self._socket is not None
         while b"\r\n\r\n" not in self._read:
             self._more()
         head, _, rest = self._read.partition(b"\r\n\r\n")
@@ -225,24 +238,43 @@ class Connection:
         self._read += part
 
 
+class Documented(NamedTuple):
+    """A response of an operation, prepared once: a validator for each content type, and its headers."""
+
+    validators: dict[str, Draft202012Validator]
+    headers: dict[str, bool] | None  # whether they are required; the document of the admin API lists few
+
+    def problem(self, answer: Answer) -> str:
+        if self.headers is not None and (undocumented := answer.headers.keys() - TRANSPORT - self.headers.keys()):
+            return f"headers {sorted(undocumented)} are not documented"
+        if missing := [name for name, required in (self.headers or {}).items() if required > (name in answer.headers)]:
+            return f"headers {missing} are missing"
+        media_type = answer.headers["content-type"].split(";")[0]
+        if media_type not in self.validators:
+            return f"content type {media_type} is not documented"
+        body = msgspec.json.decode(answer.body) if media_type.endswith("json") else answer.body.decode()
+        error = next(self.validators[media_type].iter_errors(body), None)
+        return "" if error is None else str(error.message)[:300]
+
+
 @cache
-def _validator(operation: Operation, status: int, media_type: str) -> Any:
-    content = operation.described["responses"][str(status)]["content"]
-    return operation.promises.validator(content[media_type]["schema"])
+def _documented(operation: Operation, status: int) -> Documented | None:
+    response = operation.described["responses"].get(str(status))
+    if response is None:
+        return None
+    headers = None if operation.path.startswith("/admin/") else response["headers"]
+    return Documented(
+        {name: operation.promises.validator(each["schema"]) for name, each in response["content"].items()},
+        None if headers is None else {name.lower(): each["required"] for name, each in headers.items()},
+    )
 
 
 def problem(operation: Operation, answer: Answer) -> str:
     """How an answer differs from its document; empty when it does not."""
     if answer.status >= 500 and operation.path != "/readyz":
         return f"status {answer.status}"
-    if str(answer.status) not in operation.described["responses"]:
-        return f"status {answer.status} is not documented"
-    media_type = answer.headers["content-type"].split(";")[0]
-    if media_type not in operation.described["responses"][str(answer.status)]["content"]:
-        return f"content type {media_type} is not documented"
-    body = answer.json if media_type.endswith("json") else answer.body.decode()
-    error = next(_validator(operation, answer.status, media_type).iter_errors(body), None)
-    return "" if error is None else str(error.message)[:300]
+    documented = _documented(operation, answer.status)
+    return f"status {answer.status} is not documented" if documented is None else documented.problem(answer)
 
 
 class Report(NamedTuple):
@@ -252,25 +284,50 @@ class Report(NamedTuple):
     memory: list[int]  # kB of the service, at equal distances
     seconds: float
 
+    def add(self, number: int, request: Request, answer: Answer) -> None:
+        operation = request.operation
+        self.statuses[answer.status] += 1
+        self.operations[f"{operation.method} {operation.path}"] += 1
+        if found := problem(operation, answer):
+            self.problems.append(f"request {number}, {operation.method} {request.target}: {found}")
+            if len(self.problems) <= _PRINTED:
+                print(self.problems[-1], file=sys.stderr, flush=True)
+
 
 def send(running: Running, generator: Generator, first: int, count: int, seconds: float) -> Report:
-    """At most `count` requests, for about so many `seconds`."""
+    """At most `count` requests, for about so many `seconds`: sent in the order of their numbers, several in flight."""
     report = Report(Counter(), Counter(), [], [], time.monotonic())
-    connection = Connection(running.port)
+    flight: deque[tuple[int, Request, Connection]] = deque()
+    unused = [Connection(running.port) for _ in range(_IN_FLIGHT)]
     for number in range(first, first + count):
         if time.monotonic() > report.seconds + seconds:
             break
         if (number - first) % max(count // _STEPS, 1) == 0:
-            report.memory.append(_memory(running.process.pid))
-            print(f"{number - first} of {count}, {report.memory[-1]} kB", file=sys.stderr, flush=True)
+            _note_progress(running, report, first)
+        connection = unused.pop() if unused else _land(flight, report)
         request = generator.request(number)
-        answer = connection.ask(request)
-        report.statuses[answer.status] += 1
-        report.operations[f"{request.operation.method} {request.operation.path}"] += 1
-        if found := problem(request.operation, answer):
-            report.problems.append(f"request {number}, {request.operation.method} {request.target}: {found}")
-    report.memory.append(_memory(running.process.pid))
+        connection.send(request)
+        flight.append((number, request, connection))
+    while flight:
+        _land(flight, report).close()
+    _note_progress(running, report, first)
     return report._replace(seconds=time.monotonic() - report.seconds)
+
+
+def _land(flight: deque[tuple[int, Request, Connection]], report: Report) -> Connection:
+    """Wait for the answer to the oldest request; gives its connection, which is free again."""
+    number, request, connection = flight.popleft()
+    report.add(number, request, connection.receive())
+    return connection
+
+
+def _note_progress(running: Running, report: Report, first: int) -> None:
+    """The last line of a run that was cut off tells where to resume it."""
+    report.memory.append(_memory(running.process.pid))
+    sent, failed = report.statuses.total(), sum(n for status, n in report.statuses.items() if status == 500)
+    took = time.monotonic() - report.seconds
+    line = f"{sent} answers in {took:.0f} s, {failed} x 500, {len(report.problems)} outside the documents"
+    print(f"{line}, {report.memory[-1]} kB, resume with --first {first + sent}", file=sys.stderr, flush=True)
 
 
 def _memory(pid: int) -> int:
@@ -320,7 +377,7 @@ def main() -> None:
     print(f"operations: {len(report.operations)}, least often {min(report.operations.values())} times")
     print(f"statuses: {dict(sorted(report.statuses.items()))}")
     print(f"memory, kB: {report.memory}")
-    print(f"answers outside the documents: {len(report.problems)}", *report.problems[:20], sep="\n")
+    print(f"answers outside the documents: {len(report.problems)}", *report.problems[:_PRINTED], sep="\n")
     sys.exit(1 if report.problems else 0)
 
 
