@@ -18,6 +18,7 @@ import msgspec
 import rlp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from yarl import URL
 
 from relaydeck.fees import Estimator, FeeEstimateParams, FeeOptions
 from relaydeck.networks.model import Network, RpcUrl
@@ -154,6 +155,8 @@ async def over_http(url: str, credential: str, network: str, chain_id: int) -> A
             async with session.post(url, data=msgspec.json.encode(body)) as reply:
                 return msgspec.json.decode(await reply.read())["result"]
 
+        async with session.get(URL(url).with_path("/healthz")) as reply:  # the client is ready, and connected
+            await reply.read()
         yield estimate
 
 

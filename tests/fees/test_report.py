@@ -51,4 +51,6 @@ async def test_a_warm_estimator_has_connected_to_its_nodes() -> None:
         figures = estimator.node_figures()
         await estimator.close()
     assert node.calls["eth_feeHistory"] == 1
+    assert node.calls["eth_simulateV1"] == 1  # which it does not offer: no estimate has to find that out
+    assert node.calls["eth_estimateGas"] == 1
     assert figures is not None and list(figures.hosts) == [f"127.0.0.1:{node.port}"]

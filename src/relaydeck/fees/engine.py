@@ -3,15 +3,17 @@
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from relaydeck.background import gather_some
 from relaydeck.fees import explain
 from relaydeck.fees.chain_cache import ChainCaches, result_of
 from relaydeck.fees.conversion import NATIVE_DECIMALS, fee_in_token
-from relaydeck.fees.errors import InvalidParams, ReceiverNotWhitelisted
+from relaydeck.fees.errors import InvalidParams, ReceiverNotWhitelisted, RpcFailure
 from relaydeck.fees.exact import Exact
 from relaydeck.fees.job import Job
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
+from relaydeck.fees.models import MODELS
 from relaydeck.fees.native_fee import native_fee
 from relaydeck.fees.node_failures import node_failures
 from relaydeck.fees.options import FeeOptions
@@ -90,12 +92,13 @@ class Engine:
         return estimate
 
     async def warm(self, networks: Sequence[Network]) -> None:
-        """Connect to the nodes of these networks and read their fee data, a few networks at a time."""
+        """Connect to the nodes of these networks and learn what estimates need, a few networks at a time."""
 
         async def warm_one(network: Network) -> None:
             cache = self._caches.find(network.rpc_urls, network.chain_id)
             cache.pool.rules = network.pool_rules
-            await asyncio.wait((cache.fee_market.take(),))  # a failure shows with the first estimate
+            with suppress(RpcFailure), node_failures():  # it shows with the first estimate
+                await cache.warm(simulated=MODELS[network.fee_model].simulated)
 
         await gather_some(_WARMED_TOGETHER, warm_one, [each for each in networks if each.rpc_urls])
 

@@ -94,9 +94,12 @@ class NodePool:
         """`deadline` is on the event loop's clock. Raises `NodeError` or `NodesUnreachable`."""
         call = Call(lambda node: self._sender.ask(node, question), self._deadline(deadline), question, question.method)
         await self._prepare()
-        if self._comparison.compares(question.method):
-            return await self._comparison.compare(question, call)
-        return await self._calls.run(call)
+        try:
+            if self._comparison.compares(question.method):
+                return await self._comparison.compare(question, call)
+            return await self._calls.run(call)
+        finally:
+            self._upkeep.watch_heads()
 
     async def ask_all(self, questions: Sequence[Question[Any]], deadline: float | None = None) -> Answer[list[Any]]:
         """Independent questions to one URL, together. An answer may be a `NodeError`."""
@@ -109,7 +112,10 @@ class NodePool:
         """Questions to one URL that depend on each other. When the URL fails, `talk` starts again with the next."""
         call = Call(lambda node: talk(OneNode(node, self._sender)), self._deadline(deadline), talk, _CONVERSATION)
         await self._prepare()
-        return await self._calls.run(call)
+        try:
+            return await self._calls.run(call)
+        finally:
+            self._upkeep.watch_heads()
 
     def _deadline(self, deadline: float | None) -> float:
         return asyncio.get_running_loop().time() + self._options.deadline if deadline is None else deadline
@@ -117,7 +123,6 @@ class NodePool:
     async def _prepare(self) -> None:
         if not self._upkeep.is_introduced:
             await self._upkeep.introduce()
-        self._upkeep.watch_heads()
         self.hedges.earn()
 
     # -- what is known ----------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Upkeep:
         self.is_introduced = True
 
     def watch_heads(self) -> None:
-        """Called with every question: starts a comparison when the last one is too old. Nothing waits for it."""
+        """Start a comparison when the last one is too old. Called after every question: no caller waits for it."""
         interval = _SHORTEST_INTERVAL if self._view.is_outdated else self._options.head_interval
         if self._round is None and self._monotonic() - self._round_at >= interval:
             self._round = self._tasks.start(self._read_heads())
