@@ -86,9 +86,13 @@ class ProvisionedHome:
     ) -> list[str]:
         """The messages for a file with mistakes; nothing may have changed."""
         before = self.revision
-        with pytest.raises(MistakenFile) as refused:
-            self.apply(text, environment=environment, prune=prune)
+        found = self.mistakes_of(lambda: self.apply(text, environment=environment, prune=prune))
         assert self.revision == before
+        return found
+
+    def mistakes_of(self, apply: Callable[[], object]) -> list[str]:
+        with pytest.raises(MistakenFile) as refused:
+            apply()
         return [str(each) for each in refused.value.mistakes]
 
     def rows(self, sql: str) -> list[Any]:

@@ -1,9 +1,9 @@
 """Identifies a plan, so that what was reviewed is what is applied.
 
 A revision is the position of the audit log when the plan was made, and a digest of what the plan shows. Applying with a
-revision plans again, in the transaction of the changes. The plan is not applied if its digest is another one, or if one
-of its records has changed since, perhaps in a part that a plan does not show. Changes of other records do not matter.
-Nothing of a secret is in the digest, which appears in the logs of pipelines.
+revision plans again and compares in the transaction of the changes. The plan is not applied if its digest is another
+one, or if one of its records has changed since, perhaps in a part that a plan does not show. Changes of other records
+do not matter. Nothing of a secret is in the digest, which appears in the logs of pipelines.
 """
 
 import hashlib

@@ -1,26 +1,18 @@
 """Takes one step of a plan: creates, changes or removes a record inside a transaction."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from relaydeck.networks import network_changes
 from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification, NotificationChange
 from relaydeck.provisioning.declared_records import Resource
-from relaydeck.provisioning.plan import Change, Create, Plan, Remove, Step
-from relaydeck.provisioning.stored import ORIGIN
+from relaydeck.provisioning.plan import Change, Create, Remove, Step
 from relaydeck.relayers import relayer_changes
 from relaydeck.signers import signer_changes
 from relaydeck.store.change_context import ChangeContext
 
-Progress = Callable[[list[Step]], Iterable[Step]]
 Write = Callable[[ChangeContext, Any], object]
-
-
-def take_steps(plan: Plan, context: ChangeContext, progress: Progress = iter) -> None:
-    """Take the steps of an apply, which pruning may undo."""
-    for step in progress(plan.steps):
-        take_step(step, context._replace(origin=ORIGIN))
 
 
 def take_step(step: Step, context: ChangeContext) -> None:

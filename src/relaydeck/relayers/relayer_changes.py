@@ -10,18 +10,19 @@ from relaydeck.relayers.relayer_events import record_event
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Row
 from relaydeck.store.facts import Facts, Hidden, record_facts
+from relaydeck.store.vault import Vault
 
 
 def create(context: ChangeContext, relayer: Relayer) -> None:
     relayer_rows.create(context.transaction, context.vault, relayer, origin=context.origin, now=context.now)
-    context.created("relayer", relayer.id, _facts(relayer))
+    context.created("relayer", relayer.id, relayer_facts(relayer))
 
 
 def update(context: ChangeContext, relayer: Relayer) -> None:
     """Write every field except the identity and the state, which stay as they are."""
     before = _stored_facts(context, relayer.id, settable_only=True)
     relayer_rows.update(context.transaction, context.vault, relayer)
-    context.changed("relayer.updated", relayer.id, before, _facts(relayer, settable_only=True))
+    context.changed("relayer.updated", relayer.id, before, relayer_facts(relayer, settable_only=True))
 
 
 def set_paused(context: ChangeContext, relayer_id: str, *, paused: bool) -> bool:
@@ -105,14 +106,17 @@ def _row(context: ChangeContext, relayer_id: str) -> Row:
 
 
 def _stored_facts(context: ChangeContext, relayer_id: str, *, settable_only: bool = False) -> Facts:
-    row = _row(context, relayer_id)
+    return stored_facts(_row(context, relayer_id), context.vault, settable_only=settable_only)
+
+
+def stored_facts(row: Row, vault: Vault, *, settable_only: bool = False) -> Facts:
     try:
-        return _facts(relayer_rows.from_row(row, context.vault), settable_only=settable_only)
+        return relayer_facts(relayer_rows.from_row(row, vault), settable_only=settable_only)
     except Damaged:
         sealed = relayer_rows.TABLE.sealed_value(row, "custom_rpc_urls")
-        facts = _facts(relayer_rows.without_urls(row), settable_only=settable_only)
+        facts = relayer_facts(relayer_rows.without_urls(row), settable_only=settable_only)
         return facts | {"custom_rpc_urls": Hidden(sealed, "damaged")}
 
 
-def _facts(relayer: Relayer, *, settable_only: bool = False) -> Facts:
+def relayer_facts(relayer: Relayer, *, settable_only: bool = False) -> Facts:
     return record_facts(relayer, "id", settable_only=settable_only)

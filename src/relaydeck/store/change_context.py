@@ -1,5 +1,6 @@
 """The context of one change: its transaction, actor and time. Every change of a resource is made through one."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from relaydeck.store.audit import AuditEntry, AuditLog
@@ -38,6 +39,11 @@ class ChangeContext(NamedTuple):
     def performed(self, action: str, record: str, facts: Facts | None = None) -> None:
         """Records an action that changed no field."""
         self._append(action, record, None, None if facts is None else to_json(facts))
+
+    def append_all(self, entries: Sequence[AuditEntry]) -> None:
+        """Records entries that were prepared without a time and an actor."""
+        mine = [AuditEntry(self.now, self.actor, each.action, each.record, each.before, each.after) for each in entries]
+        self.audit.append(self.transaction, mine)
 
     def _append(self, action: str, record: str, before: str | None, after: str | None) -> None:
         self.audit.append(self.transaction, [AuditEntry(self.now, self.actor, action, record, before, after)])

@@ -80,6 +80,10 @@ class Transaction:
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
         raise NotImplementedError
 
+    def execute_many(self, sql: str, many: Sequence[Values]) -> None:
+        """Run a statement that returns nothing once for each of the values."""
+        raise NotImplementedError
+
     def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
         """The values that occur in a column."""
         return {row[0] for row in self.matching(table, (column,), column, values)}

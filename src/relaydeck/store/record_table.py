@@ -4,7 +4,7 @@ A value that a column can hold is stored as it is, any other as JSON text; a fie
 encrypted in that column. An unset field is NULL.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_args
 
@@ -15,11 +15,12 @@ from relaydeck.fields import Field, fields_of
 from relaydeck.secret import Secret, decode_secret, reveal_secret
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.sealed_columns import VERSION
-from relaydeck.store.sealing import Place
+from relaydeck.store.sealing import Keyring, Place
 from relaydeck.store.vault import Vault
 
 R = TypeVar("R", bound=msgspec.Struct)
 Convert = Callable[[Any], Any]
+StoredValues = dict[str, Any]  # of a record, by column
 _PLAIN = (str, int)
 
 
@@ -86,26 +87,41 @@ class RecordTable(Generic[R]):
         return sealed
 
     def create(self, transaction: Transaction, vault: Vault, record: R, *, origin: str, now: int) -> None:
-        values = self._values(transaction, vault, record)
+        values = self._values_now(transaction, vault, record)
         transaction.execute(self._insert, values | {"origin": origin, "now": now})
+
+    def create_all(self, transaction: Transaction, many: Iterable[StoredValues], *, origin: str, now: int) -> None:
+        """Insert many records, as `stored_values` returned them."""
+        columns = (*self.columns.split(", "), "origin", "created_at", "revision")
+        more = (origin, now, transaction.revision)
+        transaction.insert(self.name, columns, [(*values.values(), *more) for values in many])
 
     def update(self, transaction: Transaction, vault: Vault, record: R) -> None:
         """Write every field except the identity and the read-only ones."""
         transaction.erases_secrets = transaction.erases_secrets or bool(self._sealed)
-        transaction.execute(self._update, self._values(transaction, vault, record))
+        transaction.execute(self._update, self._values_now(transaction, vault, record))
 
-    def _values(self, transaction: Transaction, vault: Vault, record: R) -> dict[str, Any]:
-        identity = getattr(record, self.identity)
-        version = transaction.chain_end[0]
-        values: dict[str, Any] = {"revision": transaction.revision, VERSION: version}
+    def update_all(self, transaction: Transaction, many: Iterable[StoredValues]) -> None:
+        """Update many records, as `stored_values` returned them."""
+        transaction.erases_secrets = transaction.erases_secrets or bool(self._sealed)
+        revision = {"revision": transaction.revision}
+        transaction.execute_many(self._update, [values | revision for values in many])
+
+    def _values_now(self, transaction: Transaction, vault: Vault, record: R) -> StoredValues:
+        keyring, version = vault.refreshed(transaction).keyring, transaction.chain_end[0]
+        return self.stored_values(record, keyring, version) | {"revision": transaction.revision}
+
+    def stored_values(self, record: R, keyring: Keyring, version: int) -> StoredValues:
+        """By column. `version` is the one that sealed values get: see `sealed_columns.py`."""
+        identity, values = getattr(record, self.identity), {}
         for field in self._fields:
             value = getattr(record, field.name)
             if field.traits.sealed_as:
                 plain, place = _to_seal(value), self.place(identity, field.name, version)
-                values[_column(field)] = vault.seal(plain, place, transaction) if plain else None
+                values[_column(field)] = keyring.seal(plain, place) if plain else None
             else:
                 values[_column(field)] = stored_value(field, value)
-        return values
+        return values | {VERSION: version} if self._sealed else values
 
 
 def _to_seal(value: Any) -> bytes:

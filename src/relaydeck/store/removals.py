@@ -10,6 +10,8 @@ was removed in between, and compares what it holds with the rows that are there.
 prunes, and read after the removals: pruning that happens between two reads is noticed.
 """
 
+from collections.abc import Sequence
+
 from relaydeck.store.database import ReadRows, Transaction
 
 KEPT_REVISIONS = 100_000
@@ -23,11 +25,20 @@ def remove_row(transaction: Transaction, table: str, identity: str, name: str) -
         record_removal(transaction, table, removed.seq)
 
 
+def remove_rows(transaction: Transaction, table: str, seqs: Sequence[int]) -> None:
+    """Like `remove_row`, for many records, which must exist."""
+    transaction.erases_secrets = True
+    transaction.execute_many(f"DELETE FROM {table} WHERE seq = :seq", [{"seq": seq} for seq in seqs])
+    record_removals(transaction, table, seqs)
+
+
 def record_removal(transaction: Transaction, table: str, seq: int) -> None:
-    transaction.execute(
-        "INSERT INTO removals (revision, resource, seq) VALUES (:revision, :resource, :seq)",
-        {"revision": transaction.revision, "resource": table, "seq": seq},
-    )
+    record_removals(transaction, table, [seq])
+
+
+def record_removals(transaction: Transaction, table: str, seqs: Sequence[int]) -> None:
+    rows = [(transaction.revision, table, seq) for seq in seqs]
+    transaction.insert("removals", ("revision", "resource", "seq"), rows)
     prune_to = {"revision": transaction.revision - KEPT_REVISIONS}
     if transaction.execute("DELETE FROM removals WHERE revision <= :revision", prune_to).rowcount:
         transaction.execute("UPDATE clock SET removals_pruned_to = :revision", prune_to)

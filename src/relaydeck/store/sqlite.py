@@ -79,6 +79,10 @@ class SqliteTransaction(Transaction):
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
         self.execute(_insert_statement(table, columns, count), values)
 
+    def execute_many(self, sql: str, many: Sequence[Values]) -> None:
+        with _translate_errors():
+            self._connection.executemany(sql, many)
+
     def matching(self, table: str, columns: Sequence[str], column: str, values: Sequence[str]) -> list[Row]:
         return self.all(
             f"SELECT {', '.join(columns)} FROM {table} WHERE {column} IN (SELECT value FROM json_each(:listed))",

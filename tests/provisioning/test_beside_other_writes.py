@@ -1,0 +1,135 @@
+"""Others write while an apply is prepared: they do not wait for it, and what they change is noticed."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+
+import pytest
+
+from relaydeck.provisioning.plan import Step
+from relaydeck.store import audit
+from relaydeck.store.sealed_columns import check_all
+from relaydeck.store.sealing import sealing_key_of
+from tests.provisioning.conftest import NETWORK, NOTIFICATION, RELAYER, SIGNER, WHOLE, ProvisionedHome, lines
+
+OTHER_SIGNER = SIGNER.replace('"ops"', '"other"')
+OTHER_NETWORK = NETWORK.replace("sepolia", "holesky")
+MANY = "".join(RELAYER.replace('"one"', f'"{number}"') for number in range(1000))
+
+
+class Others:
+    """Another process on the same database, which acts each time that an apply has prepared its first step."""
+
+    def __init__(self, home: ProvisionedHome, *acts: Callable[[ProvisionedHome], object]) -> None:
+        self._home = home
+        self._acts = list(acts)
+        self.prepared = 0  # how often the apply was prepared
+
+    def progress(self, steps: list[Step]) -> Iterable[Step]:
+        self.prepared += 1
+        for number, step in enumerate(steps):
+            if number == 1 and self._acts:
+                with closing((other := ProvisionedHome(self._home.folder)).store):
+                    self._acts.pop(0)(other)
+            yield step
+
+
+def applies(text: str, *, prune: bool = False) -> Callable[[ProvisionedHome], object]:
+    return lambda other: other.apply(text, prune=prune)
+
+
+def verified(home: ProvisionedHome) -> None:
+    """The audit log is whole, and every sealed value opens and is the newest one."""
+    database = home.store.database
+    with database.snapshot():
+        assert isinstance(audit.verify(database.stream, home.store.vault), audit.Head)
+        assert [problem for problem in check_all(database, home.store.vault) if problem] == []
+
+
+@pytest.fixture(autouse=True)
+def sound(provisioned: ProvisionedHome) -> Iterator[None]:
+    yield
+    verified(provisioned)
+
+
+def test_apply_of_many_relayers_does_not_stop_other_writes_while_it_is_prepared(provisioned: ProvisionedHome) -> None:
+    others = Others(provisioned, applies(OTHER_SIGNER))
+    plan = provisioned.apply(NETWORK + SIGNER + NOTIFICATION + MANY, progress=others.progress)
+    assert (len(plan.steps), others.prepared) == (1003, 1)
+    assert provisioned.rows("SELECT id FROM signers ORDER BY seq") == [("other",), ("ops",)]
+    assert provisioned.rows("SELECT count(*) FROM relayers") == [(1000,)]
+
+
+def test_many_changes_and_removals_are_made_like_single_ones(provisioned: ProvisionedHome) -> None:
+    provisioned.apply(WHOLE + MANY)
+    plan = provisioned.apply(NETWORK + SIGNER + NOTIFICATION + MANY.replace("= 100", "= 200"), prune=True)
+    assert [line.partition(" ")[0] for line in lines(plan.steps)] == ["Change"] * 1000 + ["Remove"]
+    entries = "SELECT action, record, before_change, after_change FROM audit ORDER BY seq DESC LIMIT 2"
+    removed, changed = provisioned.rows(entries)
+    assert removed[:2] + removed[3:] == ("relayer.deleted", "one", None)
+    assert changed == (
+        "relayer.updated",
+        "999",
+        '{"policies.gas_price_cap":100}',
+        '{"policies.gas_price_cap":200}',
+    )
+    assert provisioned.rows("SELECT count(*) FROM relayers WHERE revision = (SELECT revision FROM clock)") == [(1000,)]
+    assert provisioned.rows("SELECT count(*) FROM removals") == [(1,)]
+
+
+def test_a_record_of_the_file_that_somebody_creates_meanwhile(provisioned: ProvisionedHome) -> None:
+    others = Others(provisioned, applies(WHOLE.replace('name = "One"', 'name = "Uno"')))
+    plan = provisioned.apply(WHOLE, progress=others.progress)
+    assert lines(plan.steps) == ["Change relayers one | name: Uno -> One"]
+    assert others.prepared == 2
+
+
+def test_a_record_that_somebody_removes_meanwhile_is_created_again(provisioned: ProvisionedHome) -> None:
+    provisioned.apply(WHOLE)
+    changed = WHOLE.replace("= 100", "= 200").replace("hooks.example", "other.example")
+    others = Others(provisioned, applies(NETWORK + SIGNER + NOTIFICATION, prune=True))
+    plan = provisioned.apply(changed, progress=others.progress)
+    assert [line.split(" |")[0] for line in lines(plan.steps)] == ["Change notifications pager", "Create relayers one"]
+
+
+def test_a_record_that_a_relayer_refers_to_is_removed_meanwhile(provisioned: ProvisionedHome) -> None:
+    provisioned.apply(NETWORK + SIGNER + NOTIFICATION)
+    two = RELAYER + RELAYER.replace('"one"', '"two"')
+    others = Others(provisioned, applies(NETWORK + SIGNER, prune=True))
+    assert provisioned.mistakes_of(lambda: provisioned.apply(two, progress=others.progress)) == [
+        "relayers[0].notification_id: there is no such notification, in this file or stored",
+        "relayers[1].notification_id: there is no such notification, in this file or stored",
+    ]
+    assert provisioned.rows("SELECT id FROM relayers") == []
+
+
+def test_a_record_that_another_apply_adds_meanwhile_is_pruned_too(provisioned: ProvisionedHome) -> None:
+    others = Others(provisioned, applies(OTHER_NETWORK))
+    plan = provisioned.apply(WHOLE, prune=True, progress=others.progress)
+    assert [line for line in lines(plan.steps) if line.startswith("Remove")] == ["Remove networks holesky"]
+
+
+def test_a_relayer_without_an_id_that_another_apply_creates_meanwhile(provisioned: ProvisionedHome) -> None:
+    nameless = WHOLE.replace('id = "one"\n', "")
+    plan = provisioned.apply(nameless, progress=Others(provisioned, applies(nameless)).progress)
+    assert plan.steps == []
+    assert provisioned.rows("SELECT count(*) FROM relayers") == [(1,)]
+
+
+def test_records_that_others_change_again_and_again(provisioned: ProvisionedHome) -> None:
+    provisioned.apply(WHOLE)
+    acts = [applies(WHOLE.replace("= 100", f"= {cap}")) for cap in (1, 2, 3)]
+    others = Others(provisioned, *acts)
+    both = WHOLE.replace("hooks.example", "other.example").replace("= 100", "= 4")
+    plan = provisioned.apply(both, progress=others.progress)
+    assert lines(plan.steps)[-1] == "Change relayers one | policies.gas_price_cap: 3 -> 4"
+    assert others.prepared == 4
+
+
+def test_the_data_key_is_rotated_meanwhile(provisioned: ProvisionedHome) -> None:
+    def rotate(other: ProvisionedHome) -> None:
+        with other.store.database.transaction() as transaction:
+            other.store.vault.add_data_key(transaction, 0)
+
+    provisioned.apply(WHOLE, progress=Others(provisioned, rotate).progress)
+    sealed = [provisioned.rows(f"SELECT sealed_rpc_urls FROM {table}")[0][0] for table in ("networks", "relayers")]
+    assert [sealing_key_of(bytes(each)) for each in sealed] == [2, 2]
