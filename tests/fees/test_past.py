@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 import rlp
 from eth_account import Account
+from msgspec.structs import replace
 
 from relaydeck.fees import FeeOptions
 from relaydeck.fees.backtest import Backtest, Spread, spread_of

@@ -7,9 +7,12 @@ has funds: an estimate is about the fee, not about the balance.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
+
+import msgspec
+from msgspec.structs import replace
 
 from relaydeck.networks.evm.errors import AnswerTooLarge, ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.node import Node
@@ -26,8 +29,7 @@ _NOT_OFFERED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One transaction to measure."""
 
     call: dict[str, Any]  # what it does
@@ -53,13 +55,12 @@ class Run:
         return {self.call["from"]: {"balance": _FUNDS}}
 
 
-@dataclass(frozen=True, slots=True)
-class Gas:
+class Gas(msgspec.Struct, frozen=True):
     used: int
     method: str
     limit: int | None  # the limit that it needs, where known
     asked: dict[str, Any]
-    beside: list[Any] = field(default_factory=list)  # the answers, some of which may be a `NodeError`
+    beside: list[Any] = []  # the answers, some of which may be a `NodeError`
     node: str = ""
 
 

@@ -1,9 +1,10 @@
 """Transactions that are in a block, as nodes describe them, and what they paid."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import rlp
+from msgspec.structs import replace
 
 from relaydeck.networks.evm.transaction import Authorization, Transaction
 

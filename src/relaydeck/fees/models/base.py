@@ -1,8 +1,9 @@
 """What a chain charges for a transaction. Each fee model overrides the rules that differ from those of Ethereum."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from relaydeck.fees.errors import InternalFailure
 from relaydeck.fees.gas import Gas
@@ -11,8 +12,7 @@ from relaydeck.networks.evm.questions import Question, contract_call, read_bytes
 from relaydeck.networks.evm.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(msgspec.Struct, frozen=True):
     """`gas` is charged at the price per gas; `parts` are further amounts in Wei, by name."""
 
     gas: int

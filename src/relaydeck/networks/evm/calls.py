@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
+
 from relaydeck.background import TaskSet
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, UrlFailed, error_kind
 from relaydeck.networks.evm.hedge import HedgeBudget, hedge_delay
@@ -18,8 +20,7 @@ T = TypeVar("T")
 _MAX_TRIES = 2  # of one question on one URL; the second one only after a successful probe
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class Answer(msgspec.Struct, Generic[T], frozen=True):
     value: T
     node: str  # scheme and host
 

@@ -4,16 +4,16 @@ The figures are read from the answer itself, by method: a caller cannot forget t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 _BASE_GAS = 21_000
 _ZERO_BYTE_GAS, _OTHER_BYTE_GAS = 4, 16
 COMPARED = frozenset({"eth_feeHistory", "eth_gasPrice", "eth_maxPriorityFeePerGas"})  # fee data
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     block: int | None = None  # as of which the node answers
     base_fee: int | None = None  # of the block after that
     price: int | None = None  # per gas

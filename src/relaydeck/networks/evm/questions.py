@@ -6,16 +6,16 @@ trusted with the next question.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from relaydeck.networks.evm.errors import UrlFailed
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
+class Question(msgspec.Struct, Generic[T], frozen=True):
     """A method with its params, and the reader of its result, which raises `UrlFailed` for a wrong type."""
 
     method: str

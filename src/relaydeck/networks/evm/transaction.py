@@ -4,9 +4,10 @@ The `rlp` library decodes RLP and `signature.py` recovers signers; this module k
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import rlp
 
 from relaydeck.networks.evm import rlp_fields as fields
@@ -40,8 +41,7 @@ class Authorization:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(msgspec.Struct, frozen=True):
     """`sender` is None when the transaction is unsigned, `chain_id` when it dates from before EIP-155."""
 
     type: int
@@ -57,7 +57,7 @@ class Transaction:
     max_fee_per_blob_gas: int | None = None
     access_list: AccessList = ()
     blob_hashes: tuple[str, ...] = ()
-    authorizations: tuple[Authorization, ...] = field(default=())
+    authorizations: tuple[Authorization, ...] = ()
     sender: str | None = None
     unsigned: bytes = b""  # its encoding without the signature, which some chains charge for by size
     signed_bytes: int = 0  # the size of its encoding with the signature; 0: not signed
