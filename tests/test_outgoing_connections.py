@@ -13,6 +13,7 @@ from relaydeck import outgoing_connections
 from relaydeck.address_guard import AddressGuard, server_guard
 from relaydeck.connection_failure import ConnectionFailure, classify
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
+from tests.proofs.flooding_peer import upgrade
 
 LOOPBACK = server_guard(None)
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -35,15 +36,23 @@ METADATA = [
 async def answering(send: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
     """A server that reads the head of a request and then sends what the test wants."""
 
+    clients: set[asyncio.Task[None]] = set()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             while await reader.readuntil(b"\r\n\r\n"):
                 await send(writer)
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        clients.add(asyncio.create_task(serve(reader, writer)))
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0)
     yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     server.close()
+    await asyncio.gather(*clients)
 
 
 @asynccontextmanager
@@ -99,6 +108,72 @@ async def test_a_few_interim_answers_before_the_response_are_skipped() -> None:
         for _ in range(3):  # the bound applies to each response of a kept connection
             async with client.get(url) as response:
                 assert (response.status, await response.text()) == (200, "ok")
+
+
+async def test_a_body_that_ends_with_the_connection_arrives_whole() -> None:
+    body = b"x" * 1_000_000
+
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+        writer.close()
+
+    async with answering(send) as url, session() as client, client.get(url) as response:
+        assert await response.read() == body
+
+
+async def test_what_follows_a_response_answers_no_later_request() -> None:
+    forged = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntrue" + forged * 2000)
+
+    async with answering(send) as url, session() as client:
+        for _ in range(3):
+            async with client.get(url) as response:
+                assert await response.read() == b"true"
+
+
+async def count_turns(turns: list[int]) -> None:
+    while True:
+        await asyncio.sleep(0)
+        turns[0] += 1
+
+
+async def test_a_response_in_chunks_of_one_byte_is_parsed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tasks run between two parts when the time of a turn is used up."""
+    monkeypatch.setattr(outgoing_connections, "_TURN_SECONDS", 0.0)
+    chunks = b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n"
+
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
+
+    turns = [0]
+    counting = asyncio.create_task(count_turns(turns))
+    async with answering(send) as url, session() as client, client.get(url) as response:
+        assert await response.read() == b"x" * 20_000
+    counting.cancel()
+    assert turns[0] >= len(chunks) // outgoing_connections._PART_BYTES
+
+
+async def test_frames_that_arrive_with_the_handshake_keep_their_order() -> None:
+    texts = [f"{number}:" + "x" * 3000 for number in range(20)]
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        frames = b"".join(b"\x81\x7e" + len(text).to_bytes(2, "big") + text.encode() for text in texts)
+        writer.write(upgrade(request) + frames)
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        ended.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with server, session() as client, client.ws_connect(url) as socket:
+        assert [await socket.receive_str() for _ in texts] == texts
+        socket._response.close()  # the server sends no close frame
+        await ended.wait()
 
 
 async def test_a_long_body_after_interim_answers_arrives_whole() -> None:

@@ -3,13 +3,15 @@
 The check of an address happens where the connection is made. A connector resolves a name once, refuses the name when
 any of its addresses is refused, and checks again each address that it opens a socket for. No spelling of a host, no
 second response of a name server and no literal address bypasses it. The Host header and the TLS name remain those of
-the URL. Of the interim (1xx) answers before a response, only a few are read.
+the URL. Of the interim (1xx) answers before a response, only a few are read, and what a server sends is parsed in
+parts, so that no server can hold the event loop.
 """
 
 import asyncio
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -28,7 +30,8 @@ MOST_LOOKUPS = 512  # at the same time, those of names that hang included
 _MOST_INTERIM_ANSWERS = 8
 # Set while traces are on: makes the tracing of a client session whose spans have this name.
 trace_with: Callable[[str], aiohttp.TraceConfig] | None = None
-_PART_BYTES = 4096  # parsed at once while the response has not begun
+_PART_BYTES = 4096  # parsed at once: about a millisecond for chunks or frames of one byte
+_TURN_SECONDS = 0.005
 
 
 def _look_up(host: str) -> list[str]:
@@ -108,14 +111,49 @@ def _result(host: str, port: int, address: str) -> ResolveResult:
     return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
 
 
-class _BoundedAnswers(ResponseHandler):
-    """Discards interim answers, and gives up a server that sends many of them instead of a response.
+class _Parsing:
+    """Shares the event loop between the connections that have received more than one part.
 
-    The base class queues every interim answer that has arrived, and its reader never yields between two of them.
+    They take turns, part by part. In one turn of the loop they have a few milliseconds together, then others run:
+    a megabyte of chunks or frames of one byte takes a second to parse.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[_BoundedAnswers, None] = {}  # in their order
+
+    def add(self, connection: "_BoundedAnswers") -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._run)
+        self._waiting.setdefault(connection)
+
+    def _run(self) -> None:
+        deadline = time.monotonic() + _TURN_SECONDS
+        waiting, self._waiting = self._waiting, {}
+        while waiting:
+            connection = next(iter(waiting))
+            del waiting[connection]
+            if connection.parse_part():
+                waiting[connection] = None
+            if time.monotonic() >= deadline:
+                break
+        for connection in (*waiting, *self._waiting):
+            self.add(connection)
+
+
+class _BoundedAnswers(ResponseHandler):
+    """Discards interim answers, and gives up a server that sends many of them instead of a response.
+
+    The base class queues every interim answer that has arrived, and its reader never yields between two of them. It
+    also parses at once whatever has arrived: here, only a part of it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, parsing: _Parsing) -> None:
         super().__init__(loop)
+        self._parsing = parsing
+        self._rest = bytearray()  # received, not parsed
+        self._is_parsing = False
+        self._loss: tuple[BaseException | None] | None = None  # how the connection ended, while a rest is parsed
         self._interim = 0
         self._has_begun = False
 
@@ -124,17 +162,72 @@ class _BoundedAnswers(ResponseHandler):
         super().set_response_params(**options)
 
     def data_received(self, data: bytes) -> None:
-        while len(data) > _PART_BYTES and not self._has_begun and self.is_connected():
-            super().data_received(data[:_PART_BYTES])
-            data = data[_PART_BYTES:]
-        if self.is_connected():
+        has_waited = self._is_parsing or not data  # no data: the parser resumes
+        if has_waited or (not self._rest and len(data) <= _PART_BYTES):
             super().data_received(data)
+        else:
+            self._rest += data
+            self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        self._pause_reading_for_buffer()
+        self._parsing.add(self)
+
+    def _drain_tail(self) -> None:
+        """What has arrived before a WebSocket could be read precedes the rest."""
+        tail, self._tail = self._tail, b""
+        super()._drain_tail()
+        if tail:
+            self._rest[:0] = tail
+            self._wait_for_turn()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        super().resume_reading(resume_parser)
+        if self._rest:
+            self._parsing.add(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._rest:
+            self._loss = (exc,)
+            self._parsing.add(self)
+        else:
+            super().connection_lost(exc)
+
+    def parse_part(self) -> bool:
+        """Whether the next part can be parsed, too."""
+        part = bytes(self._rest[:_PART_BYTES])
+        del self._rest[:_PART_BYTES]
+        if self.transport is None or self._exception is not None:
+            self._rest.clear()  # the request was given up
+        else:
+            self._is_parsing = True
+            super().data_received(part)
+            self._is_parsing = False
+        if not self._rest:
+            self._end_rest()
+        return bool(self._rest) and (self._loss is not None or not self._reading_paused)
+
+    def _end_rest(self) -> None:
+        if self._loss is not None:
+            super().connection_lost(*self._loss)
+        elif not self._tail:
+            self._resume_reading_for_buffer()
+
+    @property
+    def should_close(self) -> bool:
+        """A rest that follows a response answers no later request."""
+        return bool(self._rest) or super().should_close
 
     def feed_data(self, data: Any, size: int = 0) -> None:
-        if not 100 <= data[0].code < 200 or data[0].code == 101:
+        if self._has_begun:
+            self.force_close()  # a second response answers no request
+        elif not 100 <= data[0].code < 200 or data[0].code == 101:
             self._has_begun = True
             super().feed_data(data, size)
-            return
+        else:
+            self._count_interim()
+
+    def _count_interim(self) -> None:
         self._interim += 1
         if self._interim > _MOST_INTERIM_ANSWERS and self.is_connected():
             self.set_exception(aiohttp.ClientError("too many interim answers"))
@@ -159,5 +252,6 @@ def guarded_connector(
         ssl=tls,
         keepalive_timeout=keep_alive_seconds,
     )
-    connector._factory = partial(_BoundedAnswers, loop=asyncio.get_running_loop())  # type: ignore[assignment]
+    loop = asyncio.get_running_loop()
+    connector._factory = partial(_BoundedAnswers, loop, _Parsing(loop))  # type: ignore[assignment]
     return connector

@@ -128,6 +128,7 @@ async def test_an_error_of_the_node_is_an_error_of_the_question(geth: str) -> No
         ("http_200", "did not open a WebSocket"),
         ("redirects", "answered HTTP 302"),
         ("floods", "sends messages that answer no request"),
+        ("pings", "sends messages that answer no request"),
     ],
 )
 async def test_the_words_for_a_fault(mood: str, words: str) -> None:
@@ -142,6 +143,11 @@ async def test_a_pause_that_the_handshake_requests() -> None:
         with pytest.raises(UrlFailed) as failure:
             await client.ask(RpcUrl(node.url), CHAIN_ID)
     assert (failure.value.reason, failure.value.busy, failure.value.wait) == ("answered HTTP 429", True, 7.0)
+
+
+async def test_a_ping_is_answered() -> None:
+    async with WebSocketNode("pings_first") as node, connected() as client:
+        assert await client.ask(RpcUrl(node.url), CHAIN_ID) == 31337
 
 
 async def test_a_connection_that_ended_is_opened_again() -> None:

@@ -10,7 +10,7 @@ CHAIN_ID = 31337
 
 
 class WebSocketNode:
-    """`mood`: healthy, hangs, garbage, huge, floods, closes, closes_on_poison, http_401, http_429, redirects."""
+    """`mood`: healthy, hangs, garbage, huge, floods, pings, pings_first, closes, http_401, http_429, redirects."""
 
     def __init__(self, mood: str = "healthy") -> None:
         self.mood = mood
@@ -49,12 +49,18 @@ class WebSocketNode:
             return web.Response(status=int(self.mood[5:]), headers={"Retry-After": "7"})
         if self.mood == "redirects":
             return web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"})
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(autoping=self.mood != "pings_first")
         await socket.prepare(request)
         self._sockets.add(socket)
         try:
             async for message in socket:
-                if message.type is WSMsgType.TEXT and not await self._answer(socket, message.data):
+                if self.mood == "pings_first" and message.type is WSMsgType.TEXT:
+                    await socket.ping(message.data.encode()[:125])
+                    asked = message.data
+                elif self.mood == "pings_first":
+                    assert (message.type, message.data) == (WSMsgType.PONG, asked.encode()[:125])
+                    await self._answer(socket, asked)
+                elif message.type is WSMsgType.TEXT and not await self._answer(socket, message.data):
                     break
         finally:
             self._sockets.discard(socket)
@@ -68,6 +74,9 @@ class WebSocketNode:
             return False
         while self.mood == "floods":
             await socket.send_str('{"jsonrpc":"2.0","method":"eth_subscription","params":{}}')
+        while self.mood == "pings":
+            await socket.ping()
+            await asyncio.sleep(0)  # a ping does not wait for its client
         if self.mood in ("garbage", "huge"):
             await socket.send_str("<html>" if self.mood == "garbage" else " " * 2_000_000)
             return True

@@ -6,6 +6,7 @@ sent once more on a connection of its own: a request that the node cannot take t
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -20,8 +21,10 @@ from relaydeck.networks.evm.errors import AnswerTooLarge, UrlFailed
 _OPEN_SECONDS = 10.0  # to open a connection; those that wait for it have timeouts of their own
 _HEARTBEAT_SECONDS = 30.0
 _CLOSE = aiohttp.ClientWSTimeout(ws_close=1.0)
-_MOST_UNEXPECTED = 100  # messages in a row that belong to no request: a node that sends more is not one
+# Messages and pings in a row that belong to no request, within a heartbeat. A server that sends more is not a node.
+_MOST_UNEXPECTED = 100
 _MESSAGES = (WSMsgType.TEXT, WSMsgType.BINARY)
+_CONTROL = (WSMsgType.PING, WSMsgType.PONG)
 _WebSocket = aiohttp.ClientWebSocketResponse[bool]
 
 
@@ -84,6 +87,7 @@ class WebSocketEndpoint:
             max_msg_size=self._limit + 1,
             heartbeat=_HEARTBEAT_SECONDS,
             timeout=_CLOSE,
+            autoping=False,  # it answers all that have arrived before others run
             decode_text=False,
         )
         return _Connection(socket, self._limit, self._tasks)
@@ -106,8 +110,11 @@ class _Connection:
         self._waiting: dict[int, asyncio.Future[bytes]] = {}  # by JSON-RPC id
         self._received = 0
         self._unexpected = 0
+        self._counted_since = 0.0
         self._ended = False
         self._reader = tasks.start(self._read_all())
+        # Also when it is cancelled before it runs. A connection that broke is not released by `close`.
+        self._reader.add_done_callback(lambda _: socket._response.close())
 
     def end(self) -> None:
         self._reader.cancel()
@@ -146,10 +153,14 @@ class _Connection:
                 message = await self._socket.receive()
                 if _is_too_large(message):
                     failure = AnswerTooLarge(f"answered more than {self._limit} bytes")
-                if message.type not in _MESSAGES:
+                if message.type in _CONTROL:
+                    await self._answer_ping(message)
+                elif message.type in _MESSAGES:
+                    self._deliver(_raw(message))
+                else:
                     return
-                self._deliver(_raw(message))
             failure = UrlFailed("sends messages that answer no request")
+            self._socket._response.close()  # a close would read what else it sends
         finally:
             self._ended = True
             for answer in self._waiting.values():
@@ -161,19 +172,26 @@ class _Connection:
         self._received += 1
         answer = self._waiting.get(_number_of(raw, self._waiting))
         if answer is None or answer.done():
-            self._unexpected += 1  # the request may have timed out
+            self._count_unexpected()  # the request may have timed out
             return
         self._unexpected = 0
         answer.set_result(raw)
 
+    async def _answer_ping(self, message: Any) -> None:
+        self._count_unexpected()
+        if message.type is WSMsgType.PING:
+            await self._socket.pong(message.data)
+
+    def _count_unexpected(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._counted_since > _HEARTBEAT_SECONDS:
+            self._counted_since, self._unexpected = now, 0
+        self._unexpected += 1
+
 
 async def _close(socket: _WebSocket) -> None:
-    try:
+    with suppress(*CONNECTION_ERRORS):
         await socket.close()
-    except CONNECTION_ERRORS:
-        pass
-    finally:
-        socket._response.close()  # a connection that broke is not released by `close`
 
 
 def _number_of(raw: bytes, waiting: Mapping[int, object]) -> int:

@@ -1,0 +1,92 @@
+"""No peer that Relaydeck calls holds the event loop for more than 100 ms, whatever it sends."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from ipaddress import ip_network
+
+import pytest
+import uvloop
+
+from relaydeck.networks.evm.connections import Connections
+from relaydeck.networks.evm.errors import UrlFailed
+from relaydeck.networks.model import RpcUrl
+from relaydeck.notifications.sender import Sender
+from relaydeck.worker.upkeep import calm_garbage_collection
+from tests.proofs.flooding_peer import HTTP_FLOODS, WEBSOCKET_FLOODS
+from tests.running import pipes
+
+pytestmark = pytest.mark.prove
+SECONDS, CALLS = 1.5, 8
+LONGEST_TURN = 0.1
+Call = Callable[[], Awaitable[object]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def garbage_collection_of_a_worker() -> None:
+    calm_garbage_collection()
+
+
+@contextmanager
+def flooding(kind: str) -> Iterator[int]:
+    command = [sys.executable, "-m", "tests.proofs.flooding_peer", kind]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as peer:
+        try:
+            yield int(pipes(peer)[1].readline())
+        finally:
+            peer.kill()
+
+
+async def repeat(call: Call) -> None:
+    while True:
+        with suppress(UrlFailed, TimeoutError):
+            async with asyncio.timeout(1.0):
+                await call()
+        await asyncio.sleep(0)
+
+
+async def longest_turn(call: Call) -> float:
+    """The most processor time between two turns of this task: time that the calls held the loop."""
+    calls = [asyncio.create_task(repeat(call)) for _ in range(CALLS)]
+    longest, began = 0.0, time.monotonic()
+    while time.monotonic() - began < SECONDS:
+        before = time.thread_time()
+        await asyncio.sleep(0)
+        longest = max(longest, time.thread_time() - before)
+    assert not any(each.done() for each in calls)
+    for each in calls:
+        each.cancel()
+    await asyncio.wait(calls)
+    return longest
+
+
+async def of_receiver(port: int) -> float:
+    sender = Sender([ip_network("127.0.0.0/8")], 1.0)
+    try:
+        return await longest_turn(lambda: sender.post(f"http://127.0.0.1:{port}/", {}, b"{}"))
+    finally:
+        await sender.close()
+
+
+async def of_node(scheme: str, port: int) -> float:
+    connections = Connections(1 << 20, None)
+    url = RpcUrl(f"{scheme}://127.0.0.1:{port}/")
+    try:
+        return await longest_turn(lambda: connections.send(url, b"{}", [1]))
+    finally:
+        await connections.close()
+
+
+@pytest.mark.parametrize("kind", HTTP_FLOODS)
+def test_a_receiver_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
+    with flooding(kind) as port:
+        assert uvloop.run(of_receiver(port)) < LONGEST_TURN
+
+
+@pytest.mark.parametrize("kind", HTTP_FLOODS | WEBSOCKET_FLOODS)
+def test_a_node_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
+    with flooding(kind) as port:
+        assert uvloop.run(of_node("ws" if kind in WEBSOCKET_FLOODS else "http", port)) < LONGEST_TURN
