@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from relaydeck.cli.output import progress_bar
+from relaydeck.doctor.all_checks import findings
 from relaydeck.doctor.finding import Finding, Progress, no_progress
-from relaydeck.doctor.home import findings
 from relaydeck.doctor.machine import Machine
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings

@@ -25,7 +25,7 @@ from relaydeck.admin.signer_creation import signer_creation
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation
 from relaydeck.credentials.caller_writer import CallerWriter
-from relaydeck.doctor.home import examine
+from relaydeck.doctor.all_checks import examine
 from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.fees.estimator import Estimator
 from relaydeck.settings import Settings

@@ -60,7 +60,7 @@ class LocalBackend:
 
     def findings(self) -> "Iterator[Finding]":
         from relaydeck.cli.output import progress_bar
-        from relaydeck.doctor.home import findings
+        from relaydeck.doctor.all_checks import findings
         from relaydeck.doctor.machine import Machine
         from relaydeck.settings import read_settings
 
