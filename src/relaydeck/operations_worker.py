@@ -11,8 +11,8 @@ from relaydeck.http.access_log import open_access_log
 from relaydeck.http.body import BodyReader
 from relaydeck.http.connection_guard import start_guard
 from relaydeck.http.credential import Credential
+from relaydeck.http.health_routes import Readiness
 from relaydeck.http.metrics import Metrics
-from relaydeck.http.operations import Readiness
 from relaydeck.http.pipeline import Pipeline
 from relaydeck.log import Log
 from relaydeck.settings import Settings

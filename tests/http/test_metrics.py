@@ -13,6 +13,7 @@ import pytest
 
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.clients import ClientAddress
+from relaydeck.http.health_routes import OperationsRoutes, Readiness
 from relaydeck.http.metrics import (
     DELIVERIES_DEAD,
     DELIVERIES_PENDING,
@@ -31,7 +32,6 @@ from relaydeck.http.metrics import (
     metrics_page,
     remove_abandoned,
 )
-from relaydeck.http.operations import OperationsRoutes, Readiness
 from relaydeck.http.pipeline import Call
 from relaydeck.log import Log
 from relaydeck.notifications.deliveries import COUNT_LIMIT

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from relaydeck.errors import StoreError
-from relaydeck.http.operations import Readiness
+from relaydeck.http.health_routes import Readiness
 from relaydeck.settings import Settings
 from relaydeck.store.follower import Follower, FollowsTable
 from relaydeck.store.open_store import Store

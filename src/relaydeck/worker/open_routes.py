@@ -1,8 +1,8 @@
 """Paths that need no credential: health, metrics and documentation."""
 
 from relaydeck.contract.description import DescriptionRoutes
+from relaydeck.http.health_routes import IsReady, OperationsRoutes
 from relaydeck.http.metrics import LookedUp, Metrics
-from relaydeck.http.operations import IsReady, OperationsRoutes
 from relaydeck.http.pipeline import Route
 from relaydeck.settings import Settings
 from relaydeck.store.open_store import Store

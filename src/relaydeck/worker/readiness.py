@@ -3,7 +3,7 @@
 import asyncio
 
 from relaydeck.errors import StoreError
-from relaydeck.http.operations import Readiness
+from relaydeck.http.health_routes import Readiness
 from relaydeck.store.open_store import Store
 
 UNREADABLE = "the store cannot be read"
