@@ -1,7 +1,7 @@
 """Actions on one record: pause or resume a relayer, test a notification."""
 
-from relaydeck.admin.commands import read_record
 from relaydeck.admin.operation import Content, Operation, Operations, RepeatableChange, Request, record_content
+from relaydeck.admin.record_commands import read_record
 from relaydeck.notifications import notification_changes
 from relaydeck.relayers import relayer_changes
 from relaydeck.store.change_context import ChangeContext

@@ -1,6 +1,6 @@
 """Networks, signers, notifications and relayers: list, read, create, change and delete."""
 
-from relaydeck.admin import commands, queries
+from relaydeck.admin import queries, record_commands
 from relaydeck.admin.collections import COLLECTIONS
 from relaydeck.admin.lists import Lists
 from relaydeck.admin.operation import (
@@ -56,7 +56,7 @@ class ResourceOperations:
             addresses = await self._addresses.for_new(document) if resource == "relayers" else None
 
             def work(context: ChangeContext) -> Content:
-                return record_content(commands.create(context, resource, document, addresses=addresses), 201)
+                return record_content(record_commands.create(context, resource, document, addresses=addresses), 201)
 
             return RepeatableChange(f"{resource}.create", work)
 
@@ -68,7 +68,9 @@ class ResourceOperations:
             addresses = await self._addresses.for_change(name, change) if resource == "relayers" else None
 
             def work(context: ChangeContext) -> Content:
-                return record_content(commands.patch(context, resource, name, change, if_match, addresses=addresses))
+                return record_content(
+                    record_commands.patch(context, resource, name, change, if_match, addresses=addresses)
+                )
 
             return work
 
@@ -80,7 +82,7 @@ class ResourceOperations:
             request.refuse_content()
 
             def work(context: ChangeContext) -> Content:
-                commands.delete(context, resource, name, if_match)
+                record_commands.delete(context, resource, name, if_match)
                 return Content(None)
 
             return work

@@ -1,6 +1,6 @@
 """Creates signers, for the admin API and the commands."""
 
-from relaydeck.admin.commands import read_record
+from relaydeck.admin.record_commands import read_record
 from relaydeck.admin.views import RecordView
 from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import NewSigner

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from relaydeck.admin import commands, queries, relayer_questions
+from relaydeck.admin import queries, record_commands, relayer_questions
 from relaydeck.admin.collections import COLLECTIONS
 from relaydeck.admin.signer_commands import create_signer
 from relaydeck.admin.signer_request import read_signer_document
@@ -38,7 +38,7 @@ class LocalRecords:
         with local_change() as change:
             if resource == "signers":
                 return _view(create_signer(change, read_signer_document(document)))
-            return _view(commands.create(change, resource, document, _resolver(), addresses))
+            return _view(record_commands.create(change, resource, document, _resolver(), addresses))
 
     def update(self, resource: Resource, name: str, patch: Json) -> View:
         addresses = None
@@ -47,11 +47,11 @@ class LocalRecords:
                 lambda store, bound: relayer_questions.patch_questions(store, name, patch, bound, _resolver())
             )
         with local_change() as change:
-            return _view(commands.patch(change, resource, name, patch, None, _resolver(), addresses))
+            return _view(record_commands.patch(change, resource, name, patch, None, _resolver(), addresses))
 
     def delete(self, resource: Resource, name: str) -> None:
         with local_change() as change:
-            commands.delete(change, resource, name, None)
+            record_commands.delete(change, resource, name, None)
 
 
 def _view(found: RecordView) -> View:
