@@ -17,6 +17,9 @@ from relaydeck.cli.output import progress_bar
 from relaydeck.doctor.all_checks import findings
 from relaydeck.doctor.finding import Finding, Progress, no_progress
 from relaydeck.doctor.machine import Machine
+from relaydeck.networks.evm.figure_files import write_figures
+from relaydeck.networks.evm.node import Fault
+from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures
 from relaydeck.secret import Secret
 from relaydeck.settings import Settings
 from relaydeck.store.migrate import newest_version
@@ -147,6 +150,19 @@ def test_a_node_that_is_behind(home: Path, node: str) -> None:
     assert [re.sub(r"\d+ ms$", "TIME ms", line) for line in lines] == [
         f"ok    {start} 90, up to date, TIME ms",
         f"warn  {start} 40, 50 blocks behind the newest of the nodes, TIME ms",
+    ]
+
+
+def test_the_last_faults_that_a_running_service_saw(provisioned: Path) -> None:
+    folder = Settings(home=provisioned).run_folder
+    folder.mkdir(exist_ok=True)
+    back, away = Fault("timed out", 1_900_000_000.0), Fault("refused the connection", 1_900_000_060.0)
+    hosts = {"a.example": HostFigures(True, last_fault=back), "b.example": HostFigures(last_fault=away)}
+    write_figures(folder, NodeFigures(hosts | {"c.example": HostFigures(True)}))
+    lines = [line for line in run_command(provisioned, "doctor").stdout.splitlines() if " nodes on " in line]
+    assert lines == [
+        "ok    nodes on a.example: the last fault the service saw: timed out, at 2030-03-17T17:46:40Z",
+        "warn  nodes on b.example: the last fault the service saw: refused the connection, at 2030-03-17T17:47:40Z",
     ]
 
 

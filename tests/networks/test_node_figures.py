@@ -6,8 +6,10 @@ from typing import Any
 
 from relaydeck.http.metrics import Metrics
 from relaydeck.log import Field, Log
+from relaydeck.networks.evm.figure_files import read_figures, write_figures
+from relaydeck.networks.evm.node import Fault
 from relaydeck.networks.evm.node_figures import MOST_HOSTS, HostFigures, NodeFigures
-from relaydeck.worker.node_reports import DisputeLog, node_metrics, read_figures, write_figures
+from relaydeck.worker.node_reports import DisputeLog, node_metrics
 from tests.networks.fault_node import fault_nodes
 from tests.networks.test_pool import GAS, Clock, pool_over
 
@@ -37,12 +39,13 @@ async def test_a_pool_shows_its_hosts_and_no_key(tmp_path: Path) -> None:
 
 
 def test_the_figures_of_all_workers_are_added_up(tmp_path: Path) -> None:
-    one = NodeFigures({"a.example": HostFigures(False, 3, 0.25, 2)}, 1)
-    two = NodeFigures({"a.example": HostFigures(True, 1, 0.5, 5), "b.example": HostFigures(True)}, 2)
+    earlier, later = Fault("timed out", 1_900_000_000.25), Fault("refused the connection", 1_900_000_007.5)
+    one = NodeFigures({"a.example": HostFigures(False, 3, 0.25, 2, later)}, 1)
+    two = NodeFigures({"a.example": HostFigures(True, 1, 0.5, 5, earlier), "b.example": HostFigures(True)}, 2)
     write_figures(tmp_path, one)
     (tmp_path / f"nodes-{os.getpid()}").rename(tmp_path / "nodes-1")
     write_figures(tmp_path, two)
-    expected = {"a.example": HostFigures(True, 3, 0.5, 7), "b.example": HostFigures(True)}
+    expected = {"a.example": HostFigures(True, 3, 0.5, 7, later), "b.example": HostFigures(True)}
     assert read_figures(tmp_path) == NodeFigures(expected, 3)
 
 

@@ -6,6 +6,7 @@ from relaydeck.doctor.database import database_findings
 from relaydeck.doctor.finding import Finding, Progress, no_progress
 from relaydeck.doctor.limits import limits_findings
 from relaydeck.doctor.machine import Machine, home_finding, machine_findings
+from relaydeck.doctor.nodes import fault_findings
 from relaydeck.settings import Settings, setting_warnings
 
 
@@ -19,6 +20,7 @@ def findings(settings: Settings, machine: Machine, progress: Progress = no_progr
     yield from machine_findings(settings, machine)
     yield from limits_findings(settings)
     yield from database_findings(settings, machine.now(), progress)
+    yield from fault_findings(settings.run_folder)
 
 
 def examine(settings: Settings, progress: Progress) -> list[Finding]:

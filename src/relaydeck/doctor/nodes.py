@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.doctor.finding import Finding
@@ -12,6 +13,7 @@ from relaydeck.settings import AddressRange
 from relaydeck.store.database import Reader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import Keyring
+from relaydeck.timestamps import utc
 
 if TYPE_CHECKING:
     from relaydeck.networks.evm.probe import Evidence
@@ -59,6 +61,16 @@ def node_findings(database: Reader, keyring: Keyring, allowed: tuple[AddressRang
     for (node, user), each in zip(users.items(), evidence, strict=True):
         subject = f"node {each.node} of the {user}"
         yield (_sound(subject, node, each, newest) if each.ok else Finding("FAIL", subject, _problem(each.error)))
+
+
+def fault_findings(run_folder: Path) -> Iterator[Finding]:
+    """What last went wrong with the nodes of each host, as the workers of a running service know it."""
+    from relaydeck.networks.evm.figure_files import read_figures
+
+    for host, each in read_figures(run_folder).hosts.items():
+        if each.last_fault is not None:
+            remark = f"the last fault the service saw: {each.last_fault.reason}, at {utc(each.last_fault.at)}"
+            yield Finding("ok" if each.up else "warn", f"nodes on {host}", remark)
 
 
 def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[ConfiguredNode, str]]:

@@ -1,24 +1,19 @@
-"""The figures of nodes of all workers: each writes its own to a file, and a scrape adds up those of running workers."""
+"""What a worker reports about its nodes: figures to a file, from which a scrape adds up those of all, and disputes."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from math import inf
 from pathlib import Path
-
-import msgspec
 
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http.metrics import NODE_DISAGREEMENTS, NODE_ERRORS, NODE_LAG, NODE_LATENCY, NODE_UP, LookedUp
 from relaydeck.log import Log
+from relaydeck.networks.evm.figure_files import write_figures
 from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures
 
 _REPORT_SECONDS = 2.0
 _DISPUTE_SECONDS = 60.0
-_FRESH_SECONDS = 15.0  # a file that is older belongs to a worker that has ended
-_decode = msgspec.json.Decoder(NodeFigures).decode
 
 
 async def report_nodes(estimator: Estimator, folder: Path, log: Log) -> None:
@@ -56,28 +51,6 @@ class DisputeLog:
                     chain_id=chain_id,
                     prices=disputes[chain_id],
                 )
-
-
-def write_figures(folder: Path, figures: NodeFigures) -> None:
-    """A disk that is full costs the figures, not the service."""
-    path = folder / f"nodes-{os.getpid()}"
-    fresh = path.with_suffix(".new")
-    with suppress(OSError):
-        fresh.write_bytes(msgspec.json.encode(figures))
-        fresh.replace(path)
-
-
-def read_figures(folder: Path) -> NodeFigures:
-    found = NodeFigures(hosts={})
-    for path in sorted(folder.glob("nodes-*")):
-        with suppress(OSError, msgspec.MsgspecError):  # it may have been removed
-            if path.suffix:
-                continue
-            if time.time() - path.stat().st_mtime > _FRESH_SECONDS:
-                path.unlink()
-                continue
-            found.add(_decode(path.read_bytes()))
-    return found
 
 
 def node_metrics(figures: NodeFigures) -> LookedUp:

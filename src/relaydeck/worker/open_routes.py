@@ -4,9 +4,10 @@ from relaydeck.contract.description import DescriptionRoutes
 from relaydeck.http.health_routes import IsReady, OperationsRoutes
 from relaydeck.http.metrics import LookedUp, Metrics
 from relaydeck.http.pipeline import Route
+from relaydeck.networks.evm.figure_files import read_figures
 from relaydeck.settings import Settings
 from relaydeck.store.open_store import Store
-from relaydeck.worker.node_reports import node_metrics, read_figures
+from relaydeck.worker.node_reports import node_metrics
 from relaydeck.worker.stored_metrics import stored_metrics
 
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from relaydeck.networks.evm.node import Node, State
+from relaydeck.networks.evm.node import Fault, Node, State
 
 MOST_HOSTS = 100
 
@@ -17,12 +17,15 @@ class HostFigures(msgspec.Struct):
     lag: int = 0  # blocks, of the one furthest behind
     seconds: float = 0.0  # of an average answer, of the slowest
     errors: int = 0
+    last_fault: Fault | None = None
 
     def add(self, other: "HostFigures") -> None:
         self.up = self.up or other.up
         self.lag = max(self.lag, other.lag)
         self.seconds = max(self.seconds, other.seconds)
         self.errors += other.errors
+        faults = [each for each in (self.last_fault, other.last_fault) if each]
+        self.last_fault = max(faults, key=lambda each: each.at, default=None)
 
 
 class NodeFigures(msgspec.Struct):
@@ -47,6 +50,6 @@ def node_figures(nodes: Iterable[Node], disagreements: int) -> NodeFigures:
     found = NodeFigures(disagreements=disagreements)
     for node in nodes:
         if node.state is not State.NEW:
-            figures = HostFigures(node.state is State.UP, node.lag, node.pace.usual, node.errors)
+            figures = HostFigures(node.state is State.UP, node.lag, node.pace.usual, node.errors, node.last_fault)
             found.add_host(urlsplit(node.shown).netloc, figures)
     return found
