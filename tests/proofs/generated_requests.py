@@ -60,6 +60,7 @@ _SCALARS: tuple[Any, ...] = (
 _EXAMPLES = {name: each for name, each in examples().items() if isinstance(each, dict)}
 _FIELDS = sorted({field for each in _EXAMPLES.values() for field in each} | {"url", "weight", "unknown"})
 _STEPS = 20  # in which memory is measured
+_ANSWER_SECONDS = 300  # generous: the machine may be busy, and one operation reads the whole audit log
 _PRINTED = 20  # problems
 _IN_FLIGHT = 12  # requests, each on a connection of its own
 
@@ -69,6 +70,10 @@ class Operation(NamedTuple):
     method: str
     path: str
     described: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
 
     def __hash__(self) -> int:
         return hash((self.method, self.path))
@@ -204,7 +209,7 @@ class Connection:
         if request.body is not None:
             head += f"Content-Type: application/json\r\nContent-Length: {len(request.body)}\r\n"
         if self._socket is None:
-            self._socket, self._read = socket.create_connection(("127.0.0.1", self._port), timeout=30), b""
+            self._socket, self._read = socket.create_connection(("127.0.0.1", self._port), timeout=_ANSWER_SECONDS), b""
         self._socket.sendall(head.encode() + b"\r\n" + (request.body or b""))
 
     def receive(self) -> Answer:
@@ -277,17 +282,25 @@ def problem(operation: Operation, answer: Answer) -> str:
     return f"status {answer.status} is not documented" if documented is None else documented.problem(answer)
 
 
+class Flight(NamedTuple):
+    number: int
+    request: Request
+    connection: Connection
+    began: float
+
+
 class Report(NamedTuple):
     statuses: Counter[int]
     operations: Counter[str]
     problems: list[str]
     memory: list[int]  # kB of the service, at equal distances
     seconds: float
+    slowest: Counter[str]  # milliseconds of the slowest answer, by operation
 
     def add(self, number: int, request: Request, answer: Answer) -> None:
         operation = request.operation
         self.statuses[answer.status] += 1
-        self.operations[f"{operation.method} {operation.path}"] += 1
+        self.operations[operation.name] += 1
         if found := problem(operation, answer):
             self.problems.append(f"request {number}, {operation.method} {request.target}: {found}")
             if len(self.problems) <= _PRINTED:
@@ -296,8 +309,8 @@ class Report(NamedTuple):
 
 def send(running: Running, generator: Generator, first: int, count: int, seconds: float) -> Report:
     """At most `count` requests, for about so many `seconds`: sent in the order of their numbers, several in flight."""
-    report = Report(Counter(), Counter(), [], [], time.monotonic())
-    flight: deque[tuple[int, Request, Connection]] = deque()
+    report = Report(Counter(), Counter(), [], [], time.monotonic(), Counter())
+    flight: deque[Flight] = deque()
     unused = [Connection(running.port) for _ in range(_IN_FLIGHT)]
     for number in range(first, first + count):
         if time.monotonic() > report.seconds + seconds:
@@ -307,17 +320,22 @@ def send(running: Running, generator: Generator, first: int, count: int, seconds
         connection = unused.pop() if unused else _land(flight, report)
         request = generator.request(number)
         connection.send(request)
-        flight.append((number, request, connection))
+        flight.append(Flight(number, request, connection, time.monotonic()))
     while flight:
         _land(flight, report).close()
     _note_progress(running, report, first)
     return report._replace(seconds=time.monotonic() - report.seconds)
 
 
-def _land(flight: deque[tuple[int, Request, Connection]], report: Report) -> Connection:
+def _land(flight: deque[Flight], report: Report) -> Connection:
     """Wait for the answer to the oldest request; gives its connection, which is free again."""
-    number, request, connection = flight.popleft()
-    report.add(number, request, connection.receive())
+    number, request, connection, began = flight.popleft()
+    name = request.operation.name
+    try:
+        report.add(number, request, connection.receive())
+    except OSError as error:
+        raise ConnectionError(f"request {number}, {name}: {error}") from error
+    report.slowest[name] = max(report.slowest[name], round(1000 * (time.monotonic() - began)))
     return connection
 
 
@@ -376,6 +394,7 @@ def main() -> None:
     print(f"{options.engine}, seed {options.seed}: {sent} requests from {options.first} in {report.seconds:.0f} s")
     print(f"operations: {len(report.operations)}, least often {min(report.operations.values())} times")
     print(f"statuses: {dict(sorted(report.statuses.items()))}")
+    print(f"slowest answers, ms: {report.slowest.most_common(5)}")
     print(f"memory, kB: {report.memory}")
     print(f"answers outside the documents: {len(report.problems)}", *report.problems[:_PRINTED], sep="\n")
     sys.exit(1 if report.problems else 0)
