@@ -72,7 +72,8 @@ class ConnectionGuard:
     def _find_listening(self) -> None:
         self._listening = own_sockets.listening_sockets()
         own_sockets.limit_unread(self._listening, self._write_seconds)
-        self._accepted_at = time.monotonic()
+        if self._listening:
+            self._accepted_at = time.monotonic()
 
     def _look(self, *, look_closely: bool) -> None:
         waiting = own_sockets.queue_length(self._listening)

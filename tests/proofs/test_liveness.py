@@ -1,0 +1,83 @@
+"""The probes notice a worker that no longer runs or accepts, on a port that none of the workers serves."""
+
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.running import Answer, Running, ask, free_port
+
+READY_SECONDS, ALIVE_SECONDS = 10, 30  # as documented
+UNACCEPTED_SECONDS = 5  # for which a worker may accept no connection
+TOLERANCE_SECONDS = 30  # for a busy machine
+
+
+def children_of(process: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def workers_of(running: Running) -> list[int]:
+    """The process that serves the probes has a child of its own."""
+    return [each for each in children_of(running.process.pid) if not children_of(each)]
+
+
+@contextmanager
+def stopped(process: int) -> Iterator[None]:
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def await_status(port: int, path: str, status: int, seconds: float) -> Answer:
+    deadline = time.monotonic() + seconds + TOLERANCE_SECONDS
+    while (answer := probe(port, path)) is None or answer.status != status:
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.1)
+    return answer
+
+
+def probe(port: int, path: str) -> Answer | None:
+    """None while the port is not served yet."""
+    with suppress(ConnectionRefusedError):
+        return ask(port, "GET", path)
+    return None
+
+
+@pytest.mark.prove
+def test_a_worker_that_stops_is_not_ready_then_not_alive_and_recovers(tmp_path: Path) -> None:
+    port = free_port()
+    with Running(tmp_path / "home", "--workers", "2", operations_address=f"127.0.0.1:{port}") as running:
+        await_status(port, "/readyz", 200, 0)
+        one, _ = workers_of(running)
+        with stopped(one):
+            not_ready = await_status(port, "/readyz", 503, READY_SECONDS)
+            still_alive = ask(port, "GET", "/healthz")
+            not_alive = await_status(port, "/healthz", 503, ALIVE_SECONDS)
+        assert [not_ready.body, still_alive.body, not_alive.body] == [
+            b"1 worker does not respond\n",
+            b"ok\n",
+            b"1 worker does not respond\n",
+        ]
+        await_status(port, "/healthz", 200, 0)
+        await_status(port, "/readyz", 200, 0)
+
+
+@pytest.mark.prove
+def test_a_worker_that_accepts_no_connection_is_not_alive(tmp_path: Path) -> None:
+    port = free_port()
+    with Running(tmp_path / "home", operations_address=f"127.0.0.1:{port}") as running:
+        await_status(port, "/healthz", 200, 0)
+        [worker] = workers_of(running)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (3, 3))  # it has more open, and can open no other
+        with socket.create_connection(("127.0.0.1", running.port)):
+            not_alive = await_status(port, "/healthz", 503, UNACCEPTED_SECONDS + ALIVE_SECONDS)
+        running.kill()  # without a file it cannot end in order
+    assert not_alive.body == b"1 worker does not respond\n"
