@@ -94,7 +94,7 @@ async def machines(postgres: PostgresServer, migrated: str, tmp_path: Path) -> A
         each.database.close()
 
 
-def machine(database: PostgresDatabase) -> Machine:
+def machine(database: PostgresDatabase, near_seconds: float = 0.005) -> Machine:
     clock, announced, forks = Clock(), list[str](), list[str]()
     listing = Listing("signers", "id", encode, database, whole=True)
     follower = RemoteFollower(
@@ -105,6 +105,7 @@ def machine(database: PostgresDatabase) -> Machine:
         report_problem=announced.append,
         report_fork=lambda problem, known: forks.append(problem),
         monotonic=clock,
+        near_seconds=near_seconds,
     )
     follower.load()
     return Machine(database, listing, follower, clock, announced, forks)

@@ -15,6 +15,7 @@ from psycopg.pq import TransactionStatus
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreTrouble
 from relaydeck.store.catalogue import Table
+from relaydeck.store.commit_queries import CommitQueries, Results
 from relaydeck.store.database import (
     NO_VALUES,
     START_COLUMNS,
@@ -116,6 +117,7 @@ class PostgresDatabase(PostgresReader):
         self._monotonic = monotonic
         self._committing_since: float | None = None
         self.newest_event = 0
+        self.at_commit: Callable[[], CommitQueries | None] = lambda: None  # called before each commit, in its thread
 
     @property
     def reader(self) -> PostgresConnection:
@@ -138,14 +140,19 @@ class PostgresDatabase(PostgresReader):
         transaction.newest_event = self.newest_event
         with connection.waiting(LONGEST_STATEMENT), _rolled_back_on_error(connection):
             yield transaction
-            self._commit(connection, transaction)
+            queries = self.at_commit()
+            results = self._commit(connection, transaction, queries.statements if queries else ())
         self.newest_event = max(self.newest_event, transaction.newest_event)
-        self.write_signal.send(of_tokens=transaction.changes_tokens)
+        sent = self.write_signal.send(of_tokens=transaction.changes_tokens)
+        if queries is not None:
+            queries.accept(results, sent)
 
-    def _commit(self, connection: PostgresConnection, transaction: Transaction) -> None:
+    def _commit(
+        self, connection: PostgresConnection, transaction: Transaction, queries: Sequence[tuple[str, Values]]
+    ) -> Results:
         self._committing_since = self._monotonic()
         try:
-            _commit(connection, transaction.audit_head)
+            return _commit(connection, transaction.audit_head, queries)
         finally:
             self._committing_since = None
 
@@ -281,22 +288,30 @@ def _rolled_back_on_error(connection: PostgresConnection) -> Iterator[None]:
         raise
 
 
-def _commit(connection: PostgresConnection, audit_head: bytes | None = None) -> None:
+def _commit(
+    connection: PostgresConnection, audit_head: bytes | None = None, queries: Sequence[tuple[str, Values]] = ()
+) -> Results:
     with translate_errors():
-        ended = _status_of_commit(connection, audit_head)
+        ended, results = _run_commit(connection, audit_head, queries)
     if ended != "COMMIT":  # the server rolls back at COMMIT when a statement before it failed
         raise StoreTrouble("a statement of the transaction failed, so the server rolled it back")
+    return results
 
 
-def _status_of_commit(connection: PostgresConnection, audit_head: bytes | None) -> str | None:
-    if audit_head is None:
-        return connection.execute("COMMIT").statusmessage
-    # Both in one message, which takes no parameters: the head costs no round trip.
-    sql = f"UPDATE clock SET audit_head = decode('{audit_head.hex()}', 'hex'); COMMIT"
-    committed = connection.execute(sql.encode(), prepare=False)
-    while committed.nextset():
-        pass
-    return committed.statusmessage
+def _run_commit(
+    connection: PostgresConnection, audit_head: bytes | None, queries: Sequence[tuple[str, Values]]
+) -> tuple[str | None, Results]:
+    """All in one message, which takes no parameters: neither the head nor the queries cost a round trip."""
+    head = [] if audit_head is None else [f"UPDATE clock SET audit_head = decode('{audit_head.hex()}', 'hex')"]
+    selects = [to_postgres(sql).decode() % values for sql, values in queries]
+    committed = connection.execute("; ".join([*head, *selects, "COMMIT"]).encode(), prepare=False)
+    if head:
+        committed.nextset()
+    results: Results = []
+    for sql, _ in queries:
+        results.append(named_rows(sql, committed))
+        committed.nextset()
+    return committed.statusmessage, results
 
 
 def _roll_back(connection: PostgresConnection) -> None:

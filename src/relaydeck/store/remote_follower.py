@@ -7,8 +7,12 @@
 A notification only says when to refresh. Losing one, or the connection, delays the refresh until the next regular
 one and loses no change, because every refresh compares revisions. Writes on this machine also send the write signal.
 
-Invariant: a request that sees a new write signal is answered after a refresh that started after it read the signal.
-So its response includes every write that was acknowledged on this machine before the request.
+Invariant: a request that sees a new write signal is answered after a refresh that started after it read the signal,
+unless the signal is that of a write of this process and no other process on the machine has written since the last
+refresh. So its response includes every write that was acknowledged on this machine before the request.
+
+A write of this process brings what memory lacks up to its revision with its commit, unless the server is so near that
+a refresh costs less. So only requests that need a write of another process wait for a round trip.
 
 While the database is unavailable, responses come from memory and state their age, until they are too old.
 
@@ -20,12 +24,13 @@ continued, everything is loaded again.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
 from relaydeck.side_threads import SideThreads
+from relaydeck.store.commit_queries import CommitQueries, RecordedReads, Results
 from relaydeck.store.database import Reader, Row
 from relaydeck.store.follower import (
     NO_SUCH_REVISION,
@@ -35,7 +40,7 @@ from relaydeck.store.follower import (
     newest_revisions_query,
 )
 from relaydeck.store.listing import Listing
-from relaydeck.store.write_signal import WriteSignal
+from relaydeck.store.write_signal import Cells, Sent, WriteSignal
 
 # The end of the audit log, the entry that this process remembers, and the server's timeline, which changes with each
 # promotion. A standby writes nothing, so it has no timeline of its own.
@@ -49,6 +54,7 @@ _HISTORY = (
 REFRESH_SECONDS = 1.0  # between two regular refreshes
 _UNAVAILABLE_SECONDS = 3.0  # without a successful refresh
 _LONGEST_WAIT = 2.0  # of a request, for a refresh
+_NEAR_SECONDS = 0.005  # of a round trip: below it, a refresh costs less than a longer commit
 _LONGEST_FETCH = 120.0  # of all changes since the last refresh
 
 ReportProblem = Callable[[str], None]  # why the database is unavailable; empty when it is available again
@@ -76,6 +82,7 @@ class RemoteReader(Reader, Protocol):
 
 class RemoteDatabase(Protocol):
     write_signal: WriteSignal
+    at_commit: Callable[[], CommitQueries | None]  # what to read in the message of each commit
     newest_event: int  # the greatest number of an event that this process knows
 
     def open_reader(self) -> RemoteReader: ...
@@ -127,32 +134,31 @@ class _Listener:
             self._opened.close()
 
 
-class _History:
+class _History(NamedTuple):
     """What this process remembers of the database's past, to notice that it was not continued."""
 
-    def __init__(self) -> None:
-        self._revision = -1
-        self._audit: tuple[int, bytes] = (0, b"")
-        self._timeline = ""
+    revision: int = -1
+    audit: tuple[int, bytes] = (0, b"")
+    timeline: str = ""
 
     @property
     def remembered(self) -> dict[str, Any]:
-        return {"remembered": self._audit[0]}
+        return {"remembered": self.audit[0]}
 
     def problem(self, newest: Row) -> str:
         """How the history differs; empty when it was continued."""
-        if newest.revision < self._revision:
-            return f"its revision went back from {self._revision} to {newest.revision}"
-        if self._audit[0] and newest.remembered_hash != self._audit[1]:
-            return f"entry {self._audit[0]} of the audit log is missing or another one"
-        if self._timeline and newest.timeline and newest.timeline != self._timeline:
+        if newest.revision < self.revision:
+            return f"its revision went back from {self.revision} to {newest.revision}"
+        if self.audit[0] and newest.remembered_hash != self.audit[1]:
+            return f"entry {self.audit[0]} of the audit log is missing or another one"
+        if self.timeline and newest.timeline and newest.timeline != self.timeline:
             return "another server was promoted"
         return ""
 
-    def remember(self, newest: Row) -> None:
-        self._revision = newest.revision
-        self._audit = (newest.audit_end or 0, newest.audit_hash or b"")
-        self._timeline = newest.timeline or self._timeline
+    def continued(self, newest: Row) -> "_History":
+        return _History(
+            newest.revision, (newest.audit_end or 0, newest.audit_hash or b""), newest.timeline or self.timeline
+        )
 
 
 class RemoteFollower:
@@ -166,6 +172,7 @@ class RemoteFollower:
         report_problem: ReportProblem,
         report_fork: ReportFork = lambda *_: None,
         monotonic: Callable[[], float] = time.monotonic,
+        near_seconds: float = _NEAR_SECONDS,
     ) -> None:
         self._database, self._reader = database, database.open_reader()
         self._followers, self._newest_query = followers, newest_revisions_query(followers, *_HISTORY)
@@ -174,6 +181,7 @@ class RemoteFollower:
         self.read_only = False  # the database is a standby, which accepts no write
         self._stale_seconds = stale_seconds
         self._monotonic = monotonic
+        self._near_seconds, self._round_trip = near_seconds, 0.0
         self._last_write, self._last_token_write = database.write_signal.last, database.write_signal.last_of_tokens
         self._seen_write = self._seen_token_write = -1
         self.revision = -1
@@ -191,11 +199,13 @@ class RemoteFollower:
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         self._load_all()
         self._fresh_at = self._monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._database.at_commit = self._queries_at_commit
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch_for_silence())]
 
     def _load_all(self) -> None:
         with self._reader.snapshot():
-            newest = self._newest()
+            newest = self._newest(self._history)
             for follower in self._followers:
                 follower.load(self._reader)
         self._remember(newest)
@@ -203,7 +213,7 @@ class RemoteFollower:
     def _remember(self, newest: Row) -> None:
         self.revision, self.read_only = newest.revision, not newest.timeline
         self._database.newest_event = max(self._database.newest_event, newest.newest_event or 0)
-        self._history.remember(newest)
+        self._history = self._history.continued(newest)
 
     # -- for requests -----------------------------------------------------------------------------
 
@@ -231,13 +241,15 @@ class RemoteFollower:
     async def _catch_up(self) -> Headers:
         # Read before the refresh is requested: a write that comes later changes them again.
         signals = (self._last_write(), self._last_token_write())
-        if signals != self._seen_signals and not self.problem and await self._wait_for_refresh():
-            self._seen_write, self._seen_token_write = signals
-        return self._age_headers(is_behind=signals != self._seen_signals)
+        is_current = signals == self._seen_signals or (not self.problem and await self._wait_for_refresh())
+        return self._age_headers(is_behind=not is_current)
 
     @property
-    def _seen_signals(self) -> tuple[int, int]:
+    def _seen_signals(self) -> Cells:
         return self._seen_write, self._seen_token_write
+
+    def _set_seen_signals(self, signals: Cells) -> None:
+        self._seen_write, self._seen_token_write = signals
 
     def _age_headers(self, *, is_behind: bool) -> Headers:
         """`is_behind`: a write on this machine was signalled, but is not in memory yet."""
@@ -304,7 +316,7 @@ class RemoteFollower:
         return problem
 
     async def _refresh_once(self) -> StoreError | None:
-        started = self._monotonic()
+        started, seen, signals = self._monotonic(), self._seen_signals, (self._last_write(), self._last_token_write())
         try:
             self._apply(*await self._thread.run(self._fetch))
         except StoreError as error:
@@ -315,6 +327,8 @@ class RemoteFollower:
             self._set_problem(f"an unexpected {type(error).__name__}")
             return StoreTrouble(f"an unexpected {type(error).__name__}")
         self._fresh_at = started
+        if self._seen_signals == seen:  # otherwise a commit has brought a newer one
+            self._set_seen_signals(signals)
         return None
 
     async def _watch_for_silence(self) -> None:
@@ -327,15 +341,17 @@ class RemoteFollower:
                 self._reader.interrupt()
                 self._listener.stop()  # it may be as silent
 
-    def _fetch(self) -> tuple[Row, list[tuple[FollowsTable, Any]]]:
+    def _fetch(self) -> tuple[_History, Row, list[tuple[FollowsTable, Any]]]:
+        history, seen, started = self._history, self.revision, self._monotonic()
         # Without a snapshot first, because most refreshes find nothing new.
         with self._bounded(_UNAVAILABLE_SECONDS):
-            newest = self._newest()
-        if newest.revision == self.revision or self._history.problem(newest):
-            return newest, []
+            newest = self._newest(history)
+        self._round_trip = self._monotonic() - started
+        if newest.revision <= max(seen, self.revision) or history.problem(newest):
+            return history, newest, []
         with self._bounded(_LONGEST_FETCH), self._reader.snapshot():
-            newest = self._newest()
-            return newest, fetch_all_changes(newest, self._followers, self._reader.read, self.revision)
+            newest = self._newest(history)
+            return history, newest, fetch_all_changes(newest, self._followers, self._reader.read, seen)
 
     @contextmanager
     def _bounded(self, seconds: float) -> Iterator[None]:
@@ -346,21 +362,53 @@ class RemoteFollower:
         finally:
             self._answer_until = inf
 
-    def _newest(self) -> Row:
-        return self._reader.read(self._newest_query, self._history.remembered)[0]
+    def _newest(self, history: _History) -> Row:
+        return self._reader.read(self._newest_query, history.remembered)[0]
 
-    def _apply(self, newest: Row, changes: list[tuple[FollowsTable, Any]]) -> None:
-        if problem := self._history.problem(newest):
+    def _apply(self, history: _History, newest: Row, changes: list[tuple[FollowsTable, Any]]) -> None:
+        """`history` is the one that `newest` was read with: a commit may have continued it since."""
+        if problem := history.problem(newest):
             known = self._database.newest_event
             self._load_all()  # in the event loop: no request must see a part of each history
             self._on_change()
             self._report_fork(problem, known)
             return
+        self._continue(newest, changes)
+
+    def _continue(self, newest: Row, changes: list[tuple[FollowsTable, Any]]) -> None:
+        if newest.revision < self.revision:
+            return  # a commit has brought more than the refresh, which started before it
         for follower, each in changes:
             follower.apply_changes(each)
         if newest.revision != self.revision:
             self._on_change()
         self._remember(newest)
+
+    # -- with a commit of this process ------------------------------------------------------------
+
+    def _queries_at_commit(self) -> CommitQueries | None:
+        """In the thread that commits. None: the server is near, or unavailable."""
+        if self._problem or self._round_trip <= self._near_seconds:
+            return None
+        history, seen, reads = self._history, self.revision, RecordedReads()
+        for follower in self._followers:
+            follower.fetch_changes(reads.read, seen, removed=False)
+
+        def accept(results: Results, sent: Sent) -> None:
+            # Whatever is missing or wrong, the next refresh finds it.
+            with suppress(Exception):
+                newest = results[0][0]
+                if reads.replay(results[1:]) and not history.problem(newest):
+                    changes = fetch_all_changes(newest, self._followers, reads.read, seen)
+                    self._loop.call_soon_threadsafe(self._take, newest, changes, sent)
+
+        return CommitQueries([(self._newest_query, history.remembered), *reads.statements.items()], accept)
+
+    def _take(self, newest: Row, changes: list[tuple[FollowsTable, Any]], sent: Sent) -> None:
+        """In the event loop, before the write is answered: memory includes everything up to this commit."""
+        self._continue(newest, changes)
+        if sent.before == self._seen_signals:
+            self._set_seen_signals(sent.after)  # no other process on this machine has written in between
 
     def _set_problem(self, problem: str) -> None:
         if bool(problem) != bool(self._problem):

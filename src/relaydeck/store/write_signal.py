@@ -2,28 +2,49 @@
 
 A writer changes the cell after its commit and before it answers; a reader compares the cell with the value it saw
 last. So a reader that finds the cell unchanged has seen every write that was acknowledged on this machine. The value
-is random instead of a counter: two writers that send at once need no lock, and no sequence of signals restores the
-value that a reader remembers.
+is random instead of a counter: no sequence of signals restores the value that a reader remembers. A lock orders the
+signals, so that a process that has its own write in memory knows whether it missed another one.
 
 Writes of tokens have a second cell: a request that shows no record must notice a revoked token at once, but need not
 look at other writes.
 """
 
+import fcntl
+import os
 import secrets
+import weakref
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from relaydeck.shared_memory import map_cells
+
+Cells = tuple[int, int]  # of all writes, and of writes of tokens
+
+
+class Sent(NamedTuple):
+    """What one signal replaced, and with what: no other signal came in between."""
+
+    before: Cells
+    after: Cells
 
 
 class WriteSignal:
     def __init__(self, path: Path) -> None:
         self._cells = map_cells(path, 2)
+        self._lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._lock)
         # Called on every request, so there is no Python function in between.
         self.last = partial(self._cells.__getitem__, 0)
         self.last_of_tokens = partial(self._cells.__getitem__, 1)
 
-    def send(self, *, of_tokens: bool) -> None:
-        if of_tokens:
-            self._cells[1] = secrets.randbits(64)
-        self._cells[0] = secrets.randbits(64)
+    def send(self, *, of_tokens: bool) -> Sent:
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            before = self._cells[0], self._cells[1]
+            if of_tokens:
+                self._cells[1] = secrets.randbits(64)
+            self._cells[0] = secrets.randbits(64)
+            return Sent(before, (self._cells[0], self._cells[1]))
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
