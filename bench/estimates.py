@@ -36,6 +36,11 @@ class NodeUrl(NamedTuple):
     chain_id: int
 
 
+class Question(NamedTuple):
+    method: str
+    params: Any
+
+
 @dataclass(frozen=True)
 class Figures:
     bare_ms: float  # median, one at a time
@@ -54,21 +59,22 @@ def transaction(number: int, chain_id: int) -> str:
     return "0x02" + encoded.hex()
 
 
-async def measure(node: NodeUrl, ours: Ask, *, singles: int = 300, many: int = 1500, rounds: int = 5) -> Figures:
+async def measure(
+    chain_id: int, bare: Ask, ours: Ask, *, singles: int = 300, many: int = 1500, rounds: int = 5
+) -> Figures:
     """Side by side: one of each in turn, so that a busy moment of the machine hits both."""
     for number in range(max(singles, many)):
-        transaction(number, node.chain_id)
-    async with bare_node(node) as bare:
-        await _batcher(bare, 64, 64)
-        await _batcher(ours, 64, 64)
-        bare_times, our_times = [], []
-        for number in range(singles):
-            bare_times.append(await _seconds(bare, number))
-            our_times.append(await _seconds(ours, number))
-        bare_rates, our_rates = [], []
-        for _ in range(rounds):
-            bare_rates.append(await _batcher(bare, many // rounds, 64))
-            our_rates.append(await _batcher(ours, many // rounds, 64))
+        transaction(number, chain_id)
+    await _batcher(bare, 64, 64)
+    await _batcher(ours, 64, 64)
+    bare_times, our_times = [], []
+    for number in range(singles):
+        bare_times.append(await _seconds(bare, number))
+        our_times.append(await _seconds(ours, number))
+    bare_rates, our_rates = [], []
+    for _ in range(rounds):
+        bare_rates.append(await _batcher(bare, many // rounds, 64))
+        our_rates.append(await _batcher(ours, many // rounds, 64))
     bare_ms, ours_ms = statistics.median(bare_times) * 1000, statistics.median(our_times) * 1000
     bare_rate, our_rate = statistics.median(bare_rates), statistics.median(our_rates)
     return Figures(bare_ms, ours_ms, ours_ms / bare_ms, bare_rate, our_rate, our_rate / bare_rate)
@@ -77,7 +83,13 @@ async def measure(node: NodeUrl, ours: Ask, *, singles: int = 300, many: int = 1
 @asynccontextmanager
 async def bare_node(node: NodeUrl) -> AsyncIterator[Ask]:
     """The question of an estimate over a kept connection, and nothing around it."""
-    method, params = await recorded_question(node)
+    async with bare_call(node, await recorded_question(node)) as call:
+        yield call
+
+
+@asynccontextmanager
+async def bare_call(node: NodeUrl, question: Question) -> AsyncIterator[Ask]:
+    method, params = question
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64)) as session:
 
         async def call(number: int) -> object:
@@ -98,7 +110,7 @@ def _with_value(params: Any, value: str) -> Any:
     return value if params == VALUE else params
 
 
-async def recorded_question(node: NodeUrl) -> tuple[str, Any]:
+async def recorded_question(node: NodeUrl) -> Question:
     """What a second estimate asks for its transaction: the first one finds out what the node offers."""
     seen: list[Any] = []
     async with (
@@ -109,7 +121,7 @@ async def recorded_question(node: NodeUrl) -> tuple[str, Any]:
         await estimate(int(VALUE, 16))
         seen.clear()
         await estimate(int(VALUE, 16))
-    return next((each["method"], each["params"]) for each in seen if VALUE in str(each["params"]))
+    return next(Question(each["method"], each["params"]) for each in seen if VALUE in str(each["params"]))
 
 
 def _recorder(session: aiohttp.ClientSession, node_url: str, seen: list[Any]) -> web.Application:
@@ -155,7 +167,7 @@ async def over_http(url: str, credential: str, network: str, chain_id: int) -> A
             async with session.post(url, data=msgspec.json.encode(body)) as reply:
                 return msgspec.json.decode(await reply.read())["result"]
 
-        async with session.get(URL(url).with_path("/healthz")) as reply:  # the client is ready, and connected
+        async with session.get(URL(url).with_path("/healthz")) as reply:  # now the client is connected
             await reply.read()
         yield estimate
 
@@ -180,8 +192,8 @@ async def _batcher(ask: Ask, count: int, at_once: int) -> float:
 
 
 async def measure_direct(node: NodeUrl) -> Figures:
-    async with direct(node) as ours:
-        return await measure(node, ours)
+    async with direct(node) as ours, bare_node(node) as bare:
+        return await measure(node.chain_id, bare, ours)
 
 
 async def first_and_warm(ours: Ask, warm: int = 20) -> tuple[float, float]:

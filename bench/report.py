@@ -40,6 +40,9 @@ machine more than a program, so this page shows none; run the benchmark to see t
   plain row. Its commits are grouped and synced as Relaydeck's are. It checks no credential, seals nothing,
   makes no identifier and writes no log.
 - **nginx** serves the same body and headers from a file, with its log switched off.
+- **Estimates** are compared with a bare call: the question that the estimate asks its node, over a kept
+  connection. The bare proxy receives the same request as Relaydeck on the same server, passes that question
+  on and returns the answer.
 - **Pages** are measured after a warm-up. In the rows *rendered each time* no query occurs twice, so no
   response can come from a page that an earlier request rendered.
 - **Events** go to fifty receivers on separate ports. Each side has its own service. Half of the events belong
