@@ -8,6 +8,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -31,18 +32,24 @@ class Step(NamedTuple):
     @property
     def checksum(self) -> str:
         # Of the script as it is written, so that a step has the same checksum on every engine.
-        return hashlib.sha256("\n".join(statements(self.script)).encode()).hexdigest()
+        return _checksum(self.script)
 
     def statements(self, types: Mapping[str, str]) -> list[str]:
         """Its statements, with the engine's types in place of the placeholders."""
         return list(statements(_PLACEHOLDER.sub(lambda match: types[match[1]], self.script)))
 
 
-def steps() -> list[Step]:
+@cache
+def _checksum(script: str) -> str:
+    return hashlib.sha256("\n".join(statements(script)).encode()).hexdigest()
+
+
+@cache
+def steps() -> tuple[Step, ...]:
     """Every migration, oldest first."""
     folder = files("relaydeck.store").joinpath("migrations")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [Step(int(name[:4]), folder.joinpath(name).read_text("utf-8")) for name in names]
+    return tuple(Step(int(name[:4]), folder.joinpath(name).read_text("utf-8")) for name in names)
 
 
 def newest_version() -> int:
