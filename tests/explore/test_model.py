@@ -1,23 +1,27 @@
-"""Random operations on real replicas, which are killed, restarted and given wrong clocks, beside a model of them.
+"""Random operations on real replicas, beside a model of them.
+
+Replicas are killed and started again with wrong clocks; the database stops, crashes, or its standby is promoted.
 
 Every answer is compared with that of the model. A failure prints the steps; `--hypothesis-seed` runs the same ones.
 """
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tests.admin.conftest import PAGER, RELAYER, timeless
 from tests.contract.shapes import failure, page, request, success
 from tests.explore.replicas import HOOK, Replicas
-from tests.postgres import PostgresServer
+from tests.postgres_pair import PostgresPair
 from tests.running import Answer, in_path
 
-EXAMPLES, STEPS = 3, 30
+EXAMPLES, STEPS, MOST_PROMOTIONS = 3, 30, 1
+LONGEST_NOTICE = 30.0
 SIGNERS, RELAYERS, NOTIFICATIONS = "/api/v1/signers", "/api/v1/relayers", "/api/v1/notifications"
 ids = st.sampled_from(["a", "b/c", "ü 1"])
 replicas = st.integers(0, 2)
@@ -28,7 +32,7 @@ keys = st.sampled_from([None, "", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])
 class Model(RuleBasedStateMachine):
     """What a client knows: records in the order of their creation, and the newest revision it was answered."""
 
-    server: PostgresServer | None
+    server: PostgresPair | None
 
     @initialize(count=st.integers(1, 3))
     def start(self, count: int) -> None:
@@ -40,6 +44,7 @@ class Model(RuleBasedStateMachine):
         self.paused = False
         self.tokens: dict[str, str] = {}
         self.events: list[str] = []
+        self.promotions = 0
 
     def teardown(self) -> None:
         if not hasattr(self, "service"):
@@ -165,10 +170,25 @@ class Model(RuleBasedStateMachine):
     def restart_the_database(self, crash: bool) -> None:
         self.service.restart_database(crash=crash)
 
+    @precondition(lambda self: self.server is not None and self.promotions < MOST_PROMOTIONS)
+    @rule()
+    def promote_the_standby(self) -> None:
+        self.promotions += 1
+        self.service.fail_over()
+        self.events += ["database.changed"] * len(["pager", *self.hooks])  # each receiver gets one
+        self._await_events()
+
+    def _await_events(self) -> None:
+        """A replica compares the history of the database once a second."""
+        deadline = time.monotonic() + LONGEST_NOTICE
+        while [each["type"] for each in self._get("/admin/v1/events?per_page=1000", 0)] != self.events:
+            assert time.monotonic() < deadline, "the promotion was not noticed"
+            time.sleep(0.05)
+
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    server = PostgresServer()
+def server() -> Iterator[PostgresPair]:
+    server = PostgresPair()
     yield server
     server.remove()
 
@@ -184,7 +204,7 @@ _SETTINGS = settings(
 
 
 @pytest.mark.prove
-def test_replicas_on_postgresql_answer_as_the_model_does(server: PostgresServer) -> None:
+def test_replicas_on_postgresql_answer_as_the_model_does(server: PostgresPair) -> None:
     run_state_machine_as_test(type("Replicated", (Model,), {"server": server}), settings=_SETTINGS)
 
 
