@@ -63,6 +63,11 @@ class Replica:
             return self._process.wait(40)
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def ready(self) -> bool:
         try:
             return ask(self.port, "GET", "/readyz", timeout=2).status == 200

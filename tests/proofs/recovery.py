@@ -1,0 +1,240 @@
+"""`python -m tests.proofs.recovery`: brings each fault about several times and counts what it did to writes.
+
+Clients write to every replica all the time. A round waits for accepted writes, brings the fault about, and measures the
+time from the end of its cause until every replica has accepted a write that was sent after that. A cause that does not
+end by itself (a killed process, a silent connection) counts as ended when it began. In the end no acknowledged write
+may be missing, and none may have been made twice.
+"""
+
+import argparse
+import os
+import random
+import resource
+import shutil
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.contract.test_section_7_errors import children
+from tests.proofs.recovery_stage import Crowd, Machines, on_postgresql, on_sqlite
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
+_BEGIN, _END = "<!-- recovery: written by `python -m tests.proofs.recovery` -->", "<!-- /recovery -->"
+_COLUMNS = ("fault", "database", "rounds", "acknowledged", "lost", "doubled", "recovered: median", "longest")
+_AWAY_SECONDS = 3.0
+_CLOCK_STEPS = (7200.0, 0.0, -7200.0, 0.0)
+_BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname LIKE 'paired%' AND backend_type = 'client backend'"
+
+Repair = Callable[[], None]  # once the service has recovered
+
+
+class Ended(NamedTuple):
+    """When the cause of a fault ended, and what is left to do before the next round."""
+
+    moment: float
+    repair: Repair = lambda: None
+
+
+def _now(repair: Repair = lambda: None) -> Ended:
+    return Ended(time.monotonic(), repair)
+
+
+# -- the service -------------------------------------------------------------------------------------
+
+
+def kill_worker(machines: Machines, _round: int) -> Ended:
+    (replica,) = machines.stage.replicas
+    os.kill(random.choice(children(replica.pid)), signal.SIGKILL)
+    return _now()
+
+
+def kill_service(machines: Machines, number: int) -> Ended:
+    replicas = machines.stage.replicas
+    replicas[number % len(replicas)].kill()
+    return _now()
+
+
+def step_clock(machines: Machines, number: int) -> Ended:
+    machines.stage.set_clock(_CLOCK_STEPS[number % len(_CLOCK_STEPS)])
+    return _now()
+
+
+def fill_disk(machines: Machines, _round: int) -> Ended:
+    """No process of the service can make a file longer."""
+    (replica,) = machines.stage.replicas
+    processes = [replica.pid, *children(replica.pid)]
+    limits = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in processes}
+    for pid, (_, hard) in limits.items():
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+    time.sleep(_AWAY_SECONDS)
+    for pid, limit in limits.items():
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
+    return _now()
+
+
+def replace_file(machines: Machines, _round: int) -> Ended:
+    """By a copy without the write-ahead log, and put back."""
+    database = machines.stage.homes[0] / "relaydeck.db"
+    kept = database.with_name("kept")
+    os.link(database, kept)
+    copy = database.with_name("copy")
+    shutil.copy(database, copy)
+    os.replace(copy, database)
+    time.sleep(_AWAY_SECONDS)
+    os.replace(kept, database)
+    return _now()
+
+
+# -- PostgreSQL --------------------------------------------------------------------------------------
+
+
+def kill_database(machines: Machines, _round: int) -> Ended:
+    machines.servers.primary.kill()
+    machines.servers.start()
+    return _now()
+
+
+def restart_database(machines: Machines, _round: int) -> Ended:
+    machines.servers.stop()
+    machines.servers.start()
+    return _now()
+
+
+def freeze_database(machines: Machines, _round: int) -> Ended:
+    machines.servers.primary.freeze()
+    time.sleep(_AWAY_SECONDS)
+    machines.servers.primary.thaw()
+    return _now()
+
+
+def silence_connection(machines: Machines, number: int) -> Ended:
+    """One of them: those of the workers' followers, readers and writers in turn."""
+    backends = sorted(pid for (pid,) in machines.servers.primary.ask(_BACKENDS))
+    silent = backends[number % len(backends)]
+    os.kill(silent, signal.SIGSTOP)
+    return _now(lambda: os.kill(silent, signal.SIGCONT))
+
+
+def cut_network(machines: Machines, _round: int) -> Ended:
+    for each in machines.proxies:
+        each.cut()
+    time.sleep(_AWAY_SECONDS)
+    for each in machines.proxies:
+        each.heal()
+    return _now()
+
+
+def fail_over(machines: Machines, _round: int) -> Ended:
+    machines.servers.fail_over()
+    return _now(machines.servers.restore_standby)
+
+
+# -- rounds ------------------------------------------------------------------------------------------
+
+
+class Fault(NamedTuple):
+    name: str
+    bring_about: Callable[[Machines, int], Ended]
+
+
+SQLITE = (
+    Fault("`kill -9` of the only worker", kill_worker),
+    Fault("`kill -9` of the service", kill_service),
+    Fault(f"disk full for {_AWAY_SECONDS:.0f} s", fill_disk),
+    Fault(f"database file replaced for {_AWAY_SECONDS:.0f} s", replace_file),
+    Fault("clock two hours ahead, behind, and back", step_clock),
+)
+POSTGRESQL = (
+    Fault("`kill -9` of one of two replicas", kill_service),
+    Fault("`kill -9` of the server", kill_database),
+    Fault("restart of the server", restart_database),
+    Fault(f"server frozen for {_AWAY_SECONDS:.0f} s", freeze_database),
+    Fault("one silent connection", silence_connection),
+    Fault(f"network cut for {_AWAY_SECONDS:.0f} s", cut_network),
+    Fault("crash of the server, its standby promoted", fail_over),
+    Fault("clock two hours ahead, behind, and back", step_clock),
+)
+ENGINES: dict[str, tuple[Callable[[], AbstractContextManager[Machines]], Sequence[Fault]]] = {
+    "SQLite": (on_sqlite, SQLITE),
+    "PostgreSQL": (on_postgresql, POSTGRESQL),
+}
+
+
+class Result(NamedTuple):
+    fault: str
+    engine: str
+    rounds: int
+    acknowledged: int
+    lost: int
+    doubled: int
+    seconds: list[float]
+
+    @property
+    def cells(self) -> list[str]:
+        times = (f"{statistics.median(self.seconds):.2f} s", f"{max(self.seconds):.2f} s")
+        return [self.fault, self.engine, *map(str, self[2:6]), *times]
+
+
+def bring_about(fault: Fault, engine: str, machines: Machines, rounds: int) -> Result:
+    seconds = []
+    with Crowd(machines.stage, f"{fault.bring_about.__name__}") as crowd:
+        for number in range(rounds):
+            crowd.work()
+            ended = fault.bring_about(machines, number)
+            seconds.append(crowd.await_accepted(ended.moment))
+            ended.repair()
+        crowd.work()
+    return Result(fault.name, engine, rounds, *crowd.count(), seconds)
+
+
+def run(engine: str, rounds: int, part: str = "") -> Iterator[Result]:
+    prepare, faults = ENGINES[engine]
+    with prepare() as machines:
+        for fault in faults:
+            if part in fault.name:
+                yield bring_about(fault, engine, machines, rounds)
+
+
+# -- the table ---------------------------------------------------------------------------------------
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _write(results: Sequence[Result]) -> None:
+    """Rows of faults that were not brought about this time stay."""
+    before, _, rest = PAGE.read_text().partition(_BEGIN)
+    old, _, after = rest.partition(_END)
+    kept = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("|")][2:]
+    rows = {(row[0], row[1]): row for row in (*kept, *(each.cells for each in results))}
+    order = [(fault.name, engine) for engine, (_, faults) in ENGINES.items() for fault in faults]
+    lines = [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *(_line(rows[each]) for each in order if each in rows)]
+    PAGE.write_text(f"{before}{_BEGIN}\n\n" + "\n".join(lines) + f"\n\n{_END}{after}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.recovery", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10, help="of each fault")
+    parser.add_argument("--engine", choices=list(ENGINES), help="default: both")
+    parser.add_argument("--fault", default="", help="only faults with this in their name")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/reliability.md")
+    options = parser.parse_args()
+    results = []
+    for engine in [options.engine] if options.engine else ENGINES:
+        for result in run(engine, options.rounds, options.fault):
+            print(_line(result.cells), flush=True)
+            results.append(result)
+            if options.write:
+                _write(results)
+    sys.exit(1 if any(each.lost or each.doubled for each in results) else 0)
+
+
+if __name__ == "__main__":
+    main()

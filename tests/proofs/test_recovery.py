@@ -1,0 +1,42 @@
+"""One round of the faults that no other proof brings about. `python -m tests.proofs.recovery` has all of them."""
+
+import pytest
+
+from tests.proofs.recovery import (
+    POSTGRESQL,
+    SQLITE,
+    bring_about,
+    cut_network,
+    fail_over,
+    replace_file,
+    silence_connection,
+)
+from tests.proofs.recovery_stage import Crowd, on_postgresql, on_sqlite
+from tests.seeding import opened
+
+pytestmark = pytest.mark.prove
+
+_TWICE = "INSERT INTO events (id, kind, data, created_at) VALUES ('evt_twice', 'notification.test', '{}', 0)"
+
+
+def test_faults_of_postgresql_lose_and_double_no_acknowledged_write() -> None:
+    with on_postgresql() as machines:
+        for fault in POSTGRESQL:
+            if fault.bring_about in (silence_connection, cut_network, fail_over):
+                result = bring_about(fault, "PostgreSQL", machines, 1)
+                assert (result.acknowledged > 0, result.lost, result.doubled) == (True, 0, 0), fault.name
+
+
+def test_a_replaced_file_loses_and_doubles_no_acknowledged_write() -> None:
+    (fault,) = (each for each in SQLITE if each.bring_about is replace_file)
+    with on_sqlite() as machines:
+        result = bring_about(fault, "SQLite", machines, 1)
+        assert (result.acknowledged > 0, result.lost, result.doubled) == (True, 0, 0)
+        # Lost and doubled writes would be counted.
+        with Crowd(machines.stage, "counted") as crowd:
+            crowd.work()
+        created = next(each for each in crowd.writers if each.acknowledged).acknowledged[0]
+        with opened(machines.stage.homes[0]) as store, store.database.transaction() as transaction:
+            transaction.execute("DELETE FROM signers WHERE id = :id", {"id": created})
+            transaction.execute(_TWICE)
+        assert crowd.count()[1:] == (1, 1)
