@@ -1,23 +1,34 @@
-"""The time limits of the service, shortened in one process, so that a run with a silent peer takes a moment."""
+"""The time limits of the service in one process: short where a peer is silent, else long for a busy machine."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+
+_Bounds = list[tuple[Any, str, object]]
+_LONG = 60.0
+
+
+def short_bounds() -> AbstractContextManager[None]:
+    return _set(_short())
+
+
+def long_bounds() -> AbstractContextManager[None]:
+    return _set(_long())
 
 
 @contextmanager
-def short_bounds() -> Iterator[None]:
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in _bounds()]
-    for owner, name, seconds in _bounds():
-        setattr(owner, name, seconds)
+def _set(bounds: _Bounds) -> Iterator[None]:
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in bounds]
+    for owner, name, value in bounds:
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        for owner, name, seconds in before:
-            setattr(owner, name, seconds)
+        for owner, name, value in before:
+            setattr(owner, name, value)
 
 
-def _bounds() -> list[tuple[Any, str, object]]:
+def _short() -> _Bounds:
     from relaydeck import outgoing_connections
     from relaydeck.store import postgres, postgres_connection, remote_follower
     from relaydeck.worker import upkeep
@@ -34,4 +45,17 @@ def _bounds() -> list[tuple[Any, str, object]]:
         (remote_follower, "REFRESH_SECONDS", 0.2),
         (remote_follower, "_UNAVAILABLE_SECONDS", 0.6),
         (remote_follower, "_LONGEST_WAIT", 0.5),
+    ]
+
+
+def _long() -> _Bounds:
+    from relaydeck import outgoing_connections
+    from relaydeck.store import postgres, remote_follower
+
+    return [
+        (outgoing_connections, "LOOKUP_SECONDS", _LONG),
+        (postgres, "LONGEST_STATEMENT", _LONG),
+        (postgres, "_LONGEST_COMMIT", _LONG),
+        (remote_follower, "_UNAVAILABLE_SECONDS", _LONG),
+        (remote_follower, "_LONGEST_WAIT", _LONG),
     ]

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 
 from tests.explore import page, planted
-from tests.explore.boundary import Fault
-from tests.explore.explorer import Explorer, Finding, Homes, Tally, prepared_homes
-from tests.explore.operations import OPERATIONS, Operation
+from tests.explore.explorer import Explorer, Ground, Homes, Tally, kinds_of, prepared_ground
+from tests.explore.jobs import Unit, by_chance, running_jobs
+from tests.explore.operations import COMMANDS, OPERATIONS, Operation, by_name
 from tests.fork_server import _import_everything
 
 _MOST_CALLS_OF_A_BUG = 14  # by then a run with a planted bug has failed
@@ -21,12 +21,13 @@ def main() -> None:
     options = _options()
     _import_everything()  # in this process, so that each forked one finds it there
     gc.freeze()
-    with prepared_homes("SQLite" if options.planted else options.engine) as engines:
+    with prepared_ground(["SQLite"] if options.planted else _engines(options.engine)) as ground:
         if options.planted:
-            chosen = [name for name in planted.BUGS if options.operation in planted.BUGS[name].operation]
-            json.dump({name: _find_bug(engines[0], name) for name in chosen}, sys.stdout)
+            (homes,) = ground.prepare_homes()
+            chosen = [name for name in planted.BUGS if _is_chosen(planted.BUGS[name].operation, options.operation)]
+            json.dump({name: _find_bug(homes, name) for name in chosen}, sys.stdout)
             return
-        tallies = _explore(engines, options)
+        tallies = _explore(ground, options)
     print(page.table(tallies))
     if options.write:
         page.write(tallies)
@@ -36,17 +37,28 @@ def main() -> None:
     sys.exit(1 if findings else 0)
 
 
+def _engines(chosen: str) -> list[str]:
+    return [chosen] if chosen else ["SQLite", "PostgreSQL"]
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make explore", description=__doc__)
-    parser.add_argument("--hours", type=float, default=0.0, help="go on with random faults for so long")
+    parser.add_argument(
+        "--hours", type=float, default=0.0, help="end after so long; time that is left goes to random faults"
+    )
     parser.add_argument("--seconds", type=float, default=0.0, help="random faults only, for so long")
     parser.add_argument(
         "--seed", type=int, default=random.SystemRandom().randrange(1 << 32), help="of the random order"
     )
-    parser.add_argument("--operation", default="", help="only operations with this in their name")
+    parser.add_argument(
+        "--operation", action="append", default=[], help="only operations with this in their name; may be repeated"
+    )
     parser.add_argument("--call", type=int, default=0, help="with --kind and --operation: run one fault again")
-    parser.add_argument("--kind", default="", help="error, crash, hang, lost or clock")
-    parser.add_argument("--engine", default="", help="SQLite or PostgreSQL; default: both")
+    parser.add_argument("--kind", default="", help="error, crash, hang, silence, lost or clock")
+    parser.add_argument(
+        "--engine", default="", choices=["SQLite", "PostgreSQL", ""], help="SQLite or PostgreSQL; default: both"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="processes that explore at the same time")
     parser.add_argument("--write", action="store_true", help="write the table to docs/reliability.md")
     parser.add_argument("--planted", action="store_true", help="look for the planted bugs; prints JSON")
     return parser.parse_args()
@@ -67,54 +79,43 @@ def _find_bug(homes: Homes, name: str) -> list[str]:
 Tallies = dict[tuple[str, str], Tally]
 
 
-def _explore(engines: list[Homes], options: argparse.Namespace) -> Tallies:
-    chosen = [each for each in OPERATIONS if options.operation in each.name]
-    explorers = {homes.engine: Explorer(homes) for homes in engines}
-    tallies: Tallies = {(engine, each.name): Tally() for engine in explorers for each in chosen}
-    if options.call:
-        for engine, operation in _everywhere(explorers, chosen):
-            tally = tallies[engine, operation.name]
-            explorers[engine].try_one(operation, Fault(options.call, options.kind), tally)
-        return tallies
-    if not options.seconds:
-        for engine, operation in _everywhere(explorers, chosen):
-            explorers[engine].explore(operation, tallies[engine, operation.name])
-            _report(engine, operation, tallies[engine, operation.name])
-            if options.write:
-                page.write(tallies)
-    _explore_by_chance(explorers, chosen, tallies, options.seed, options.hours * 3600 + options.seconds)
+def _explore(ground: Ground, options: argparse.Namespace) -> Tallies:
+    places = [(engine, each.name) for each in _smallest_first(options.operation) for engine in ground.engines]
+    tallies: Tallies = {place: Tally() for place in places}
+    end = time.monotonic() + options.hours * 3600 if options.hours else float("inf")
+    with running_jobs(ground, options.jobs) as jobs:
+        if options.call:
+            units = [Unit(*place, options.kind, options.call) for place in places]
+        elif options.seconds:
+            units = []
+        else:
+            units = [Unit(*place, kind, end=end) for place in places for kind in kinds_of(by_name(place[1]), place[0])]
+        _collect(jobs.run(units), tallies, write=options.write)
+        if options.seconds or options.hours:
+            print(f"seed {options.seed}", flush=True)
+            _collect(jobs.run(by_chance(places, options.seed, _end_of_chance(options, end))), tallies, write=False)
     return tallies
 
 
-def _everywhere(explorers: dict[str, Explorer], chosen: list[Operation]) -> Iterator[tuple[str, Operation]]:
-    return ((engine, operation) for engine in explorers for operation in chosen)
+def _end_of_chance(options: argparse.Namespace, end: float) -> float:
+    return time.monotonic() + options.seconds if options.seconds else end
 
 
-def _explore_by_chance(
-    explorers: dict[str, Explorer], chosen: list[Operation], tallies: Tallies, seed: int, seconds: float
-) -> None:
-    if seconds <= 0:
-        return
-    print(f"seed {seed}", flush=True)
-    dice, end = random.Random(seed), time.monotonic() + seconds
-    while True:
-        order = list(_everywhere(explorers, chosen))
-        dice.shuffle(order)
-        for engine, operation in order:
-            if time.monotonic() > end:
-                return
-            explorers[engine].explore_by_chance(operation, dice, tallies[engine, operation.name])
-            _print_new(tallies[engine, operation.name])
+def _smallest_first(parts: list[str]) -> list[Operation]:
+    """Commands make the most calls: whatever time there is, most operations are explored as a whole."""
+    return sorted((each for each in OPERATIONS if _is_chosen(each.name, parts)), key=lambda each: each in COMMANDS)
 
 
-def _print_new(tally: Tally) -> None:
-    for each in tally.unprinted():
-        print(each, flush=True)
+def _is_chosen(name: str, parts: list[str]) -> bool:
+    return not parts or any(part in name for part in parts)
 
 
-def _report(engine: str, operation: Operation, tally: Tally) -> None:
-    print(f"{engine}, {operation.name}: {tally.calls} calls, {tally.faults} faults", file=sys.stderr, flush=True)
-    _print_new(tally)
-
-
-__all__ = ["Finding", "main"]
+def _collect(results: Iterator[tuple[Unit, Tally]], tallies: Tallies, *, write: bool) -> None:
+    for unit, tally in results:
+        tallies[unit.engine, unit.operation].add(tally)
+        for each in tally.findings:
+            print(each, flush=True)
+        if unit.kind:
+            print(f"{unit.engine}, {unit.operation}, {unit.kind}: {tally.faults} faults", file=sys.stderr, flush=True)
+        if write:
+            page.write(tallies)

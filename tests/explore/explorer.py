@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,15 +21,17 @@ from relaydeck.errors import RelaydeckError, StoreError
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from tests.explore import state, subject
-from tests.explore.boundary import CRASHED, KINDS, Fault
-from tests.explore.operations import BRIEF, DOCUMENT, LIMITED, PATIENT, SEALED, SECRETS, Operation
-from tests.explore.peers import Peers, running_peers
+from tests.explore.boundary import CRASHED, Fault
+from tests.explore.operations import ALLOWED, BRIEF, DOCUMENT, LENIENT, LIMITED, PATIENT, SEALED, SECRETS, Operation
+from tests.explore.peers import Peers
 from tests.explore.takeover import LEASE_SECONDS, Takeover, take_over
+from tests.node.process import HARDHAT, running
+from tests.notifications.verifying import verifying_receiver
 from tests.places import choose
 from tests.postgres import PostgresServer
 from tests.seeding import issue
 
-_LONGEST_RUN = 30.0  # seconds
+_LONGEST_RUN = 120.0  # seconds
 _LONGEST_END = 1.0  # of a connection that the service closed
 _AHEAD = 3600.0  # seconds: whatever waits for a later attempt is due
 _BUSY = "SET lock_timeout = '50ms'"
@@ -56,16 +58,18 @@ class Tally:
         self.by_kind: Counter[str] = Counter()
         self.acknowledged = 0
         self.findings: list[Finding] = []
-        self._printed = 0
-
-    def unprinted(self) -> list[Finding]:
-        """The findings since the last call."""
-        new, self._printed = self.findings[self._printed :], len(self.findings)
-        return new
+        self.whole: set[str] = set()  # the kinds that each call was broken with
 
     @property
     def faults(self) -> int:
         return sum(self.by_kind.values())
+
+    def add(self, other: "Tally") -> None:
+        self.calls = max(self.calls, other.calls)
+        self.by_kind += other.by_kind
+        self.acknowledged += other.acknowledged
+        self.findings += other.findings
+        self.whole |= other.whole
 
 
 class Home:
@@ -81,20 +85,10 @@ class Home:
         copy, backup, restored = (str(self.folder / name) for name in ("copy", "backup", "restored"))
         return {"copy": copy, "backup": backup, "restored": restored, "target": _as_url(self.target)}
 
-    @contextmanager
-    def open(self) -> Iterator[Store]:
-        """As another process sees the database.
-
-        Connections to a server are kept for the next time. Those of SQLite are not: a forked process must not inherit
-        them.
-        """
-        store = self._kept or self._open(self.where)
-        if isinstance(self.where, DatabaseUrl):
-            self._kept = store
-            yield store
-        else:
-            with closing(store):
-                yield store
+    def open(self) -> Store:
+        """As another process sees the database; open until `close`."""
+        self._kept = self._kept or self._open(self.where)
+        return self._kept
 
     def open_target(self) -> "closing[Store]":
         return closing(self._open(self.target))
@@ -105,18 +99,30 @@ class Home:
     def close(self) -> None:
         if self._kept is not None:
             self._kept.close()
+            self._kept = None
 
-    def environment(self, operation: Operation) -> dict[str, str]:
+    def prepare_fork(self) -> None:
+        """A forked process must not inherit a connection to a file; those to a server stay for the next time."""
+        if not isinstance(self.where, DatabaseUrl):
+            self.close()
+
+    def environment(self, operation: Operation, fault: Fault | None = None) -> dict[str, str]:
         where = self.target if operation.restores else self.where
         kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
         limits = LIMITED if operation.life == "limit" else {}
         lease = {"RELAYDECK_LEASE_SECONDS": str(LEASE_SECONDS)} if operation.taken_over else {}
         places = {"RELAYDECK_DATABASE_URL": _as_url(where), "RELAYDECK_HOME": str(self.folder)}
-        return kept | PATIENT | BRIEF | limits | lease | places
+        bounds = BRIEF if fault is not None and fault.kind == "silence" else LENIENT
+        return kept | PATIENT | ALLOWED | bounds | limits | lease | places
 
 
 def _as_url(where: Path | DatabaseUrl) -> str:
     return where.reveal() if isinstance(where, DatabaseUrl) else f"sqlite:///{where}"
+
+
+def kinds_of(operation: Operation, engine: str) -> list[str]:
+    """A file completes a call or fails it; only a server can complete one and lose the answer."""
+    return [kind for kind in operation.kinds if kind != "lost" or engine == "PostgreSQL"]
 
 
 class Homes:
@@ -125,15 +131,11 @@ class Homes:
     def __init__(self, folder: Path, server: PostgresServer | None, peers: Peers) -> None:
         """Without a server the databases are files."""
         self.engine = "SQLite" if server is None else "PostgreSQL"
-        # The file answers a call or fails it; only a server can do what it was asked and lose the answer.
-        self._kinds = [kind for kind in KINDS if kind != "lost" or server is not None]
         self._folder, self._server, self.peers = folder, server, peers
         self._number = 0
+        self._process = os.getpid()  # in the names of folders and databases: others explore at the same time
         self._templates: dict[str, tuple[Home, str]] = {}
         self._tokens: dict[str, tuple[str, str]] = {}
-
-    def kinds(self, operation: Operation) -> list[str]:
-        return [kind for kind in self._kinds if kind in operation.kinds]
 
     def token(self, operation: Operation) -> str:
         return self._tokens[operation.home][0]
@@ -147,8 +149,8 @@ class Homes:
     def _template(self, name: str) -> tuple[Home, str]:
         """A home and the name of its database; prepared when it is first needed."""
         if name not in self._templates:
-            folder = self._folder / f"{name}-{self.engine}"
-            database = "" if self._server is None else self._server.fresh()
+            folder = self._folder / f"{name}-{self._process}-{self.engine}"
+            database = self._create(f"{name}_{self._process}", "TEMPLATE template0")
             home = Home(folder, self._place(folder, database), folder / "target.db")
             self._tokens[name] = self._prepare(name, home)
             self._templates[name] = (home, database)
@@ -178,11 +180,12 @@ class Homes:
     def fresh(self, operation: Operation) -> Iterator[Home]:
         template, database = self._template(operation.home)
         self._number += 1
-        folder = self._folder / f"{self._number}-{self.engine}"
+        number = f"{self._process}_{self._number}"
+        folder = self._folder / f"{number}-{self.engine}"
         shutil.copytree(template.folder, folder)
         # Through the log: copying the files of a small database costs two checkpoints.
-        name = self._create(f"explored_{self._number}", f"TEMPLATE {database} STRATEGY wal_log")
-        target = self._create(f"target_{self._number}", "TEMPLATE template0") if operation.restores else ""
+        name = self._create(f"explored_{number}", f"TEMPLATE {database} STRATEGY wal_log")
+        target = self._create(f"target_{number}", "TEMPLATE template0") if operation.restores else ""
         home = Home(folder, self._place(folder, name), self._target(folder, target))
         try:
             yield home
@@ -217,12 +220,13 @@ def fork_command(home: Home, command: Sequence[str], stdin: str) -> int:
     operation = Operation("prepare", command=tuple(command), stdin=stdin)
     output = home.folder / "output"
     task = subject.Task(operation, None, home.environment(operation), "", "", home.places, output)
-    steps = list(_steps(task))
+    steps = list(_steps(home, task))
     return 0 if any(each.get("status") == 200 for each in steps) else 1
 
 
-def _steps(task: subject.Task, deadline: float = _LONGEST_RUN) -> Iterator[dict[str, Any]]:
+def _steps(home: Home, task: subject.Task) -> Iterator[dict[str, Any]]:
     """The reports of a forked subject. It waits while the caller looks at one; the last is its exit code."""
+    home.prepare_fork()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -232,7 +236,7 @@ def _steps(task: subject.Task, deadline: float = _LONGEST_RUN) -> Iterator[dict[
         finally:
             os._exit(1)
     theirs.close()
-    ours.settimeout(deadline)
+    ours.settimeout(_LONGEST_RUN)
     with ours:
         try:
             while content := ours.recv(1 << 22):
@@ -253,6 +257,7 @@ class Reference(NamedTuple):
     once: state.State
     twice: state.State
     body: str
+    revision: int  # before
 
 
 class Explorer:
@@ -262,16 +267,18 @@ class Explorer:
         self._references: dict[str, Reference] = {}
         self._reference_calls: dict[str, int] = {}
 
-    def explore(self, operation: Operation, tally: Tally) -> None:
-        """Fail call 1, 2, 3 … in each way, until a run meets no fault."""
-        for kind in self._homes.kinds(operation):
-            for number in count(1):
-                if not self.try_one(operation, Fault(number, kind), tally):
-                    break
+    def explore(self, operation: Operation, kind: str, tally: Tally, end: float) -> None:
+        """Fail call 1, 2, 3 … in one way, until a run meets no fault, or the monotonic clock reaches `end`."""
+        for number in count(1):
+            if time.monotonic() > end:
+                return
+            if not self.try_one(operation, Fault(number, kind), tally):
+                tally.whole.add(kind)
+                return
 
     def explore_by_chance(self, operation: Operation, dice: random.Random, tally: Tally) -> None:
         number = dice.randint(1, self._calls(operation))
-        self.try_one(operation, Fault(number, dice.choice(self._homes.kinds(operation))), tally)
+        self.try_one(operation, Fault(number, dice.choice(kinds_of(operation, self._homes.engine))), tally)
 
     def _calls(self, operation: Operation) -> int:
         self._reference(operation)
@@ -293,9 +300,9 @@ class Explorer:
         """Without faults and bugs."""
         if operation.name not in self._references:
             with self._homes.fresh(operation) as home:
-                found, bodies = [_read(home, operation)], []
+                found, bodies, revision = [_read(home, operation)], [], state.revision_of(home.open())
                 for first in (True, False):
-                    steps = list(_steps(_task(self._homes, home, operation, None, "")))
+                    steps = list(_steps(home, _task(self._homes, home, operation, None, "")))
                     answered = [each for each in steps if each["step"] == "answer"]
                     assert not first or [each["status"] for each in answered] == [operation.done], (
                         operation.name,
@@ -306,19 +313,18 @@ class Explorer:
                     self._reference_calls.setdefault(operation.name, calls)
                     found.append(_read(home, operation))
                     bodies += [each["body"] for each in answered]
-            self._references[operation.name] = Reference(found[0], found[1], found[2], bodies[0])
+            self._references[operation.name] = Reference(found[0], found[1], found[2], bodies[0], revision)
         return self._references[operation.name]
 
 
 def _task(homes: Homes, home: Home, operation: Operation, fault: Fault | None, bug: str) -> subject.Task:
     tokens = homes.token(operation), homes.victim(operation)
     output = home.folder / "output"
-    return subject.Task(operation, fault, home.environment(operation), *tokens, home.places, output, bug)
+    return subject.Task(operation, fault, home.environment(operation, fault), *tokens, home.places, output, bug)
 
 
 def _read(home: Home, operation: Operation) -> state.State:
-    with home.open() as store:
-        return state.read_state(store, operation.apart)
+    return state.read_state(home.open(), operation.apart)
 
 
 class _Run:
@@ -334,20 +340,17 @@ class _Run:
         reference: Reference,
     ) -> None:
         self._homes, self._home, self._operation, self._fault, self._bug = homes, home, operation, fault, bug
-        self._before, self._once, self._twice, self._body = reference
+        self._before, self._once, self._twice, self._body, self._revision = reference
         self._revoked_at = 0
         self._takeover: Takeover | None = None
-        self._stopped_backend = 0
         homes.peers.forget()
-        with home.open() as store:
-            self._revision = state.revision_of(store)
         self.problems: list[str] = []
         self.acknowledged = False
         self._succeeded = False
         self.met = False
 
     def judge(self) -> None:
-        for step in _steps(_task(self._homes, self._home, self._operation, self._fault, self._bug)):
+        for step in _steps(self._home, _task(self._homes, self._home, self._operation, self._fault, self._bug)):
             getattr(self, f"_{step.pop('step')}")(**step)
         self._continue_backend()
         self._check_everything("after the run")
@@ -370,18 +373,16 @@ class _Run:
         if self._operation.taken_over:
             self._take_over()
 
-    def _stop_backend(self, pid: int) -> None:
-        os.kill(pid, signal.SIGSTOP)
-        self._stopped_backend = pid
-
     def _continue_backend(self) -> None:
         """The server is back; wait until it has noticed that the connection was closed, and has ended it."""
-        if self._stopped_backend:
-            os.kill(self._stopped_backend, signal.SIGCONT)
+        note = self._home.folder / subject.STOPPED
+        if note.exists():
+            stopped = int(note.read_text())
+            note.unlink()
+            os.kill(stopped, signal.SIGCONT)
             deadline = time.monotonic() + _LONGEST_END
-            while os.path.exists(f"/proc/{self._stopped_backend}") and time.monotonic() < deadline:
+            while os.path.exists(f"/proc/{stopped}") and time.monotonic() < deadline:
                 time.sleep(0.01)
-        self._stopped_backend = 0
 
     def _limited(self, admitted: int, allowed: float) -> None:
         if admitted > allowed:
@@ -392,8 +393,7 @@ class _Run:
         if self._revoked_at:
             self._check_no_later_write()
         elif self._takeover is not None:
-            with self._home.open() as store:
-                self.problems += self._takeover.problems(store)
+            self.problems += self._takeover.problems(self._home.open())
         elif self.acknowledged:
             self._expect("acknowledged", self._once)
             self._check_revision(revision)
@@ -423,17 +423,16 @@ class _Run:
         self._expect("tried again", self._once, self._twice)
         self._check_body(body)
 
-    def _shown(self, signers: list[Any], relayers: list[Any], victim: int) -> None:
-        with self._home.open() as store:
-            read = store.database.read
-            stored = [row.id for row in read("SELECT id FROM signers ORDER BY seq")]
-            switches = [(row.id, row.name, bool(row.paused)) for row in read("SELECT * FROM relayers ORDER BY seq")]
-            is_live = bool(read("SELECT 1 FROM tokens WHERE name = 'victim' AND revoked_at IS NULL"))
-        is_silent = self._fault is not None and self._fault.kind == "silence"
-        if self._revoked_at or is_silent or (self._is_lost and not self.acknowledged):
-            # The token of these requests; or lists from memory, with their age, while the database does not answer; or
-            # a write that nobody acknowledged, which is listed within a second.
+    def _shown(self, signers: list[Any], relayers: list[Any], victim: int, is_stale: bool) -> None:
+        if self._revoked_at or (self._is_lost and not self.acknowledged):
+            # The token of these requests; or a write that nobody acknowledged, which is listed within a second.
             return
+        if is_stale:  # the response states its age: that worker has not reached the server again yet
+            return
+        read = self._home.open().database.read
+        stored = [row.id for row in read("SELECT id FROM signers ORDER BY seq")]
+        switches = [(row.id, row.name, bool(row.paused)) for row in read("SELECT * FROM relayers ORDER BY seq")]
+        is_live = bool(read("SELECT 1 FROM tokens WHERE name = 'victim' AND revoked_at IS NULL"))
         if sorted(each["id"] for each in signers) != sorted(stored):
             self.problems.append("another worker lists other signers than the database has")
         if sorted((each["id"], each["name"], each["paused"]) for each in relayers) != sorted(switches):
@@ -462,8 +461,7 @@ class _Run:
             self.problems.append(f"{moment}, but the database differs: {_difference(allowed[0], found)}")
 
     def _check_revision(self, revision: int) -> None:
-        with self._home.open() as store:
-            now = state.revision_of(store)
+        now = state.revision_of(self._home.open())
         if revision and not self._revision < revision <= now:
             self.problems.append(f"answered revision {revision}; before it was {self._revision}, now it is {now}")
         if self._once != self._before and now <= self._revision:
@@ -471,8 +469,7 @@ class _Run:
 
     def _check_everything(self, moment: str) -> None:
         try:
-            with self._home.open() as store:
-                self.problems += [f"{moment}: {each}" for each in state.violations(store)]
+            self.problems += [f"{moment}: {each}" for each in state.violations(self._home.open())]
         except RelaydeckError as error:
             self.problems.append(f"{moment} the store does not open: {error}")
             return
@@ -486,7 +483,7 @@ class _Run:
     def _try_again(self) -> None:
         """In a new process, as after a restart."""
         task = _task(self._homes, self._home, self._operation, None, self._bug)
-        for step in _steps(task._replace(ahead=_AHEAD)):
+        for step in _steps(self._home, task._replace(ahead=_AHEAD)):
             if step["step"] == "answer":
                 self._succeeded = True
                 if step["status"] not in (self._operation.done, self._operation.repeated):
@@ -501,8 +498,8 @@ class _Run:
         if os.path.exists(copy) and fork_command(self._home, ("backup", "drill", copy), ""):
             self.problems.append(f"the backup is not complete: {self._output[-500:]}")
         if self._operation.copies == "database":
-            with self._home.open_target() as target, self._home.open() as source:
-                expected, found = state.read_state(source), state.read_state(target)
+            with self._home.open_target() as target:
+                expected, found = state.read_state(self._home.open()), state.read_state(target)
                 if expected != found:
                     self.problems.append(f"the copy differs from the source: {_difference(expected, found)}")
                 self.problems += [f"in the copy: {each}" for each in state.violations(target)]
@@ -512,9 +509,9 @@ class _Run:
         if self._operation.life != "delivery" or self._is_disturbed:
             return
         arrived = list(dict.fromkeys(self._homes.peers.sequences()))
-        with self._home.open() as store:
-            sent = store.database.column("SELECT seq FROM events WHERE relayer_id IS NOT NULL ORDER BY seq")
-            pending = store.database.column("SELECT seq FROM deliveries WHERE state = 'pending'")
+        column = self._home.open().database.column
+        sent = column("SELECT seq FROM events WHERE relayer_id IS NOT NULL ORDER BY seq")
+        pending = column("SELECT seq FROM deliveries WHERE state = 'pending'")
         if arrived != sent or pending:
             self.problems.append(f"events {sent} were sent, {arrived} arrived, {pending} are pending")
 
@@ -537,7 +534,8 @@ class _Run:
 
     def _revoke(self) -> None:
         """Another process revokes the token, unless the subject has the lock for writes."""
-        with suppress(StoreError), self._home.open() as store:
+        store = self._home.open()
+        with suppress(StoreError):
             if isinstance(store.database, PostgresDatabase):
                 store.database.writer.execute(_BUSY)
             with store.database.transaction_at_once() or store.database.transaction() as transaction:
@@ -546,7 +544,8 @@ class _Run:
 
     def _take_over(self) -> None:
         """Another process takes the lease, as after a pause that was longer than it lasts."""
-        with suppress(StoreError), self._home.open() as store:
+        store = self._home.open()
+        with suppress(StoreError):
             if isinstance(store.database, PostgresDatabase):
                 store.database.writer.execute(_BUSY)
             with store.database.transaction_at_once() or store.database.transaction() as transaction:
@@ -554,8 +553,7 @@ class _Run:
             self._takeover = taken
 
     def _check_no_later_write(self) -> None:
-        with self._home.open() as store:
-            newest = store.database.read("SELECT max(revision) AS newest FROM notifications")[0].newest
+        newest = self._home.open().database.read("SELECT max(revision) AS newest FROM notifications")[0].newest
         if newest > self._revoked_at:
             self.problems.append("a write was made after its token was revoked")
 
@@ -569,17 +567,31 @@ def _difference(expected: Mapping[str, list[str]], found: Mapping[str, list[str]
     return "nothing"
 
 
+class Ground(NamedTuple):
+    """What the processes that explore share. Without a server the databases are files."""
+
+    folder: Path
+    node: str
+    engines: tuple[str, ...]
+    server: PostgresServer | None
+
+    def prepare_homes(self) -> list[Homes]:
+        """Of this process, on each engine. The receiver ends with the process."""
+        peers = Peers(self.node, ExitStack().enter_context(verifying_receiver()))
+        servers = {"SQLite": None, "PostgreSQL": self.server}
+        return [Homes(self.folder, servers[engine], peers) for engine in self.engines]
+
+
 @contextmanager
-def prepared_homes(engine: str = "") -> Iterator[list[Homes]]:
-    """A prepared home on each engine, or on one; call `boundary.install` before."""
+def prepared_ground(engines: Sequence[str]) -> Iterator[Ground]:
+    """Call `boundary.install` before."""
     # In memory: the exploration decides itself which syncs fail.
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = Path(tempfile.mkdtemp(prefix="relaydeck-explore-", dir=memory))
-    server = None if engine == "SQLite" else PostgresServer()
+    server = PostgresServer() if "PostgreSQL" in engines else None
     try:
-        with running_peers() as peers:
-            engines = [] if engine == "PostgreSQL" else [Homes(folder, None, peers)]
-            yield [*engines, *([Homes(folder, server, peers)] if server is not None else [])]
+        with running(HARDHAT) as node:
+            yield Ground(folder, node, tuple(engines), server)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if server is not None:

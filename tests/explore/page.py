@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.explore.boundary import KINDS
-from tests.explore.explorer import Tally
-from tests.explore.operations import OPERATIONS
+from tests.explore.explorer import Tally, kinds_of
+from tests.explore.operations import OPERATIONS, by_name
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
 Tallies = Mapping[tuple[str, str], Tally]  # by engine and operation
 _Rows = dict[tuple[str, str], list[str]]
-_COLUMNS = ("operation", "database", "boundary calls", "faults tried", *KINDS, "acknowledged", "findings")
+_COLUMNS = ("operation", "database", "boundary calls", "each call", "faults tried", *KINDS, "acknowledged", "findings")
 _BEGIN, _END = "<!-- explored: written by `make explore` -->", "<!-- /explored -->"
 
 
@@ -24,13 +24,14 @@ def _rows(tallies: Tallies) -> _Rows:
 
 def _row(engine: str, name: str, tally: Tally) -> list[str]:
     by_kind = [tally.by_kind[kind] for kind in KINDS]
-    figures = (tally.calls, tally.faults, *by_kind, tally.acknowledged, len(tally.findings))
-    return [name, engine, *map(str, figures)]
+    is_whole = tally.whole >= set(kinds_of(by_name(name), engine))
+    figures = (tally.faults, *by_kind, tally.acknowledged, len(tally.findings))
+    return [name, engine, str(tally.calls), "yes" if is_whole else "no", *map(str, figures)]
 
 
 def _table(rows: _Rows) -> str:
-    sums = [sum(int(row[column]) for row in rows.values()) for column in range(3, len(_COLUMNS))]
-    return "\n".join(map(_line, [_COLUMNS, ["---"] * len(_COLUMNS), *rows.values(), ["all", "", "", *sums]]))
+    sums = [sum(int(row[column]) for row in rows.values()) for column in range(4, len(_COLUMNS))]
+    return "\n".join(map(_line, [_COLUMNS, ["---"] * len(_COLUMNS), *rows.values(), ["all", "", "", "", *sums]]))
 
 
 def _line(cells: Iterable[object]) -> str:

@@ -1,13 +1,10 @@
 """What the service talks to while it is explored: a real node, and a receiver that records what arrives."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from tests.explore.operations import LIVE_DOCUMENT
-from tests.node.process import HARDHAT, running
-from tests.notifications.verifying import KEY, VerifyingReceiver, verifying_receiver
+from tests.notifications.verifying import KEY, VerifyingReceiver
 
 
 class Peers(NamedTuple):
@@ -28,9 +25,3 @@ class Peers(NamedTuple):
         """Of the events that arrived since `forget`, in order. Signatures are not checked: a clock may be wrong."""
         arrived = [self.receiver.posted.get() for _ in range(self.receiver.posted.qsize())]
         return [json.loads(each.body)["sequence"] for each in arrived]
-
-
-@contextmanager
-def running_peers() -> Iterator[Peers]:
-    with running(HARDHAT) as node, verifying_receiver() as receiver:
-        yield Peers(node, receiver)

@@ -8,28 +8,31 @@ import asyncio
 import json
 import os
 import runpy
+import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tests.explore import planted
 from tests.explore.boundary import Fault, boundary
-from tests.explore.bounds import short_bounds
+from tests.explore.bounds import long_bounds, short_bounds
 from tests.explore.operations import LIMITED, Operation, Request
 from tests.explore.services import run_delivery, run_monitor
 
 if TYPE_CHECKING:
     from relaydeck.worker.worker import Worker
 
+STOPPED = "stopped"  # the file with the process id of the server's process that a fault stopped
 _LISTS = [Request("GET", f"/api/v1/{name}?per_page=100") for name in ("signers", "relayers")]
 _LONGEST_STOP = 10.0  # seconds
 _LONGEST_RECOVERY = 5.0
+_ATTEMPTS = 5  # after a silence: a busy machine may take longer than the shortened time limits
 _SETTLE_SECONDS = 0.03  # for what a start leaves to be done in the background
 _CONNECT_SECONDS = 0.3  # the same, with a node to connect to
 
@@ -61,6 +64,11 @@ class Channel:
         with self._lock:
             self._connected.send(json.dumps({"step": step, **content}).encode())
             self._connected.recv(1)
+
+    def report_unless_busy(self, step: str, **content: Any) -> None:
+        """From a thread that may hold what the explorer waits for while it looks at an earlier report."""
+        if not self._lock.locked():
+            self.report(step, **content)
 
     def end(self, code: int) -> NoReturn:
         """Without a report nothing is known of the calls: a process that a fault ends makes none."""
@@ -95,10 +103,16 @@ def run(task: Task, connected: socket.socket) -> NoReturn:
 
 @contextmanager
 def _armed(task: Task, channel: Channel) -> Iterator[None]:
-    boundary.arm(task.fault, channel.report)
-    is_silent = task.fault is not None and task.fault.kind == "silence"
+    def report(step: str, **content: Any) -> None:
+        if step == "stop_backend":
+            task.output.with_name(STOPPED).write_text(str(content["pid"]))
+            os.kill(content["pid"], signal.SIGSTOP)
+        elif task.operation.revokes_during_hang or task.operation.taken_over:
+            channel.report_unless_busy(step, **content)
+
+    boundary.arm(task.fault, report)
     try:
-        with short_bounds() if is_silent else nullcontext():
+        with short_bounds() if _is_silent(task) else long_bounds():
             yield
     finally:
         boundary.disarm()
@@ -137,7 +151,9 @@ async def _start_two(task: Task) -> tuple["Worker", "Worker"]:
         for each in _LISTS:
             await ask(worker, each, task.token)
         await ask(worker, _LISTS[0], task.victim)
-    await ask(first, Request("GET", "/admin/v1/networks"), task.token)  # loads the admin API
+    # Loads the admin API. A busy machine may need more than one attempt.
+    while (await ask(first, Request("GET", "/admin/v1/networks"), task.token)).status != 200:
+        await _await_recovery(first)
     await asyncio.sleep(_SETTLE_SECONDS if task.operation.home == "quiet" else _CONNECT_SECONDS)
     return first, second
 
@@ -148,11 +164,13 @@ async def _run_request(task: Task, channel: Channel) -> NoReturn:
         status = await _answer(first, task, channel, "answer")
     if status >= 500:
         await _await_recovery(first)
-        await _answer(first, task, channel, "retry")
+        await _answer(first, task, channel, "retry", attempts=_ATTEMPTS if _is_silent(task) else 1)
     # A write that one worker acknowledged is in the lists of the other.
-    shown = [json.loads((await ask(second, each, task.token))[1])["data"] for each in _LISTS]
-    victim, _, _ = await ask(second, _LISTS[0], task.victim)
-    channel.report("shown", signers=shown[0], relayers=shown[1], victim=victim)
+    shown = [await ask(second, each, task.token) for each in _LISTS]
+    victim = await ask(second, _LISTS[0], task.victim)
+    signers, relayers = (json.loads(each.body)["data"] for each in shown)
+    is_stale = any(each.is_stale for each in (*shown, victim))
+    channel.report("shown", signers=signers, relayers=relayers, victim=victim.status, is_stale=is_stale)
     channel.end(0)  # at once, as if it were killed: the workers' tasks are not awaited
 
 
@@ -172,20 +190,32 @@ async def _run_at_limit(task: Task, channel: Channel) -> NoReturn:
     workers = [_start_worker(task), _start_worker(task, 2)]
     with _armed(task, channel):
         for number in range(3 * burst):
-            statuses.append((await ask(workers[number % 2], task.operation.request, task.token))[0])
+            statuses.append((await ask(workers[number % 2], task.operation.request, task.token)).status)
     admitted = sum(each != 429 for each in statuses)
     allowed = burst + rate * (time.monotonic() - began)
     channel.report("limited", admitted=admitted, allowed=allowed)
     _report_end(channel, succeeded=set(statuses) <= {200, 429})
 
 
-async def _answer(worker: "Worker", task: Task, channel: Channel, step: str) -> int:
-    assert task.operation.request is not None
-    status, body, revision = await ask(worker, task.operation.request, task.token)
-    if task.operation.same_body and "error" in json.loads(body):
-        status = 500  # a JSON-RPC error is a failure, whatever its status
+async def _answer(worker: "Worker", task: Task, channel: Channel, step: str, attempts: int = 1) -> int:
+    for _ in range(attempts):
+        status, body, revision = await _perform(worker, task)
+        if status < 500:
+            break
     channel.report(step, status=status, body=body.decode(), revision=revision)
     return status
+
+
+async def _perform(worker: "Worker", task: Task) -> tuple[int, bytes, int]:
+    assert task.operation.request is not None
+    status, body, revision, _ = await ask(worker, task.operation.request, task.token)
+    if task.operation.same_body and "error" in json.loads(body):
+        status = 500  # a JSON-RPC error is a failure, whatever its status
+    return status, body, revision
+
+
+def _is_silent(task: Task) -> bool:
+    return task.fault is not None and task.fault.kind == "silence"
 
 
 async def _run_start(task: Task, channel: Channel) -> NoReturn:
@@ -208,7 +238,14 @@ async def _run_stop(task: Task, channel: Channel) -> NoReturn:
     channel.end(0)
 
 
-async def ask(worker: Any, request: Request, token: str) -> tuple[int, bytes, int]:
+class Answered(NamedTuple):
+    status: int
+    body: bytes
+    revision: int
+    is_stale: bool  # from memory, and the response states its age
+
+
+async def ask(worker: Any, request: Request, token: str) -> Answered:
     """Status, body and revision of the answer of a worker's ASGI application."""
     path, _, query = request.path.partition("?")
     headers = [(b"authorization", b"Bearer " + token.encode())]
@@ -237,7 +274,8 @@ async def ask(worker: Any, request: Request, token: str) -> tuple[int, bytes, in
     await worker.pipeline(scope, receive, send)
     given = dict(sent[0]["headers"])
     body = b"".join(each["body"] for each in sent[1:])
-    return sent[0]["status"], body, int(given.get(b"relaydeck-revision", 0))
+    revision = int(given.get(b"relaydeck-revision", 0))
+    return Answered(sent[0]["status"], body, revision, b"relaydeck-stale" in given)
 
 
 async def _run_delivery(task: Task, channel: Channel) -> NoReturn:
@@ -250,7 +288,7 @@ async def _run_monitor(task: Task, channel: Channel) -> NoReturn:
 
 def _longest_wait(task: Task) -> float:
     """For what does not come when another process has taken over."""
-    return 2.0 if task.operation.taken_over else 8.0
+    return 5.0 if task.operation.taken_over and task.fault is not None else 30.0
 
 
 def _report_end(channel: Channel, *, succeeded: bool) -> NoReturn:
