@@ -417,7 +417,7 @@ class _Run:
     def _retry(self, status: int, body: str, revision: int) -> None:
         self._succeeded = True
         if status not in (self._operation.done, self._operation.repeated):
-            self.problems.append(f"the next attempt was answered {status}: {body[:200]}")
+            self.problems.append(f"the next attempt was answered {status}: {body[:200]} {self._output[-800:]}")
         if status == self._operation.repeated and not self._is_lost:
             self.problems.append("an attempt that was answered 500 was stored")
         self._expect("tried again", self._once, self._twice)
