@@ -185,12 +185,14 @@ class PostgresServer:
     def thaw(self) -> None:
         self._signal_all(signal.SIGCONT)
 
-    def _signal_all(self, what: signal.Signals) -> None:
+    def _signal_all(self, what: signal.Signals) -> list[int]:
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for each in (self.process.pid, *map(int, children)):
+        signalled = [self.process.pid, *map(int, children)]
+        for each in signalled:
             with suppress(ProcessLookupError):
                 os.kill(each, what)
+        return signalled
 
     def stop(self) -> None:
         """End it at once, connections and all, as a restart of its machine would."""
@@ -211,9 +213,12 @@ class PostgresServer:
     def kill(self) -> None:
         """Every process of it at once."""
         assert self.process is not None
-        self._signal_all(signal.SIGKILL)
+        self.process.send_signal(signal.SIGSTOP)  # it starts no more of them
+        ended = self._signal_all(signal.SIGKILL)
         self.process.wait(30)
         self.process = None
+        while any(Path(f"/proc/{each}").exists() for each in ended):  # they share memory with the next server
+            time.sleep(0.01)
 
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None and self.process.poll() is None:
