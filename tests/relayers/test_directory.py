@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.errors import RelayerNotFound
+from relaydeck.errors import Damaged, RelayerNotFound
+from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.open_store import Store
 from tests.places import ENGINES
@@ -37,6 +38,19 @@ async def test_it_is_remembered_until_it_is_forgotten(
         with pytest.raises(RelayerNotFound):
             await directory.find("r2")
     assert names == ["Relayer r1", "Relayer r1", "another"]
+
+
+async def test_relayers_are_loaded_before_their_first_request(home: Path) -> None:
+    fill(home, relayers=[relayer("r1"), relayer("damaged", custom_rpc_urls=(RpcUrl("http://127.0.0.1:9"),))])
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            transaction.execute("UPDATE relayers SET sealed_rpc_urls = x'00' WHERE id = 'damaged'")
+        directory = RelayerDirectory(store.database, store.vault)
+        await directory.preload()
+        rename(store, "another")
+        assert (await directory.find("r1"))[0].name == "Relayer r1"
+        with pytest.raises(Damaged):
+            await directory.find("damaged")
 
 
 async def test_what_was_read_before_a_write_is_not_remembered_after_it(

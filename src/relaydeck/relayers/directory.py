@@ -13,6 +13,7 @@ from relaydeck.store.vault import Vault
 
 _MAX_CACHED = 10_000
 _MAX_IN_USE = 100  # networks that are listed
+_MAX_PRELOADED = 100
 
 
 class RelayerDirectory:
@@ -31,6 +32,21 @@ class RelayerDirectory:
             # A record read before the last write answers this request, but must not be cached for later ones.
             if generation == self._generation and len(self._cached) < _MAX_CACHED:
                 self._cached[relayer_id] = found
+        return found
+
+    async def preload(self) -> None:
+        """Cache the first relayers, so that their first request does not wait for the database."""
+        generation = self._generation
+        found = await self._database.run_in_reader(self._read_first)
+        if generation == self._generation:
+            self._cached |= found
+
+    def _read_first(self) -> dict[str, tuple[Relayer, Network]]:
+        rows = self._database.read("SELECT id FROM relayers ORDER BY seq LIMIT :most", {"most": _MAX_PRELOADED})
+        found = {}
+        for row in rows:
+            with suppress(Damaged, RelayerNotFound):
+                found[row.id] = self.read(row.id)
         return found
 
     async def networks_in_use(self) -> list[Network]:

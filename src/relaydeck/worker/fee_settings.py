@@ -25,4 +25,5 @@ async def warm_estimator(estimator: Estimator, directory: RelayerDirectory) -> N
     """Only where there are relayers: a process without them never loads an HTTP client."""
     with suppress(StoreError, ServerFailure):  # the first estimate reads what it needs
         if networks := await directory.networks_in_use():
+            await directory.preload()
             await estimator.warm(networks)
