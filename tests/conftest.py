@@ -1,6 +1,9 @@
 """One served home for the tests that only ask; tests that break things make their own."""
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,23 @@ custom_rpc_urls = [{ url = "http://127.0.0.1:9/custom?key=k", weight = 3 }]
 [relayers.policies]
 gas_price_cap = 100000000000
 """
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the modules of a whole run, each process from another one on.
+
+    Every process needs all of them. In a fresh checkout the processes thus compile different modules and load those
+    that the others have compiled, instead of each compiling all.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker or session.config.args != session.config.getini("testpaths"):
+        return
+    modules = sorted(Path(__file__).parent.rglob("test_*.py"))
+    first = len(modules) * int(worker.removeprefix("gw")) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for path in [*modules[first:], *modules[:first]]:
+        with suppress(Exception):  # pytest imports it again and reports the failure
+            import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 @pytest.fixture(scope="session")

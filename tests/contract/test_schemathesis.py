@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.checks import load_all_checks
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
 
 from relaydeck.contract.openapi import document
 from tests.conftest import DEMO
@@ -46,15 +49,28 @@ schema.config.generation.with_security_parameters = False
 schema.config.generation.allow_extra_parameters = False
 
 
-@schema.parametrize()
-@settings(
-    max_examples=EXAMPLES,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-def test_made_up_requests_are_answered_as_documented(case: "schemathesis.Case[Any]", asked: Running) -> None:
-    case.call_and_validate(
-        base_url=f"http://127.0.0.1:{asked.port}", headers={"Authorization": f"Bearer {asked.token}"}
+OPERATIONS = [f"{method.upper()} {path}" for path, methods in schema.raw_schema["paths"].items() for method in methods]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_made_up_requests_are_answered_as_documented(operation: str, asked: Running) -> None:
+    """Its requests are made up here: `schema.parametrize` makes them up while pytest collects, in every process."""
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
+    def check(case: "schemathesis.Case[Any]") -> None:
+        case.call_and_validate(
+            base_url=f"http://127.0.0.1:{asked.port}", headers={"Authorization": f"Bearer {asked.token}"}
+        )
+
+    found = schema.find_operation_by_label(operation)
+    assert found is not None
+    load_all_checks()
+    build_operation_test(
+        config=schema.config, operation=found, test_func=check, given_kwargs={}, feedback=FeedbackSources()
+    )()

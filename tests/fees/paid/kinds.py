@@ -64,8 +64,11 @@ def call(signature: str, *arguments: Any, **more: Any) -> Callable[[Stage], Fiel
 
 
 def creation(name: str, *arguments: int) -> Callable[[Stage], Fields]:
-    code = compiled(name) + b"".join(number.to_bytes(32, "big") for number in arguments)
-    return lambda stage: {"data": "0x" + code.hex(), "gas": 12_000_000, **stage.market()}
+    def build(stage: Stage) -> Fields:
+        code = compiled(name) + b"".join(number.to_bytes(32, "big") for number in arguments)
+        return {"data": "0x" + code.hex(), "gas": 12_000_000, **stage.market()}
+
+    return build
 
 
 def legacy(build: Callable[[Stage], Fields]) -> Callable[[Stage], Fields]:
