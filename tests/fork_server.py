@@ -176,8 +176,9 @@ def _open_standard_streams() -> None:
 
 
 def _import_everything() -> None:
-    """Our modules, and those of others that commands load late."""
+    """Our modules, those of others that commands load late, and the migrations, which every command reads."""
     import relaydeck
+    from relaydeck.store.migrate import steps
 
     for name in _LOADED_LATE:
         import_module(name)
@@ -185,6 +186,7 @@ def _import_everything() -> None:
     for module in pkgutil.walk_packages(relaydeck.__path__, "relaydeck."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
+    assert all(step.checksum for step in steps())
 
 
 def _run() -> NoReturn:
