@@ -1,8 +1,8 @@
 """Bindings, other people's drivers, and what `SignerKeys` does for all of them."""
 
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from typing import Any, ClassVar
+from importlib.metadata import EntryPoint, EntryPoints
+from typing import ClassVar
 
 import pytest
 
@@ -34,14 +34,10 @@ class BrokenDriver:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    ours = entry_points(group=registry.GROUP)
     added = EntryPoint("broken", f"{__name__}:BrokenDriver", registry.GROUP)
     missing = EntryPoint("missing", "package_that_is_not_installed:Driver", registry.GROUP)
-
-    def with_others(**_: Any) -> EntryPoints:
-        return EntryPoints([*ours, added, missing])
-
-    monkeypatch.setattr(registry, "entry_points", with_others)
+    others = EntryPoints([*registry.installed(), added, missing])
+    monkeypatch.setattr(registry, "installed", lambda: others)
     yield "broken"
 
 
