@@ -97,12 +97,13 @@ def _free_port() -> int:
 
 def _wait_until_answering(url: str, process: subprocess.Popen[bytes]) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
-    for _ in range(300):
-        if process.poll() is not None:
-            raise RuntimeError(f"the node ended with {process.returncode}")
-        try:
-            httpx.post(url, json=body, timeout=2)
-            return
-        except httpx.TransportError:
-            time.sleep(0.1)
+    with httpx.Client(timeout=2) as client:
+        for _ in range(300):
+            if process.poll() is not None:
+                raise RuntimeError(f"the node ended with {process.returncode}")
+            try:
+                client.post(url, json=body)
+                return
+            except httpx.TransportError:
+                time.sleep(0.1)
     raise RuntimeError("the node did not start")

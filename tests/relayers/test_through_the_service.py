@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -182,19 +182,19 @@ async def test_an_interval_of_zero_switches_it_off(home: Path, receiver: Receive
 
 def workers_connected_to(running: Running, port: int) -> list[int]:
     """Which children of the service have a connection to that port, by the kernel's tables."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            sockets = {os.readlink(each) for each in (entry / "fd").iterdir()}
-            rows = [line.split() for line in (entry / "net" / "tcp").read_text().splitlines()[1:]]
-        except OSError:
-            continue
-        mine = {f"socket:[{row[9]}]" for row in rows if int(row[2].split(":")[1], 16) == port}
-        if parent == running.process.pid and mine & sockets:
-            found.append(int(entry.name))
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    connected = {f"socket:[{row[9]}]" for row in rows if int(row[2].split(":")[1], 16) == port}
+    parent = running.process.pid
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(child) for child in children if connected & _sockets_of(child)]
+
+
+def _sockets_of(process: str) -> set[str]:
+    found = set()
+    with suppress(OSError):  # the process may end meanwhile
+        for each in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):  # so may the connection
+                found.add(os.readlink(each))
     return found
 
 

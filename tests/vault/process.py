@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +21,15 @@ class Vault(NamedTuple):
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """As the operator of this Vault."""
         headers = {"X-Vault-Token": self.root_token}
-        answer = httpx.request(method, f"{self.address}/v1/{path}", headers=headers, json=body, timeout=60)
+        answer = _client().request(method, f"{self.address}/v1/{path}", headers=headers, json=body)
         answer.raise_for_status()
         return dict(answer.json()) if answer.content else {}
+
+
+@cache
+def _client() -> httpx.Client:
+    """One for all calls: each new one loads the certificates of the system, which takes longer than a call."""
+    return httpx.Client(timeout=60)
 
 
 @contextmanager
