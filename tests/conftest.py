@@ -1,5 +1,6 @@
 """One served home for the tests that only ask; tests that break things make their own."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -53,6 +54,7 @@ def pytest_collection(session: pytest.Session) -> None:
     Every process needs all of them. In a fresh checkout the processes thus compile different modules and load those
     that the others have compiled, instead of each compiling all.
     """
+    gc.disable()  # until all is collected: almost nothing of it is garbage
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if not worker or session.config.args != session.config.getini("testpaths"):
         return
@@ -61,6 +63,12 @@ def pytest_collection(session: pytest.Session) -> None:
     for path in [*modules[first:], *modules[:first]]:
         with suppress(Exception):  # pytest imports it again and reports the failure
             import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and tests, which stay until the end, from every later garbage collection."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
