@@ -98,3 +98,10 @@ def test_relayers_come_and_go() -> None:
 def test_with_nobody_there_nothing_is_ever_due() -> None:
     walk = ScheduleCursor(Schedule(), INTERVAL, START)
     assert (walk.due(START + 3600, 10), walk.until_next(START)) == ([], float("inf"))
+    assert walk.reached_at == pytest.approx(START + 3600)
+
+
+def test_with_nobody_there_and_no_room_the_walk_waits() -> None:
+    walk = ScheduleCursor(Schedule(), INTERVAL, START)
+    assert walk.due(START + 30, 0) == []
+    assert walk.reached_at == pytest.approx(START)
