@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STOPPED = "stopped"  # the file with the process id of the server's process that a fault stopped
 _LISTS = [Request("GET", f"/api/v1/{name}?per_page=100") for name in ("signers", "relayers")]
 _LONGEST_STOP = 10.0  # seconds
-_LONGEST_RECOVERY = 5.0
+_LONGEST_RECOVERY = 60.0
 _ATTEMPTS = 5  # after a silence: a busy machine may take longer than the shortened time limits
 _SETTLE_SECONDS = 0.03  # for what a start leaves to be done in the background
 _CONNECT_SECONDS = 0.3  # the same, with a node to connect to
@@ -88,6 +88,7 @@ def run(task: Task, connected: socket.socket) -> NoReturn:
     os.environ.update(task.environment)
     boundary.offset = task.ahead
     planted.plant(task.bug)
+    long_bounds().__enter__()  # until the process ends
     try:
         if task.operation.command:
             _run_command(task, channel)
@@ -112,7 +113,7 @@ def _armed(task: Task, channel: Channel) -> Iterator[None]:
 
     boundary.arm(task.fault, report)
     try:
-        with short_bounds() if _is_silent(task) else long_bounds():
+        with short_bounds() if _is_silent(task) else nullcontext():
             yield
     finally:
         boundary.disarm()
@@ -288,7 +289,7 @@ async def _run_monitor(task: Task, channel: Channel) -> NoReturn:
 
 def _longest_wait(task: Task) -> float:
     """For what does not come when another process has taken over."""
-    return 5.0 if task.operation.taken_over and task.fault is not None else 30.0
+    return 10.0 if task.operation.taken_over and task.fault is not None else 30.0
 
 
 def _report_end(channel: Channel, *, succeeded: bool) -> NoReturn:
