@@ -74,9 +74,10 @@ def ask(
 def clean_environment(home: Path, **settings: str) -> dict[str, str]:
     """This process's environment without settings of its own, plus the given ones (`max_per_page="5"`).
 
-    Signers are not checked unless a test says so: the moment of a check would be chance.
+    Signers are not checked unless a test says so: the moment of a check would be chance. Nodes on this machine may be
+    set over HTTP.
     """
-    settings = {"signer_check_seconds": "0"} | settings
+    settings = {"signer_check_seconds": "0", "rpc_guard": "off"} | settings
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
     kept |= setting_of(home)
     return kept | {"RELAYDECK_HOME": str(home)} | {f"RELAYDECK_{name.upper()}": v for name, v in settings.items()}

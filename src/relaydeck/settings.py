@@ -349,10 +349,12 @@ class Settings:
         "takes it over. For events on PostgreSQL, `RELAYDECK_WEBHOOK_TIMEOUT_SECONDS` is added.",
     )
     rpc_guard: str = _setting(
-        _one_of("off", "on"),
-        "off",
-        "`on`: nodes may only be at public addresses and at those in `RELAYDECK_RPC_ALLOW`. `off`: at private and "
-        "loopback addresses too. Link-local and metadata addresses are refused in both cases.",
+        _one_of("http", "off", "on"),
+        "http",
+        "`http`: URLs of nodes that are set over HTTP must not have private or loopback addresses, or names of private "
+        "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. `on`: "
+        "no connection is made to a node at an address that is neither public nor in `RELAYDECK_RPC_ALLOW`, whoever "
+        "set its URL. `off`: every URL may be set. Link-local and metadata addresses are never connected to.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
         _address_ranges,
@@ -451,6 +453,11 @@ class Settings:
     def rpc_allowed(self) -> tuple[AddressRange, ...] | None:
         """Where nodes may be besides public addresses; None: anywhere."""
         return self.rpc_allow if self.rpc_guard == "on" else None
+
+    @property
+    def rpc_allowed_over_http(self) -> tuple[AddressRange, ...] | None:
+        """Which nodes besides public ones may be set over HTTP; None: any."""
+        return None if self.rpc_guard == "off" else self.rpc_allow
 
     @property
     def driver_bindings(self) -> dict[str, str]:

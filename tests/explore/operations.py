@@ -83,7 +83,12 @@ PATIENT = {  # nothing but the operation itself happens while it runs
     "RELAYDECK_SIGNER_CHECK_SECONDS": "0",
     "RELAYDECK_LOG_FORMAT": "json",
 }
-ALLOWED = {"RELAYDECK_LEASE_SECONDS": "3", "RELAYDECK_WEBHOOK_ALLOW": "127.0.0.0/8,::1/128"}
+_LOOPBACK = "127.0.0.0/8,::1/128"
+ALLOWED = {
+    "RELAYDECK_LEASE_SECONDS": "3",
+    "RELAYDECK_WEBHOOK_ALLOW": _LOOPBACK,
+    "RELAYDECK_RPC_ALLOW": _LOOPBACK,
+}
 BRIEF = {  # a silent peer keeps a run for a moment only
     "RELAYDECK_RPC_DEADLINE_SECONDS": "4",
     "RELAYDECK_RPC_TRY_TIMEOUT_SECONDS": "1.5",

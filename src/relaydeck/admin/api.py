@@ -28,6 +28,7 @@ from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.doctor.all_checks import examine
 from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.fees.estimator import Estimator
+from relaydeck.networks.node_rule import NodeRule
 from relaydeck.settings import Settings
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.store.audit import AuditLog
@@ -63,14 +64,15 @@ class AdminApi:
 
     def _operations(self, settings: Settings, estimator: Estimator, access: KeyAccess) -> Iterator[Operations]:
         read_pool, lists = self._read_pool, Lists(self._read_pool, settings.max_per_page)
-        yield ResourceOperations(read_pool, lists, RelayerAddresses(read_pool, access)).operations()
+        nodes = NodeRule(settings.rpc_allowed_over_http)
+        yield ResourceOperations(read_pool, lists, RelayerAddresses(read_pool, access), nodes).operations()
         yield signer_creation()
         yield action_operations()
         yield SignerCheckOperation(read_pool, access).operations()
         yield BalanceOperations(read_pool, settings).operations()
         yield WhyOperation(read_pool, settings, estimator.pool).operations()
         yield EstimateOperation(read_pool, estimator).operations()
-        yield ApplyOperation(read_pool, access).operations()
+        yield ApplyOperation(read_pool, access, nodes).operations()
         yield ExportOperation(read_pool).operations()
         yield TokenOperations(lists).operations()
         yield EventOperations(read_pool, settings.max_per_page).operations()

@@ -10,6 +10,7 @@ from relaydeck.admin.operation import Content, Operations, RepeatableChange, Req
 from relaydeck.admin.plan_report import apply_report
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.errors import MistakenDocument
+from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan_revision import require_same
 from relaydeck.provisioning.prepared_plan import PreparedPlan
@@ -22,9 +23,10 @@ from relaydeck.store.vault import Vault
 
 
 class ApplyOperation:
-    def __init__(self, read_pool: ReadPool, access: KeyAccess) -> None:
+    def __init__(self, read_pool: ReadPool, access: KeyAccess, nodes: NodeRule) -> None:
         self._read_pool = read_pool
         self._access = access
+        self._nodes = nodes
 
     def operations(self) -> Operations:
         return {"apply": {"POST": self.apply}}
@@ -51,7 +53,7 @@ class ApplyOperation:
         return RepeatableChange("apply", work)
 
     def _prepare(self, store: Store, request: Request) -> tuple[RequestedApply, Questions]:
-        asked = read_apply(request)
+        asked = read_apply(request, self._nodes)
         return asked, asked.planner.questions(store.database.read, store.vault, self._access.bound_types)
 
 

@@ -8,6 +8,7 @@ from relaydeck.admin.bodies import ApplyRequest
 from relaydeck.admin.documents import refuse_deep
 from relaydeck.admin.operation import Request
 from relaydeck.errors import BadRequest
+from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan_revision import is_revision
@@ -20,12 +21,12 @@ class RequestedApply(NamedTuple):
     plan_only: bool
 
 
-def read_apply(request: Request) -> RequestedApply:
+def read_apply(request: Request, nodes: NodeRule) -> RequestedApply:
     """Takes seconds for a large document. Raises BadRequest."""
     asked: ApplyRequest = request.decode(ApplyRequest)
     refuse_deep(asked.document)
     file = read_parsed(asked.document, GivenReferences(_references(asked)))
-    return RequestedApply(FilePlanner(file, asked.prune), asked.plan_only)
+    return RequestedApply(FilePlanner(file, asked.prune, nodes), asked.plan_only)
 
 
 def expected_revision(request: Request) -> str:

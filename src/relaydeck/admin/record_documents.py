@@ -5,12 +5,15 @@ from relaydeck.admin.merge_patch import patched_document
 from relaydeck.admin.views import RecordView
 from relaydeck.errors import BadRequest
 from relaydeck.identifiers import identifier_problem, new_identifier
+from relaydeck.networks.node_rule import ANYWHERE, NodeRule
 from relaydeck.provisioning.declared_records import IDENTITY, Resource
 from relaydeck.provisioning.document import RecordDocument
 from relaydeck.provisioning.references import NoReferences, Resolver
 
 
-def new_document(resource: Resource, document: Json, resolver: Resolver | None) -> RecordDocument:
+def new_document(
+    resource: Resource, document: Json, resolver: Resolver | None, nodes: NodeRule = ANYWHERE
+) -> RecordDocument:
     """`resolver`: finds what references in the document stand for. None: it must have none."""
     identity = IDENTITY[resource]
     if resource == "relayers":
@@ -18,10 +21,16 @@ def new_document(resource: Resource, document: Json, resolver: Resolver | None) 
     name = document.get(identity)
     if not isinstance(name, str) or (problem := identifier_problem(name)):
         raise BadRequest(f"{identity} {problem if isinstance(name, str) else 'must be given, as a string'}")
-    return RecordDocument(resource, name, document, resolver or NoReferences())
+    return RecordDocument(resource, name, document, resolver or NoReferences(), nodes)
 
 
 def changed_document(
-    resource: Resource, name: str, before: RecordView, change: Json, resolver: Resolver | None
+    resource: Resource,
+    name: str,
+    before: RecordView,
+    change: Json,
+    resolver: Resolver | None,
+    nodes: NodeRule = ANYWHERE,
 ) -> RecordDocument:
-    return RecordDocument(resource, name, patched_document(resource, before, change), resolver or NoReferences())
+    document = patched_document(resource, before, change)
+    return RecordDocument(resource, name, document, resolver or NoReferences(), nodes)

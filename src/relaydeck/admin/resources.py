@@ -14,15 +14,17 @@ from relaydeck.admin.operation import (
 )
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.relayer_addresses import RelayerAddresses
+from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.declared_records import RESOURCES, Resource
 from relaydeck.store.change_context import ChangeContext
 
 
 class ResourceOperations:
-    def __init__(self, read_pool: ReadPool, lists: Lists, addresses: RelayerAddresses) -> None:
+    def __init__(self, read_pool: ReadPool, lists: Lists, addresses: RelayerAddresses, nodes: NodeRule) -> None:
         self._read_pool = read_pool
         self._lists = lists
         self._addresses = addresses
+        self._nodes = nodes
 
     def operations(self) -> Operations:
         found: Operations = {}
@@ -56,7 +58,8 @@ class ResourceOperations:
             addresses = await self._addresses.for_new(document) if resource == "relayers" else None
 
             def work(context: ChangeContext) -> Content:
-                return record_content(record_commands.create(context, resource, document, addresses=addresses), 201)
+                created = record_commands.create(context, resource, document, addresses=addresses, nodes=self._nodes)
+                return record_content(created, 201)
 
             return RepeatableChange(f"{resource}.create", work)
 
@@ -68,9 +71,10 @@ class ResourceOperations:
             addresses = await self._addresses.for_change(name, change) if resource == "relayers" else None
 
             def work(context: ChangeContext) -> Content:
-                return record_content(
-                    record_commands.patch(context, resource, name, change, if_match, addresses=addresses)
+                changed = record_commands.patch(
+                    context, resource, name, change, if_match, addresses=addresses, nodes=self._nodes
                 )
+                return record_content(changed)
 
             return work
 

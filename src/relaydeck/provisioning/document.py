@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from relaydeck.errors import BadRequest
+from relaydeck.networks.node_rule import ANYWHERE, NodeRule
 from relaydeck.provisioning.declared_records import Resource, field_names
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.mistakes import Mistake, place_in
@@ -21,8 +22,11 @@ Document = dict[str, Any]
 class RecordDocument:
     """Raises BadRequest, which contains every mistake and no value."""
 
-    def __init__(self, resource: Resource, name: str, document: Document, resolver: Resolver) -> None:
+    def __init__(
+        self, resource: Resource, name: str, document: Document, resolver: Resolver, nodes: NodeRule = ANYWHERE
+    ) -> None:
         self.resource, self.name = resource, name
+        self._nodes = nodes
         self._place = place_in("networks", name) if resource == "networks" else f"{resource}[0]"
         content = document
         if resource == "networks":
@@ -44,7 +48,7 @@ class RecordDocument:
 
     def step(self, stored: Stored, addresses: KnownAddresses) -> tuple[Step | None, list[str]]:
         """The step to take, if any, and notes for the caller."""
-        plan = make_plan(self._declared, stored, addresses, prune=False)
+        plan = make_plan(self._declared, stored, addresses, prune=False, nodes=self._nodes)
         self._refuse(plan.mistakes)
         notes = [each.removeprefix(f"{self._place}.") for each in plan.notes]
         return (plan.steps[0] if plan.steps else None), notes

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from relaydeck.identifiers import new_identifier
-from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord
+from relaydeck.networks.node_rule import ANYWHERE, NodeRule
+from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord, Resource
 from relaydeck.provisioning.differences import differences
 from relaydeck.provisioning.plan import Change, Create, Plan
 from relaydeck.provisioning.pruning import plan_removals
@@ -14,6 +17,7 @@ from relaydeck.provisioning.stored import Stored, StoredRecord
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
 
 NewId = Callable[[], str]
+_NODES: dict[Resource, str] = {"networks": "rpc_urls", "relayers": "custom_rpc_urls"}  # the fields with URLs of nodes
 
 
 def make_plan(
@@ -22,9 +26,10 @@ def make_plan(
     addresses: KnownAddresses,
     *,
     prune: bool,
+    nodes: NodeRule = ANYWHERE,
     new_id: NewId = new_identifier,
 ) -> Plan:
-    planner = _Planner(declared, stored, addresses, new_id)
+    planner = _Planner(declared, stored, addresses, nodes, new_id)
     planner.plan_all()
     if prune:
         plan_removals(declared, stored, planner.plan, planner.relayer_ids)
@@ -40,11 +45,14 @@ def key_questions(declared: Declared, stored: Stored, bound_types: frozenset[str
 
 
 class _Planner:
-    def __init__(self, declared: Declared, stored: Stored, addresses: KnownAddresses, new_id: NewId) -> None:
+    def __init__(
+        self, declared: Declared, stored: Stored, addresses: KnownAddresses, nodes: NodeRule, new_id: NewId
+    ) -> None:
         self.plan = Plan()
         self.relayer_ids: set[str] = set()
         self._declared = declared
         self._stored = stored
+        self._nodes = nodes
         self._new_id = new_id
         self._signers = SignerPlanner(declared, stored, addresses, self.plan)
 
@@ -70,10 +78,19 @@ class _Planner:
         if complete is None:
             return
         after = RECORD_TYPES[declared.resource](**complete)
+        self._check_nodes(declared, after, found)
         if found is None:
             self.plan.steps.append(Create(declared.resource, name, after))
         elif changes := tuple(differences(found.record, after, damaged=found.damaged)):
             self.plan.steps.append(Change(declared.resource, name, after, changes))
+
+    def _check_nodes(self, declared: DeclaredRecord, after: msgspec.Struct, found: StoredRecord | None) -> None:
+        """A URL that is stored stays, whoever set it."""
+        field = _NODES.get(declared.resource, "")
+        stored = {each.url for each in getattr(found.record, field, ())} if found else set()
+        for number, each in enumerate(getattr(after, field, ())):
+            if each.url not in stored and (problem := self._nodes.problem(each.url)):
+                self.plan.note_mistake(f"{declared.place}.{field}[{number}].url", problem)
 
     def _complete(self, values: Values, found: StoredRecord | None) -> Values | None:
         """The values without references that lead nowhere; None when one of them has no stored value to keep."""

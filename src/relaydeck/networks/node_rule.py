@@ -1,0 +1,50 @@
+"""Which URLs of nodes may be set over HTTP: those that do not lead into the operator's own network.
+
+An operator on the machine may set any URL. A URL that somebody sets over HTTP is judged by its host: by its address,
+in any spelling, or by a name that only private networks have. A public name may still lead to a private address. No
+connection is made to judge it; `RELAYDECK_RPC_GUARD=on` checks every connection.
+"""
+
+import re
+import socket
+import unicodedata
+from ipaddress import IPv4Address, ip_address
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from relaydeck.address_guard import Address, AddressGuard
+from relaydeck.settings import AddressRange
+
+NOT_PUBLIC = "is not public: set it with a command on the server's machine, or allow it with RELAYDECK_RPC_ALLOW"
+_NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
+_PRIVATE_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "svc", "arpa")
+
+
+class NodeRule(NamedTuple):
+    allow: tuple[AddressRange, ...] | None = None  # None: every URL may be set
+
+    def problem(self, url: str) -> str:
+        """Why the URL may not be set; empty when it may."""
+        if self.allow is None:
+            return ""
+        host = unicodedata.normalize("NFKC", urlsplit(url).hostname or "").lower().rstrip(".")
+        address = _address(host)
+        if address is not None:
+            return "" if AddressGuard(self.allow).permits(address) else NOT_PUBLIC
+        # An allowed range says nothing of names; but where there is one, names of private networks are expected.
+        return NOT_PUBLIC if _is_private_name(host) and not self.allow else ""
+
+
+def _address(host: str) -> Address | None:
+    try:
+        # As the system's resolver reads it: `127.1` and `0x7f000001` are addresses.
+        return IPv4Address(socket.inet_aton(host)) if _NUMBERS.fullmatch(host) else ip_address(host.partition("%")[0])
+    except (OSError, ValueError):
+        return None
+
+
+def _is_private_name(host: str) -> bool:
+    return "." not in host or host.rpartition(".")[2] in _PRIVATE_NAMES
+
+
+ANYWHERE = NodeRule()
