@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import httpx
+import aiohttp
 from aiohttp import web
 
 Json = Any
@@ -28,11 +28,12 @@ class LyingProxy:
         self._lie = lie
         self._behind = behind
         self._frozen_at: int | None = None
-        self._http = httpx.AsyncClient(timeout=30)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> "LyingProxy":
+        connector = aiohttp.TCPConnector(keepalive_timeout=2)  # the node ends connections that are idle for 5 s
+        self._http = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(30))
         self._frozen_at = int(await self._ask("eth_blockNumber"), 16)
         if self._runner is not None:
             await self._runner.setup()
@@ -51,7 +52,7 @@ class LyingProxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._http.aclose()
+        await self._http.close()
 
     def _make_runner(self) -> web.AppRunner:
         app = web.Application()
@@ -111,14 +112,18 @@ class LyingProxy:
             error = {"code": -32005, "message": "daily request count exceeded, request rate limited"}
             return {"jsonrpc": "2.0", "id": call["id"], "error": error}
         body = {**call, "params": await self._older(call["method"], call["params"])}
-        reply = (await self._http.post(self._node, json=body)).json()
+        reply = await self._post(body)
         if "result" in reply:
             reply["result"] = await self._changed(call["method"], reply["result"])
         return reply
 
     async def _ask(self, method: str, *params: Json) -> Json:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return (await self._http.post(self._node, json=body)).json()["result"]
+        return (await self._post(body))["result"]
+
+    async def _post(self, body: Json) -> Json:
+        async with self._http.post(self._node, json=body) as response:
+            return await response.json(content_type=None)
 
     async def _block(self) -> int | None:
         """The block that this node believes to be the newest; None: the real one."""
