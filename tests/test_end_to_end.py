@@ -303,7 +303,7 @@ def they_send_again_what_was_given_up(team: Team, receiver: VerifyingReceiver) -
 
 def they_replace_keys(team: Team, receiver: VerifyingReceiver) -> None:
     team.ask("PATCH", "notifications/{id}", "pager", body={"signing_key": "whsec_bmV3ZXIgdGhhbiB0aGUgb2xkIG9uZQ=="})
-    assert team.type("key", "rotate") == "sealed 5 values with a new data key; removed 1 old data key\n"
+    assert team.type("key", "rotate") == "sealed 6 values with a new data key; removed 1 old data key\n"
     for key in (KEY, "whsec_bmV3ZXIgdGhhbiB0aGUgb2xkIG9uZQ=="):  # both sign, for a day
         receiver.key = key
         assert team.ask("POST", "notifications/{id}/test", "pager", status=201) == receiver.next()

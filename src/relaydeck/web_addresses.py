@@ -69,9 +69,11 @@ def shown_address(value: str) -> str:
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
 
 
-def has_credentials(value: str) -> bool:
-    """Whether a URL has a user part or a query, which may contain a key."""
-    return "@" in value or "?" in value
+def may_contain_key(value: str) -> bool:
+    """Whether a URL has a user part, a path or a query."""
+    _, _, rest = value.partition("://")
+    _, _, path = rest.partition("/")
+    return bool(path) or any(mark in rest for mark in "@?#")
 
 
 def _address(problem: Callable[[str], str], form: str, pattern: str) -> Meta:

@@ -15,6 +15,7 @@ from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.references import Resolver
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
+from relaydeck.store.sealing import Place
 from tests.places import ENGINES, place_of
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
@@ -116,6 +117,9 @@ class ProvisionedHome:
         names = [column[0] for column in cursor.description]
         records = [dict(zip(names, row, strict=True)) for row in cursor]
         for record in records:
+            if record.get("sealed_url") is not None:
+                place = Place(table, record["id"], "url", record["url_version"])
+                record["url"] = self.store.vault.open(record["sealed_url"], place).decode()
             for undeclared in ("seq", "created_at", "revision", "sealed_previous_key", "previous_key_until", *URL):
                 record.pop(undeclared, None)
             self._open(table, record, record.pop("secret_version"))

@@ -110,7 +110,7 @@ def test_an_export_piped_into_a_plan_changes_nothing(home: Path) -> None:
     assert (exported.returncode, exported.stderr) == (0, "")
     planned = run_command(home, "apply", "-", "--plan", "--prune", stdin=exported.stdout)
     assert (planned.returncode, planned.stdout) == (0, "nothing to change: the stored records match the file\n")
-    assert len(planned.stderr.splitlines()) == 4  # one note for each secret that is kept
+    assert len(planned.stderr.splitlines()) == 5  # one note for each secret that is kept
 
 
 def test_a_running_server_follows(home: Path) -> None:

@@ -90,7 +90,7 @@ config = {{ key = {{ ring = "r" }}, service_account = {{ email = "a@b" }} }}
 [[notifications]]
 id = "pager"
 type = "webhook"
-url = "https://hooks.example/relaydeck"
+url = "https://hooks.example/"
 signing_key = "a signing key, with \\"quotes\\""
 [[notifications]]
 id = "silent"

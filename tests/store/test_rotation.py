@@ -75,7 +75,7 @@ def test_everything_is_sealed_anew_and_nothing_visible_changes(home: Path) -> No
         assert (keys_in_use(store), data_keys(store)) == ({1}, [1])
         rotated = run_command(home, "key", "rotate")
         assert (rotated.returncode, rotated.stderr) == (0, "")
-        assert rotated.stdout == "sealed 5 values with a new data key; removed 1 old data key\n"
+        assert rotated.stdout == "sealed 6 values with a new data key; removed 1 old data key\n"
         assert (keys_in_use(store), data_keys(store)) == ({2}, [2])
         assert revisions == [store.database.read(f"SELECT seq, revision FROM {table}") for table in DECLARABLE]
         assert made.state() == before

@@ -14,7 +14,7 @@ from relaydeck.store.database import Row, Transaction
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
-from relaydeck.web_addresses import has_credentials, shown_address
+from relaydeck.web_addresses import may_contain_key, shown_address
 
 PREVIOUS_KEY_SECONDS = 86_400  # how long a replaced key signs beside the new one
 _UPDATE = (
@@ -28,7 +28,7 @@ _SEAL_URL = "UPDATE notifications SET sealed_url = :sealed, url_version = :versi
 
 
 class _NotificationTable(RecordTable[Notification]):
-    """A URL that contains credentials is sealed; its column then has what may be shown of it."""
+    """A URL that may contain a key is sealed; its column then has what may be shown of it."""
 
     def __init__(self) -> None:
         super().__init__("notifications", Notification)
@@ -58,7 +58,7 @@ def opened_url(vault: Vault, row: Row) -> str:
 
 
 def _sealed_url(transaction: Transaction, vault: Vault, record: str, url: str, version: int) -> bytes | None:
-    if not has_credentials(url):
+    if not may_contain_key(url):
         return None
     return vault.seal(url.encode(), TABLE.place(record, "url", version), transaction)
 

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 from relaydeck.errors import Damaged
 from relaydeck.store.database import Execute, Reader, Row
 from relaydeck.store.sealing import Keyring, Place
-from relaydeck.web_addresses import has_credentials, shown_address
+from relaydeck.web_addresses import may_contain_key, shown_address
 
 VERSIONS_SINCE = 17  # the migration step that adds the columns
-URLS_SINCE = 18  # the migration step that adds the column for URLs of webhooks
+URLS_SINCE = 19  # the migration step since which URLs of webhooks are sealed as now
 VERSION = "secret_version"
 _BATCH_ROWS = 500
 
@@ -130,10 +130,10 @@ def _add_version(
 
 
 def seal_webhook_urls(execute: Execute, keyring: Keyring) -> None:
-    """Seal the URLs that earlier versions stored in clear. Inside the migration that adds the column."""
+    """Seal the URLs that earlier versions stored in clear. Inside the migration."""
     ((version,),) = execute("SELECT coalesce(max(seq), 0) FROM audit").fetchall()
     for seq, record, url in execute("SELECT seq, id, url FROM notifications").fetchall():
-        if has_credentials(url):
+        if may_contain_key(url):
             place = Place("notifications", record, "url", version)
             execute(
                 "UPDATE notifications SET url = :shown, sealed_url = :sealed, url_version = :version WHERE seq = :seq",

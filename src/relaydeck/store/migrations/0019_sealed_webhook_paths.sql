@@ -1,0 +1,1 @@
+-- A webhook URL with a path is sealed like one with a user part or a query. The program seals the stored ones.
