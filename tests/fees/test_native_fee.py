@@ -1,0 +1,147 @@
+"""The fee in Wei of one estimate: its deadline, the price that a cap leaves, and the steps that show it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import rlp
+from eth_account import Account
+
+from relaydeck.fees import FeeOptions, Trace
+from relaydeck.fees.chain_cache import CachedValue, ChainCache, ChainCaches
+from relaydeck.fees.errors import InvalidParams
+from relaydeck.fees.gas_price import GAS_PRICE, Block
+from relaydeck.fees.job import Job
+from relaydeck.fees.native_fee import native_fee
+from relaydeck.networks.evm.errors import NodesUnreachable
+from relaydeck.networks.evm.transaction import decode
+from relaydeck.networks.model import RpcUrl
+from tests.fees.scene import network, relayer, transaction
+from tests.networks.fault_node import CHAIN_ID, FaultNode, fault_nodes
+
+SIGNER = Account.from_key("0x" + "46" * 32)
+FIELDS = {"chainId": CHAIN_ID, "nonce": 0, "gas": 50_000, "gasPrice": 150, "to": "0x" + "99" * 20, "value": 0}
+SIGNED = SIGNER.sign_transaction(FIELDS).raw_transaction.to_0x_hex()
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[FaultNode]:
+    async with fault_nodes("healthy") as (node,):
+        yield node
+
+
+@pytest.fixture
+async def cache(node: FaultNode) -> AsyncIterator[ChainCache]:
+    caches = ChainCaches(FeeOptions(cache_age=3600.0), time.monotonic)
+    yield caches.find((RpcUrl(node.url),), CHAIN_ID)
+    await caches.close()
+
+
+def job_of(cache: ChainCache, raw: str = "", trace: Trace | None = None, **policies: Any) -> Job:
+    decoded = decode(raw or transaction(), chain_id=CHAIN_ID, max_bytes=1000)
+    return Job(cache, relayer(**policies), network("http://127.0.0.1:1"), decoded, trace)
+
+
+def in_seconds(seconds: float) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+@pytest.mark.parametrize(
+    ("raw", "policies", "wei"),
+    [
+        ("", {}, 21_000 * 110),
+        ("", {"gas_price_cap": 100}, 21_000 * 100),
+        ("", {"gas_price_cap": 0}, 0),
+        (SIGNED, {"gas_price_cap": 100}, 21_000 * 150),
+        (SIGNED, {"gas_limit_estimation": False}, 50_000 * 150),
+    ],
+)
+async def test_a_deadline_that_has_passed_holds_for_every_question(
+    node: FaultNode, cache: ChainCache, raw: str, policies: dict[str, Any], wei: int
+) -> None:
+    """The shared values are there, so the second estimate has only its own questions to ask."""
+    assert await native_fee(job_of(cache, raw, **policies), in_seconds(30)) == wei
+    node.calls.clear()
+    with pytest.raises(NodesUnreachable):
+        await native_fee(job_of(cache, raw, **policies), in_seconds(-1))
+    assert node.calls == {}
+
+
+OWN_LIMIT = "the transaction's own limit (gas_limit_estimation is off)"
+
+
+@pytest.mark.parametrize(
+    ("raw", "gas", "calls"),
+    [
+        ("", 21_000, {"eth_feeHistory": 1}),
+        (SIGNED, 50_000, {"eth_feeHistory": 1, "eth_getBlockByNumber": 1, "eth_getTransactionCount": 1}),
+    ],
+)
+async def test_without_estimation_the_own_limit_counts(
+    node: FaultNode, cache: ChainCache, raw: str, gas: int, calls: dict[str, int]
+) -> None:
+    await cache.pool.ask(GAS_PRICE)  # connects
+    node.calls.clear()
+    trace = Trace()
+    await native_fee(job_of(cache, raw, trace, gas_limit_estimation=False), in_seconds(30))
+    assert trace.steps[1] == {"step": "gas", "gas": str(gas), "source": OWN_LIMIT}
+    assert node.calls == calls
+
+
+async def test_without_estimation_a_transaction_needs_a_limit(cache: ChainCache) -> None:
+    raw = "0x02" + rlp.encode([CHAIN_ID, 0, 1, 2, 0, b"\x99" * 20, 1, b"", []]).hex()
+    with pytest.raises(InvalidParams) as failure:
+        await native_fee(job_of(cache, raw, gas_limit_estimation=False), in_seconds(30))
+    assert str(failure.value) == "the transaction has no gas limit, and gas_limit_estimation is off"
+
+
+HISTORY = {"oldestBlock": "0x5", "baseFeePerGas": ["0x1", "0x64"], "gasUsedRatio": [0.5], "reward": [["0xa"]]}
+BLOBS = "0x03" + rlp.encode([CHAIN_ID, 0, 1, 2, 21000, b"\x99" * 20, 1, b"", [], 1, [b"\x01" * 32] * 2]).hex()
+
+
+@pytest.mark.parametrize(
+    ("answers", "blob_price"),
+    [
+        ({"eth_feeHistory": {**HISTORY, "baseFeePerBlobGas": ["0x1", "0x3"]}}, 3),
+        ({"eth_feeHistory": HISTORY, "eth_blobBaseFee": "0x5"}, 5),
+    ],
+)
+async def test_the_last_steps_show_what_the_fee_is_made_of(
+    node: FaultNode, cache: ChainCache, answers: dict[str, Any], blob_price: int
+) -> None:
+    node.answers, trace = answers, Trace()
+    wei = await native_fee(job_of(cache, BLOBS, trace), in_seconds(30))
+    assert wei == 21_000 * 110 + 262_144 * blob_price
+    blobs = {"blob_gas": "262144", "blob_base_fee_wei": str(blob_price), "fee_wei": str(262_144 * blob_price)}
+    assert [step["step"] for step in trace.steps] == ["price", "gas", "fee model", "blobs", "native fee"]
+    assert trace.steps[2:] == [
+        {"step": "fee model", "name": "ethereum", "charged_gas": "21000"},
+        {"step": "blobs", **blobs},
+        {"step": "native fee", "gas": "21000", "per_gas_wei": "110", "fee_wei": str(wei)},
+    ]
+
+
+class Telling(Trace):
+    """Sets an event in the next turn of the loop after the gas is known."""
+
+    def __init__(self, event: asyncio.Event) -> None:
+        super().__init__()
+        self.event = event
+
+    def add(self, step: str, **facts: Any) -> None:
+        super().add(step, **facts)
+        if step == "gas":
+            asyncio.get_running_loop().call_soon(self.event.set)
+
+
+async def test_a_signed_transaction_waits_for_the_newest_block(node: FaultNode, cache: ChainCache) -> None:
+    measured = asyncio.Event()
+
+    async def fetch() -> Block:
+        await measured.wait()
+        return Block(100, 100, 30_000_000)
+
+    cache.latest_block = CachedValue(fetch, 10.0, lambda: 0, time.monotonic)
+    assert await native_fee(job_of(cache, SIGNED, Telling(measured)), in_seconds(30)) == 21_000 * 150
