@@ -27,6 +27,7 @@ LEGACY = rlp.encode([0, 150, 21_000, TO, 1, b"", CHAIN_ID, 0, 0])
 LISTED = b"\x01" + rlp.encode([CHAIN_ID, 0, 150, 21_000, TO, 1, b"", []])
 MARKET = b"\x02" + rlp.encode([CHAIN_ID, 0, 1, 2, 21_000, TO, 1, b"", []])
 BLOBS = b"\x03" + rlp.encode([CHAIN_ID, 0, 1, 2, 21_000, TO, 1, b"", [], 7, [b"\x01" * 32]])
+FREE_BLOBS = b"\x03" + rlp.encode([CHAIN_ID, 0, 1, 2, 21_000, TO, 1, b"", [], 0, [b"\x01" * 32]])
 
 
 def decoded(raw: bytes) -> Transaction:
@@ -40,6 +41,7 @@ def decoded(raw: bytes) -> Transaction:
         (LISTED, None, {"gasPrice": "0x6e"}),
         (MARKET, None, {"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e"}),
         (BLOBS, None, {"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e", "maxFeePerBlobGas": "0x7"}),
+        (FREE_BLOBS, None, {"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e", "maxFeePerBlobGas": "0x0"}),
         (BLOBS, 9, {"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e", "maxFeePerBlobGas": "0x9"}),
     ],
 )

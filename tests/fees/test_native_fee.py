@@ -73,21 +73,21 @@ OWN_LIMIT = "the transaction's own limit (gas_limit_estimation is off)"
 
 
 @pytest.mark.parametrize(
-    ("raw", "gas", "calls"),
+    ("raw", "gas", "requests", "calls"),
     [
-        ("", 21_000, {"eth_feeHistory": 1}),
-        (SIGNED, 50_000, {"eth_feeHistory": 1, "eth_getBlockByNumber": 1, "eth_getTransactionCount": 1}),
+        ("", 21_000, 1, {"eth_feeHistory": 1}),
+        (SIGNED, 50_000, 2, {"eth_feeHistory": 1, "eth_getBlockByNumber": 1, "eth_getTransactionCount": 1}),
     ],
 )
 async def test_without_estimation_the_own_limit_counts(
-    node: FaultNode, cache: ChainCache, raw: str, gas: int, calls: dict[str, int]
+    node: FaultNode, cache: ChainCache, raw: str, gas: int, requests: int, calls: dict[str, int]
 ) -> None:
     await cache.pool.ask(GAS_PRICE)  # connects
     node.calls.clear()
-    trace = Trace()
+    trace, before = Trace(), node.requests
     await native_fee(job_of(cache, raw, trace, gas_limit_estimation=False), in_seconds(30))
     assert trace.steps[1] == {"step": "gas", "gas": str(gas), "source": OWN_LIMIT}
-    assert node.calls == calls
+    assert (node.requests - before, node.calls) == (requests, calls)
 
 
 async def test_without_estimation_a_transaction_needs_a_limit(cache: ChainCache) -> None:
