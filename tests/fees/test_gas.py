@@ -428,6 +428,38 @@ async def test_a_limit_is_tried_at_the_price_of_the_transaction(recorder: Record
     assert recorder.of("eth_call") == [[CALL | {"gas": hex(50_000)}, "latest"]]
 
 
+async def test_the_gas_step_shows_what_eth_estimate_gas_was_asked(recorder: Recorder) -> None:
+    assert await gas_step(recorder, signed()) == {
+        "step": "gas",
+        "gas": "21000",
+        "source": "eth_estimateGas",
+        "limit_needed": "21000",
+        "node": f"http://127.0.0.1:{recorder.port}",
+        "asked": CALL,
+    }
+
+
+async def test_the_gas_step_comes_before_the_refusal_of_a_low_limit(recorder: Recorder) -> None:
+    recorder.answers = {"eth_simulateV1": simulated(50_000, 0), "eth_estimateGas": hex(60_000)}
+    estimator, trace = Estimator(OPTIONS), Trace()
+    with pytest.raises(RpcFailure):
+        await ask(estimator, network(recorder.url), signed(), trace=trace)
+    await estimator.close()
+    assert trace.steps[-1] == {
+        "step": "gas",
+        "gas": "60000",
+        "source": "eth_estimateGas",
+        "limit_needed": "60000",
+        "node": f"http://127.0.0.1:{recorder.port}",
+        "asked": CALL,
+    }
+
+
+async def test_a_limit_that_is_what_the_transaction_needs_is_not_tried(recorder: Recorder) -> None:
+    assert (await gas_step(recorder, signed(gas=21_000)))["gas"] == "21000"
+    assert recorder.of("eth_call") == []
+
+
 async def test_a_signed_transaction_without_a_limit_cannot_be_sent(recorder: Recorder) -> None:
     recorder.answers = {"eth_call": "0x"}
     words = "its gas limit of 0 is below the 21000 gas that it needs"

@@ -90,6 +90,14 @@ async def test_without_estimation_the_own_limit_counts(
     assert (node.requests - before, node.calls) == (requests, calls)
 
 
+async def test_without_estimation_a_price_that_is_known_needs_no_node(node: FaultNode, cache: ChainCache) -> None:
+    await native_fee(job_of(cache, gas_limit_estimation=False), in_seconds(30))
+    node.mood = "closes"
+    with pytest.raises(NodesUnreachable):
+        await cache.pool.ask(GAS_PRICE)
+    assert await native_fee(job_of(cache, gas_limit_estimation=False), in_seconds(30)) == 21_000 * 110
+
+
 async def test_without_estimation_a_transaction_needs_a_limit(cache: ChainCache) -> None:
     raw = "0x02" + rlp.encode([CHAIN_ID, 0, 1, 2, 0, b"\x99" * 20, 1, b"", []]).hex()
     with pytest.raises(InvalidParams) as failure:

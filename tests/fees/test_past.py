@@ -16,6 +16,7 @@ from relaydeck.fees.backtest import Backtest, Spread, spread_of
 from relaydeck.fees.backtest import Tested as Result
 from relaydeck.fees.chain_cache import ChainCaches
 from relaydeck.fees.past import Past, read_past
+from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.evm.transaction import Authorization, decode
 from relaydeck.networks.model import FeeModelName
 from tests.fees.scene import network
@@ -120,6 +121,9 @@ def test_what_is_not_tested(sent: dict[str, Any], receipt: Any) -> None:
 def test_the_spread_of_errors() -> None:
     percents = [Decimal(number) for number in range(-50, 50)]
     assert spread_of(percents) == Spread(100, Decimal(25), Decimal(47), Decimal(-50))
+    assert spread_of([Decimal(number) for number in range(200)]) == Spread(
+        200, Decimal(100), Decimal(189), Decimal(199)
+    )
     assert spread_of([Decimal(3)]) == Spread(1, Decimal(3), Decimal(3), Decimal(3))
 
 
@@ -139,7 +143,7 @@ class Archive(FaultNode):
             return {**super()._result(mood, method, params), "number": "0x65"}
         if method == "eth_getTransactionReceipt":
             return self.receipt if params == [self.sent[0]["hash"]] else RECEIPT | {"effectiveGasPrice": "0x96"}
-        if method in ("eth_simulateV1", "eth_call", "eth_estimateGas"):
+        if method in ("eth_simulateV1", "eth_call", "eth_estimateGas", "zks_estimateFee"):
             self.asked.append((method, params))
         return super()._result(mood, method, params)
 
@@ -211,6 +215,9 @@ async def test_a_method_without_a_block_stays_as_it_is() -> None:
     node.answers = {"zks_estimateFee": {"gas_limit": hex(31_500)}}
     _, (found,) = await backtest(node, "zksync")
     assert found.percent == Decimal(0)  # 31,500 gas at the base fee of 100 instead of 21,000 at 150
+    call = {"from": SENDER, "to": RECEIVER, "value": "0x3", "data": "0x"}
+    assert [params for method, params in node.asked if method == "zks_estimateFee"] == [[call]]
+    assert node.calls["eth_simulateV1"] == 0
 
 
 async def test_blobs_are_part_of_an_estimate() -> None:
@@ -221,3 +228,63 @@ async def test_blobs_are_part_of_an_estimate() -> None:
     assert found.percent == Decimal(0)
     (block,) = node.asked[0][1][0]["blockStateCalls"]
     assert block["calls"][0]["maxFeePerBlobGas"] == "0x6"
+
+
+async def test_blobs_without_a_price_in_the_receipt_cost_nothing() -> None:
+    node = Archive(MARKET | {"type": "0x3", "maxFeePerBlobGas": "0x6", "blobVersionedHashes": ["0x01"]})
+    node.receipt = RECEIPT | {"gasUsed": hex(40_000), "blobGasUsed": "0x20000"}
+    node.answers = {"eth_simulateV1": simulated(40_000)}
+    _, (found,) = await backtest(node)
+    assert found.percent == Decimal(0)
+
+
+async def test_a_limit_that_is_too_low_for_the_block_before() -> None:
+    """The state differs: the estimate is then about the limit that the transaction needs there."""
+    node = Archive(LEGACY)
+    failed = {"gasUsed": hex(50_000), "status": "0x0", "returnData": "0x"}
+    node.answers = {
+        "eth_simulateV1": [{"number": "0x60", "calls": [failed]}],
+        "eth_estimateGas": hex(63_000),
+        "eth_call": words(31_500),
+    }
+    _, (found,) = await backtest(node, "scroll")
+    assert found.percent == Decimal(201)  # three times the gas, and the oracle's fee
+
+
+class Behind(Archive):
+    """Simulates in the block that the state is of, unless it is given the next number."""
+
+    def _result(self, mood: str, method: str, params: Any) -> Any:
+        found = super()._result(mood, method, params)
+        if method != "eth_simulateV1":
+            return found
+        number = params[0]["blockStateCalls"][0]["blockOverrides"].get("number", "0x5f")
+        return [found[0] | {"number": number}]
+
+
+async def test_a_block_is_simulated_after_the_block_before() -> None:
+    node = Behind(LEGACY)
+    node.answers = {"eth_simulateV1": simulated(21_000)}
+    _, (found,) = await backtest(node)
+    assert found.percent == Decimal(0)
+    overrides = [params[0]["blockStateCalls"][0]["blockOverrides"] for _, params in node.asked]
+    assert overrides == [{"baseFeePerGas": "0x64"}, {"baseFeePerGas": "0x64", "number": "0x60"}]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+async def test_each_question_has_a_deadline(kept: int) -> None:
+    """About the block, its receipts and the gas."""
+    node, now = Archive(LEGACY), asyncio.get_running_loop().time()
+    node.answers = {"eth_simulateV1": simulated(21_000)}
+    await node.start()
+    caches = ChainCaches(FeeOptions(), time.monotonic)
+    where, deadlines = network(node.url), [now + 60] * kept + [now - 1]
+    test = Backtest(where, caches.find(where.rpc_urls, where.chain_id), lambda: deadlines.pop(0))
+    with pytest.raises(NodesUnreachable):
+        await test.block(0x60)
+    deadlines.append(now - 1)
+    with pytest.raises(NodesUnreachable):
+        await test.newest()
+    await caches.close()
+    await node.stop()
+    assert deadlines == []

@@ -284,6 +284,13 @@ async def test_a_pool_without_the_token(estimator: Estimator, node: FaultNode, s
     assert failure.value.description == f"pool {POOL} is not a pool of USDC"
 
 
+async def test_a_contract_without_the_observations_of_a_pool(estimator: Estimator, node: FaultNode) -> None:
+    set_pool(node, TOKEN, WETH, 0)
+    node.answers[f"eth_call 0x883bdbfd {POOL}"] = "0x"
+    problem = f"pool {POOL} does not answer as a Uniswap v3 pool does"
+    assert await refusal_of(estimator, node, pool_rate()) == problem
+
+
 async def test_a_contract_without_the_tokens_of_a_pool(estimator: Estimator, node: FaultNode) -> None:
     set_pool(node, TOKEN, WETH, 0)
     node.answers[f"eth_call 0xd21220a7 {POOL}"] = "0x"

@@ -47,7 +47,6 @@ def spread_of(percents: Sequence[Decimal]) -> Spread:
 class Backtest:
     def __init__(self, network: Network, cache: Any, deadline: Callable[[], float]) -> None:
         """`cache` is the network's `ChainCache`; `deadline` returns that of a question asked now."""
-        self._network = network
         self._model = MODELS[network.fee_model]
         self._cache = cache
         self._deadline = deadline
