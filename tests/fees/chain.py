@@ -1,7 +1,10 @@
 """A real node as the tests use it: contracts deployed, transactions sent, receipts read."""
 
+import os
 import time
 from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +86,23 @@ def call_data(signature: str, *arguments: Any) -> str:
 
 @cache
 def compiled(name: str, form: str = "bytecode") -> bytes:
-    """`form`: `bytecode_runtime` is the code as it is stored at an address."""
+    """`form`: `bytecode_runtime` is the code as it is stored at an address.
+
+    The code is kept for the other test processes and the next run: to compile a contract takes up to two seconds.
+    """
+    source = (CONTRACTS / f"{name}.vy").read_text()
+    made_from = sha256(f"{version('vyper')} {form} {source}".encode()).hexdigest()
+    kept = CONTRACTS / "__pycache__" / made_from
+    if not kept.exists():
+        kept.parent.mkdir(exist_ok=True)
+        unfinished = kept.with_suffix(f".{os.getpid()}")
+        unfinished.write_bytes(_compile(source, form))
+        unfinished.replace(kept)  # another process finds all of it or nothing
+    return kept.read_bytes()
+
+
+def _compile(source: str, form: str) -> bytes:
     import vyper
 
-    output = vyper.compile_code((CONTRACTS / f"{name}.vy").read_text(), output_formats=[form])
+    output: dict[str, str] = vyper.compile_code(source, output_formats=[form])
     return bytes.fromhex(output[form][2:])
