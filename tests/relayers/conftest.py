@@ -1,6 +1,6 @@
 """A home with relayers, nodes on loopback, a clock that only tests move, and processes that watch."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,12 @@ class Watching:
     def add(self, name: str, *urls: "FaultNode | str", min_balance: int = 0, **given: Any) -> None:
         """A relayer with URLs of its own."""
         custom = tuple(RpcUrl(url if isinstance(url, str) else url.url) for url in urls)
-        made = relayer(name, custom_rpc_urls=custom, policies=Policies(min_balance=min_balance), **given)
+        self.add_all([relayer(name, custom_rpc_urls=custom, policies=Policies(min_balance=min_balance), **given)])
+
+    def add_all(self, relayers: Iterable[Relayer]) -> None:
         with self.store.database.transaction() as transaction:
-            relayer_rows.create(transaction, self.store.vault, made, origin="api", now=0)
+            for each in relayers:
+                relayer_rows.create(transaction, self.store.vault, each, origin="api", now=0)
 
     def process(self, **given: Any) -> Monitor:
         """What one more process would run."""

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers.monitor import Monitor
 from relaydeck.store import rounds
 from relaydeck.store.schedule import read_row_changes
 from tests.networks.recording_node import RecordingNode
 from tests.relayers.conftest import INTERVAL, Watching
+from tests.seeding import relayer
 
 RELAYERS = 200
 STEPS = 12  # of a round
@@ -20,8 +22,8 @@ async def node(scene: Watching) -> RecordingNode:
     node = RecordingNode()
     await node.start()
     scene.nodes.append(node)
-    for number in range(RELAYERS):
-        scene.add(f"r{number}", node, address=f"0x{number:040x}")
+    urls = (RpcUrl(node.url),)
+    scene.add_all(relayer(f"r{number}", custom_rpc_urls=urls, address=f"0x{number:040x}") for number in range(RELAYERS))
     return node
 
 
