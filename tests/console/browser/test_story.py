@@ -29,7 +29,8 @@ class Fleet(NamedTuple):
     receiver: VerifyingReceiver
 
 
-@pytest.fixture(scope="module", params=["two workers", "two replicas"])
+# With two replicas the six tests take up to a minute together: they run with the slow proofs.
+@pytest.fixture(scope="module", params=["two workers", pytest.param("two replicas", marks=pytest.mark.prove)])
 def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("story")
     settings = {"webhook_allow": "127.0.0.1", "monitor_interval_seconds": "3600"}
