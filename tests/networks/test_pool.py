@@ -17,6 +17,7 @@ from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import NodeError, NodesUnreachable
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pool import NodePool
+from relaydeck.networks.evm.questions import CHAIN_ID as CHAIN_ID_QUESTION
 from relaydeck.networks.evm.questions import Question, read_gas, read_quantity
 from relaydeck.networks.model import RpcUrl
 from tests.networks.fault_node import CHAIN_ID, MOODS, FaultNode, fault_nodes
@@ -439,3 +440,23 @@ async def test_a_node_is_not_blamed_when_we_have_no_socket_left() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         shown = f"http://127.0.0.1:{nodes[0].port}"
         assert pool.states() == [(shown, True, "was not asked: this machine has no socket left for it")]
+
+
+async def test_a_closed_pool_asks_nothing_any_more() -> None:
+    clock, client = Clock(), Client(QUICK.max_response_bytes)
+    async with fault_nodes("healthy") as (node,):
+        pool = NodePool([RpcUrl(node.url)], CHAIN_ID, client, QUICK, monotonic=clock)
+        await pool.ask(GAS)
+        node.mood, asked = "hangs", node.requests
+        late = asyncio.create_task(pool.ask(GAS))
+        while node.requests == asked:
+            await asyncio.sleep(0)
+        await pool.close()
+        clock.time += 1000  # a comparison of newest blocks is due
+        asked = node.requests
+        late.cancel()
+        await asyncio.wait([late])
+        node.mood = "healthy"
+        await client.ask(RpcUrl(node.url), CHAIN_ID_QUESTION)
+        assert (late.cancelled(), node.requests) == (True, asked + 1)
+        await client.close()

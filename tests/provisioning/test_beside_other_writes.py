@@ -2,11 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from relaydeck.provisioning.file import read_file
+from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan import Step
+from relaydeck.provisioning.prepared_plan import PreparedPlan
+from relaydeck.provisioning.references import Resolver
+from relaydeck.relayers import relayer_changes
+from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store import audit
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.sealed_columns import check_all
 from relaydeck.store.sealing import sealing_key_of
 from tests.provisioning.conftest import NETWORK, NOTIFICATION, RELAYER, SIGNER, WHOLE, ProvisionedHome, lines
@@ -133,3 +142,37 @@ def test_the_data_key_is_rotated_meanwhile(provisioned: ProvisionedHome) -> None
     provisioned.apply(WHOLE, progress=Others(provisioned, rotate).progress)
     sealed = [provisioned.rows(f"SELECT sealed_rpc_urls FROM {table}")[0][0] for table in ("networks", "relayers")]
     assert [sealing_key_of(bytes(each)) for each in sealed] == [2, 2]
+
+
+@pytest.mark.parametrize("kind", ["in the file", "pruned", "without an id"])
+def test_reports_of_the_monitor_change_no_record_of_a_plan(provisioned: ProvisionedHome, kind: str) -> None:
+    def report(other: ProvisionedHome) -> None:
+        with other.store.database.transaction() as transaction:
+            context = ChangeContext(transaction, AuditLog(other.store.vault), "monitor", 1)
+            relayer_changes.report_low_balance(context, "one", balance=1, min_balance=2)
+
+    provisioned.apply(WHOLE)
+    more = "".join(RELAYER.replace('"one"', f'"{name}"') for name in ("two", "three"))
+    nameless = more.replace('id = "two"\n', "") if kind == "without an id" else more
+    others = Others(provisioned, report)
+    provisioned.apply(WHOLE + nameless, prune=kind == "pruned", progress=others.progress)
+    assert (others.prepared, provisioned.rows("SELECT count(*) FROM relayers")) == (1, [(3,)])
+
+
+def test_a_plan_is_not_valid_in_another_history(provisioned: ProvisionedHome, tmp_path: Path) -> None:
+    """As after the promotion of a standby that lacked the last commit."""
+    promoted = ProvisionedHome(tmp_path / "promoted")
+    two = RELAYER.replace('"one"', '"two"')
+    with closing(promoted.store):
+        for home in (provisioned, promoted):
+            home.apply(WHOLE)
+        provisioned.apply(WHOLE + two)
+        planner = FilePlanner(read_file((WHOLE + two.replace("100", "7")).encode(), Resolver({}, tmp_path)), False)
+        database, vault = provisioned.store
+        with database.snapshot():
+            plan = planner.plan(database.read, vault, KnownAddresses())
+            prepared = PreparedPlan(planner, plan, database.read, vault)
+        with promoted.store.database.transaction() as transaction:
+            assert not prepared.is_valid(transaction)
+        with database.transaction() as transaction:
+            assert prepared.is_valid(transaction)

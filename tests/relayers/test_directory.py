@@ -41,10 +41,13 @@ async def test_it_is_remembered_until_it_is_forgotten(
 
 
 async def test_relayers_are_loaded_before_their_first_request(home: Path) -> None:
-    fill(home, relayers=[relayer("r1"), relayer("damaged", custom_rpc_urls=(RpcUrl("http://127.0.0.1:9"),))])
+    """Except those that cannot be read."""
+    damaged = relayer("damaged", custom_rpc_urls=(RpcUrl("http://127.0.0.1:9"),))
+    fill(home, relayers=[relayer("r1"), damaged, relayer("unreadable")])
     with opened(home) as store:
         with store.database.transaction() as transaction:
             transaction.execute("UPDATE relayers SET sealed_rpc_urls = x'00' WHERE id = 'damaged'")
+            transaction.execute("UPDATE relayers SET policies = 'nonsense' WHERE id = 'unreadable'")
         directory = RelayerDirectory(store.database, store.vault)
         await directory.preload()
         rename(store, "another")

@@ -24,8 +24,8 @@ from relaydeck.timestamps import utc
 
 _MOST_LISTED = 50
 _REVISION = re.compile(r"([0-9]{1,18})-([0-9a-f]{16})")
-_CHANGES = ("created", "updated", "deleted")  # not those of a state, which a file does not declare
-_ACTIONS = ", ".join(f"'{resource[:-1]}.{change}'" for resource in RESOURCES for change in _CHANGES)
+RECORD_CHANGES = ("created", "updated", "deleted")  # not those of a state, which a file does not declare
+_ACTIONS = ", ".join(f"'{resource[:-1]}.{change}'" for resource in RESOURCES for change in RECORD_CHANGES)
 
 
 class RecordChange(NamedTuple):

@@ -11,6 +11,7 @@ from itertools import groupby
 from relaydeck.provisioning.declared_records import RESOURCES, Declared
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan import Change, Create, Plan, Remove, Step
+from relaydeck.provisioning.plan_revision import RECORD_CHANGES
 from relaydeck.provisioning.steps import take_step
 from relaydeck.provisioning.stored import ORIGIN, Stored
 from relaydeck.relayers.model import Relayer
@@ -33,6 +34,7 @@ class PreparedPlan:
         self._planner = planner
         self._preparation = Preparation(read, vault)
         self._depends_on = _records(planner.file.declared, plan)
+        self._removed = {(step.resource[:-1], step.name) for step in plan.steps if isinstance(step, Remove)}
         self._applied = _applied(read, vault) if planner.prune else []
         self._writes = [
             write
@@ -51,8 +53,12 @@ class PreparedPlan:
 
         Some plans that would be the same are not recognised: those are only made again.
         """
-        changed = set(self._preparation.changed_since(transaction))
-        if not self._preparation.opens_in(transaction) or not changed.isdisjoint(self._depends_on):
+        entries = self._preparation.entries_since(transaction)
+        if entries is None or not self._preparation.opens_in(transaction):
+            return False
+        # The audit log keeps the state of a removed record, too.
+        changed = {record for record, change in entries if change in RECORD_CHANGES or record in self._removed}
+        if not changed.isdisjoint(self._depends_on):
             return False
         if self._depends_on_all_relayers and any(resource == "relayer" for resource, _ in changed):
             return False

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from functools import partial
 
-from relaydeck.errors import Damaged, RelayerNotFound
+from relaydeck.errors import RelayerNotFound
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.relayers import relayer_rows
@@ -42,15 +42,17 @@ class RelayerDirectory:
             self._cached |= found
 
     def _read_first(self) -> dict[str, tuple[Relayer, Network]]:
-        rows = self._database.read("SELECT id FROM relayers ORDER BY seq LIMIT :most", {"most": _MAX_PRELOADED})
+        """Without those that cannot be read: their first request reports it."""
+        networks = {each.name: each for each in self._read_networks_in_use()}
+        sql = f"SELECT {relayer_rows.COLUMNS} FROM relayers ORDER BY seq LIMIT :most"
         found = {}
-        for row in rows:
-            with suppress(Damaged, RelayerNotFound):
-                found[row.id] = self.read(row.id)
+        for row in self._database.read(sql, {"most": _MAX_PRELOADED}):
+            with suppress(Exception):
+                found[row.id] = relayer_rows.from_row(row, self._vault), networks[row.network]
         return found
 
     async def networks_in_use(self) -> list[Network]:
-        """The first networks with relayers, without those with sealed URLs that do not open."""
+        """The first networks with relayers, without those that cannot be read."""
         return await self._database.run_in_reader(self._read_networks_in_use)
 
     def _read_networks_in_use(self) -> list[Network]:
@@ -61,7 +63,7 @@ class RelayerDirectory:
         )
         found = []
         for row in rows:
-            with suppress(Damaged):
+            with suppress(Exception):  # it is reported where it is used
                 found.append(network_rows.from_row(row, self._vault))
         return found
 

@@ -1,7 +1,5 @@
 """What is read and sealed before the transaction that stores it, and whether it is still valid in that transaction."""
 
-from collections.abc import Iterator
-
 from relaydeck.errors import RecordNotFound
 from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.vault import Vault
@@ -16,9 +14,10 @@ class Preparation:
         self._read = read
         self.vault = vault
         self.keyring = vault.keyring_to_seal(read)
-        end = read("SELECT seq FROM audit ORDER BY seq DESC LIMIT 1", {})
+        end = read("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1", {})
         # The number of audit entries: the version of the values that are sealed with it, see `sealed_columns.py`.
         self.version: int = end[0].seq if end else 0
+        self._link: bytes | None = end[0].hash if end else None
 
     def row(self, sql: str, record: str) -> Row:
         found = self._read(sql, {"id": record})
@@ -26,13 +25,24 @@ class Preparation:
             raise RecordNotFound("relayer")
         return found[0]
 
-    def changed_since(self, transaction: Transaction) -> Iterator[Record]:
-        """The records with an entry in the audit log since then. Every change of a record has one."""
-        if transaction.chain_end[0] == self.version:
-            return
-        for row in transaction.all("SELECT action, record FROM audit WHERE seq > :seq", {"seq": self.version}):
-            yield row.action.partition(".")[0], row.record
+    def entries_since(self, transaction: Transaction) -> list[tuple[Record, str]] | None:
+        """The records with an entry in the audit log since then, each with what was done: every change has an entry.
+
+        None: the log does not continue the one that was read. A standby that lacked its end may have been promoted.
+        """
+        if transaction.chain_end == (self.version, self._link):
+            return []
+        sql = "SELECT seq, hash, action, record FROM audit WHERE seq >= :seq ORDER BY seq"
+        rows = transaction.all(sql, {"seq": self.version})
+        if self.version and (not rows or (rows[0].seq, rows[0].hash) != (self.version, self._link)):
+            return None
+        return [_entry(row) for row in rows if row.seq > self.version]
 
     def opens_in(self, transaction: Transaction) -> bool:
         """Whether its keyring still seals: a rotation may retire the key of an earlier one."""
         return self.keyring.active == transaction.newest_key
+
+
+def _entry(row: Row) -> tuple[Record, str]:
+    resource, _, change = row.action.partition(".")
+    return (resource, row.record), change

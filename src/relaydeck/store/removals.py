@@ -27,6 +27,8 @@ def remove_row(transaction: Transaction, table: str, identity: str, name: str) -
 
 def remove_rows(transaction: Transaction, table: str, seqs: Sequence[int]) -> None:
     """Like `remove_row`, for many records, which must exist."""
+    if not seqs:
+        return
     transaction.erases_secrets = True
     transaction.execute_many(f"DELETE FROM {table} WHERE seq = :seq", [{"seq": seq} for seq in seqs])
     record_removals(transaction, table, seqs)

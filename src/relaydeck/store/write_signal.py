@@ -3,7 +3,8 @@
 A writer changes the cell after its commit and before it answers; a reader compares the cell with the value it saw
 last. So a reader that finds the cell unchanged has seen every write that was acknowledged on this machine. The value
 is random instead of a counter: no sequence of signals restores the value that a reader remembers. A lock orders the
-signals, so that a process that has its own write in memory knows whether it missed another one.
+signals, so that a process that has its own write in memory knows whether it missed another one. Nobody waits long for
+the lock: a process may be stopped while it holds it.
 
 Writes of tokens have a second cell: a request that shows no record must notice a revoked token at once, but need not
 look at other writes.
@@ -12,7 +13,9 @@ look at other writes.
 import fcntl
 import os
 import secrets
+import time
 import weakref
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +23,8 @@ from typing import NamedTuple
 from relaydeck.shared_memory import map_cells
 
 Cells = tuple[int, int]  # of all writes, and of writes of tokens
+_UNKNOWN: Cells = (-1, -1)  # equals no value of the cells
+_MOST_TRIES, _TRY_SECONDS = 20, 0.001
 
 
 class Sent(NamedTuple):
@@ -39,12 +44,22 @@ class WriteSignal:
         self.last_of_tokens = partial(self._cells.__getitem__, 1)
 
     def send(self, *, of_tokens: bool) -> Sent:
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        is_alone = self._take_lock()
         try:
-            before = self._cells[0], self._cells[1]
+            before = (self._cells[0], self._cells[1]) if is_alone else _UNKNOWN
             if of_tokens:
                 self._cells[1] = secrets.randbits(64)
             self._cells[0] = secrets.randbits(64)
             return Sent(before, (self._cells[0], self._cells[1]))
         finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            if is_alone:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _take_lock(self) -> bool:
+        """False: another process has held it for many times longer than a signal takes."""
+        for _ in range(_MOST_TRIES):
+            with suppress(BlockingIOError):
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            time.sleep(_TRY_SECONDS)
+        return False

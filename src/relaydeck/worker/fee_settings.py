@@ -1,5 +1,6 @@
 """Fee estimates in a worker: their options from the settings, and the first connection to the nodes."""
 
+import asyncio
 from contextlib import suppress
 
 from relaydeck.errors import ServerFailure, StoreError
@@ -25,5 +26,4 @@ async def warm_estimator(estimator: Estimator, directory: RelayerDirectory) -> N
     """Only where there are relayers: a process without them never loads an HTTP client."""
     with suppress(StoreError, ServerFailure):  # the first estimate reads what it needs
         if networks := await directory.networks_in_use():
-            await directory.preload()
-            await estimator.warm(networks)
+            await asyncio.gather(directory.preload(), estimator.warm(networks))

@@ -45,6 +45,7 @@ class Upkeep:
         self.is_introduced = False
         self._round: asyncio.Task[None] | None = None
         self._round_at = 0.0
+        self._is_closed = False
 
     @property
     def fresh(self) -> list[Node]:
@@ -81,6 +82,8 @@ class Upkeep:
 
     def watch_heads(self) -> None:
         """Start a comparison when the last one is too old. Called after every question: no caller waits for it."""
+        if self._is_closed:
+            return
         interval = _SHORTEST_INTERVAL if self._view.is_outdated else self._options.head_interval
         if self._round is None and self._monotonic() - self._round_at >= interval:
             self._round = self._tasks.start(self._read_heads())
@@ -223,4 +226,5 @@ class Upkeep:
         return list(await asyncio.gather(*probes))
 
     async def close(self) -> None:
+        self._is_closed = True
         await self._tasks.cancel()
