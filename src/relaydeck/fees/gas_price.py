@@ -86,7 +86,7 @@ class History:
     next_blob_base_fee: int | None
 
 
-async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions, *, was_idle: bool = False) -> Price:
+async def fee_market_price(batcher: Batcher, pool: NodePool, options: FeeOptions, *, was_idle: bool) -> Price:
     """The next block's base fee plus the median of the recent blocks' tips at the percentile.
 
     `was_idle`: the blocks had no tips the last time, so that the node is asked for its suggestion in the same request.
