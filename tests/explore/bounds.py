@@ -1,31 +1,31 @@
 """The time limits of the service in one process: short where a peer is silent, else long for a busy machine."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 _Bounds = list[tuple[Any, str, object]]
 _LONG = 60.0
 
 
-def short_bounds() -> AbstractContextManager[None]:
-    return _set(_short())
-
-
-def long_bounds() -> AbstractContextManager[None]:
-    return _set(_long())
-
-
 @contextmanager
-def _set(bounds: _Bounds) -> Iterator[None]:
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in bounds]
-    for owner, name, value in bounds:
-        setattr(owner, name, value)
+def short_bounds() -> Iterator[None]:
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in _short()]
+    _set(_short())
     try:
         yield
     finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
+        _set(before)
+
+
+def set_long_bounds() -> None:
+    """Until the process ends."""
+    _set(_long())
+
+
+def _set(bounds: _Bounds) -> None:
+    for owner, name, value in bounds:
+        setattr(owner, name, value)
 
 
 def _short() -> _Bounds:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tests.explore import planted
 from tests.explore.boundary import Fault, boundary
-from tests.explore.bounds import long_bounds, short_bounds
+from tests.explore.bounds import set_long_bounds, short_bounds
 from tests.explore.operations import LIMITED, Operation, Request
 from tests.explore.services import run_delivery, run_monitor
 
@@ -88,7 +88,7 @@ def run(task: Task, connected: socket.socket) -> NoReturn:
     os.environ.update(task.environment)
     boundary.offset = task.ahead
     planted.plant(task.bug)
-    long_bounds().__enter__()  # until the process ends
+    set_long_bounds()
     try:
         if task.operation.command:
             _run_command(task, channel)

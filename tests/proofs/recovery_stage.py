@@ -36,7 +36,7 @@ class Writer(threading.Thread):
     """Writes to one replica without a pause. `accepted` has when the newest accepted write was sent and answered."""
 
     def __init__(self, name: str, port: int, token: str, over: threading.Event) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, daemon=True)
         self.port, self._token, self._over = port, token, over
         self.acknowledged: list[str] = []
         self.accepted = (0.0, 0.0)
@@ -81,8 +81,9 @@ class Tester(Writer):
 
     def write(self, name: str) -> None:
         key = {"Idempotency-Key": name}
+        deadline = time.monotonic() + _LONGEST_RECOVERY
         while not (answer := self.send("/admin/v1/notifications/pager/test", None, 201, **key)):
-            pass
+            assert time.monotonic() < deadline, "the service does not recover"
         self.acknowledged.append(answer.json["data"]["id"])
 
 

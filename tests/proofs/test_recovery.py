@@ -2,15 +2,7 @@
 
 import pytest
 
-from tests.proofs.recovery import (
-    POSTGRESQL,
-    SQLITE,
-    bring_about,
-    cut_network,
-    fail_over,
-    replace_file,
-    silence_connection,
-)
+from tests.proofs.recovery import POSTGRESQL, SQLITE, bring_about, cut_network, fail_over, replace_file
 from tests.proofs.recovery_stage import Crowd, on_postgresql, on_sqlite
 from tests.seeding import opened
 
@@ -22,7 +14,7 @@ _TWICE = "INSERT INTO events (id, kind, data, created_at) VALUES ('evt_twice', '
 def test_faults_of_postgresql_lose_and_double_no_acknowledged_write() -> None:
     with on_postgresql() as machines:
         for fault in POSTGRESQL:
-            if fault.bring_about in (silence_connection, cut_network, fail_over):
+            if fault.bring_about in (cut_network, fail_over):
                 result = bring_about(fault, "PostgreSQL", machines, 1)
                 assert (result.acknowledged > 0, result.lost, result.doubled) == (True, 0, 0), fault.name
 
