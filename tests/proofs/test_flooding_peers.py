@@ -1,6 +1,7 @@
 """No peer that Relaydeck calls holds the event loop for more than 100 ms, whatever it sends."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import time
@@ -15,7 +16,6 @@ from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.sender import Sender
-from relaydeck.worker.upkeep import calm_garbage_collection
 from tests.proofs.flooding_peer import HTTP_FLOODS, WEBSOCKET_FLOODS
 from tests.running import pipes
 
@@ -25,9 +25,13 @@ LONGEST_TURN = 0.1
 Call = Callable[[], Awaitable[object]]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def garbage_collection_of_a_worker() -> None:
-    calm_garbage_collection()
+@pytest.fixture(autouse=True)
+def no_garbage_collection() -> Iterator[None]:
+    """It would take time for all that this process has loaded, whichever connection it interrupts."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @contextmanager
