@@ -2,7 +2,7 @@
 
 Clients write to every replica all the time. A round waits for accepted writes, brings the fault about, and measures the
 time from the end of its cause until every replica has accepted a write that was sent after that. A cause that does not
-end by itself (a killed process, a silent connection) counts as ended when it began. In the end no acknowledged write
+end by itself (a killed process) counts as ended when it began. In the end no acknowledged write
 may be missing, and none may have been made twice.
 """
 
@@ -28,7 +28,6 @@ _BEGIN, _END = "<!-- recovery: written by `python -m tests.proofs.recovery` -->"
 _COLUMNS = ("fault", "database", "rounds", "acknowledged", "lost", "doubled", "recovered: median", "longest")
 _AWAY_SECONDS = 3.0
 _CLOCK_STEPS = (7200.0, 0.0, -7200.0, 0.0)
-_BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname LIKE 'paired%' AND backend_type = 'client backend'"
 
 Repair = Callable[[], None]  # once the service has recovered
 
@@ -113,14 +112,6 @@ def freeze_database(machines: Machines, _round: int) -> Ended:
     return _now()
 
 
-def silence_connection(machines: Machines, number: int) -> Ended:
-    """One of them: those of the workers' followers, readers and writers in turn."""
-    backends = sorted(pid for (pid,) in machines.servers.primary.ask(_BACKENDS))
-    silent = backends[number % len(backends)]
-    os.kill(silent, signal.SIGSTOP)
-    return _now(lambda: os.kill(silent, signal.SIGCONT))
-
-
 def cut_network(machines: Machines, _round: int) -> Ended:
     for each in machines.proxies:
         each.cut()
@@ -155,7 +146,6 @@ POSTGRESQL = (
     Fault("`kill -9` of the server", kill_database),
     Fault("restart of the server", restart_database),
     Fault(f"server frozen for {_AWAY_SECONDS:.0f} s", freeze_database),
-    Fault("one silent connection", silence_connection),
     Fault(f"network cut for {_AWAY_SECONDS:.0f} s", cut_network),
     Fault("crash of the server, its standby promoted", fail_over),
     Fault("clock two hours ahead, behind, and back", step_clock),
