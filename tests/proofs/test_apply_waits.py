@@ -1,7 +1,7 @@
 """Ten thousand relayers applied while other clients write all the time: how long these clients wait.
 
-The longest wait is printed: `docs/growth.md` explains what it depends on. No write of the others may fail. The environment
-variable APPLIED_RELAYERS sets another number of relayers.
+The longest wait is printed: `docs/growth.md` explains what it depends on. No write of the others may fail.
+The environment variable APPLIED_RELAYERS sets another number of relayers.
 """
 
 import os
