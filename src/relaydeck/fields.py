@@ -251,14 +251,14 @@ def _without(value: Any, unwanted: Unwanted) -> Any:
     """Unwanted fields are UNSET, which msgspec does not encode."""
     if isinstance(value, tuple):
         return tuple(_without(each, unwanted) for each in value)
-    if not isinstance(value, msgspec.Struct) or not _has_any(type(value), unwanted):
+    if not isinstance(value, msgspec.Struct):
         return value
-    changes: dict[str, Any] = {}
-    for field in fields_of(type(value)):
-        if unwanted(field):
-            changes[field.name] = UNSET
-        elif field.record is not None and _has_any(field.record, unwanted):
-            changes[field.name] = _without(getattr(value, field.name), unwanted)
+    names, holders = _unwanted_names(type(value), unwanted)
+    if not names and not holders:
+        return value
+    changes: dict[str, Any] = dict.fromkeys(names, UNSET)
+    for name in holders:
+        changes[name] = _without(getattr(value, name), unwanted)
     return msgspec.structs.replace(value, **changes)
 
 
@@ -267,7 +267,9 @@ def own_names(record: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.name for field in fields_of(record) if field.traits.basis == "own")
 
 
-@cache
-def _has_any(record: type[msgspec.Struct], unwanted: Unwanted) -> bool:
-    fields = fields_of(record)
-    return any(unwanted(each) or (each.record is not None and _has_any(each.record, unwanted)) for each in fields)
+@cache  # a start makes a view of every relayer
+def _unwanted_names(record: type[msgspec.Struct], unwanted: Unwanted) -> tuple[list[str], list[str]]:
+    """The unwanted fields, and the fields with records that have such fields."""
+    names = [each.name for each in fields_of(record) if unwanted(each)]
+    others = [each for each in fields_of(record) if each.record is not None and each.name not in names]
+    return names, [each.name for each in others if each.record and any(_unwanted_names(each.record, unwanted))]
