@@ -14,35 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.places import ENGINES
+from tests.proofs.large_file import large_file
 from tests.running import COMMAND, Running, ask, clean_environment, make_token, run_command
 
 pytestmark = pytest.mark.prove
 
 RELAYERS = int(os.environ.get("APPLIED_RELAYERS", "10000"))
-HEAD = """
-[networks.dev]
-network_type = "evm"
-chain_id = 31337
-native_symbol = "ETH"
-rpc_urls = [{ url = "http://127.0.0.1:9/", weight = 1 }]
-
-[[signers]]
-id = "ops"
-type = "plain"
-config = { key = { env = "OPS_KEY" } }
-"""
-RELAYER = """
-[[relayers]]
-id = "r{number}"
-name = "Relayer {number}"
-network = "dev"
-network_type = "evm"
-signer_id = "ops"
-custom_rpc_urls = [{{ url = "http://127.0.0.1:9/{number}", weight = 1 }}]
-[relayers.policies]
-min_balance = 1000000000000000000
-gas_price_cap = 100000000000
-"""
+OWN_URL = 'custom_rpc_urls = [{{ url = "http://127.0.0.1:9/{number}", weight = 1 }}]\n'
 
 
 class Client(threading.Thread):
@@ -93,7 +71,7 @@ def test_apply_of_many_relayers_beside_other_writes(
 ) -> None:
     home = lend(tmp_path / "home", engine)
     file = tmp_path / "relaydeck.toml"
-    file.write_text(HEAD + "".join(RELAYER.format(number=number) for number in range(RELAYERS)))
+    file.write_text(large_file(RELAYERS, OWN_URL))
     token = make_token(home, "clients")
     with Running(home, token=token, monitor_interval_seconds="0", log_level="error") as running:
         created = apply_beside_clients(home, running, file)

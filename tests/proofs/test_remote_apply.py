@@ -11,41 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.proofs.large_file import large_file
 from tests.running import COMMAND, Running, clean_environment, make_token, run_command
 
 pytestmark = pytest.mark.prove
 
 RELAYERS = 10_000
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of an undisturbed apply, at which a process is killed
-HEAD = """
-[networks.dev]
-network_type = "evm"
-chain_id = 31337
-native_symbol = "ETH"
-rpc_urls = [{ url = "http://127.0.0.1:9/", weight = 1 }]
-
-[[signers]]
-id = "ops"
-type = "plain"
-config = { key = { env = "OPS_KEY" } }
-"""
-RELAYER = """
-[[relayers]]
-id = "r{number}"
-name = "Relayer {number}"
-network = "dev"
-network_type = "evm"
-signer_id = "ops"
-[relayers.policies]
-min_balance = 1000000000000000000
-gas_price_cap = 100000000000
-"""
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path: Path = tmp_path_factory.mktemp("apply") / "relaydeck.toml"
-    path.write_text(HEAD + "".join(RELAYER.format(number=number) for number in range(RELAYERS)))
+    path.write_text(large_file(RELAYERS))
     return path
 
 
