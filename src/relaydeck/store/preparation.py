@@ -1,6 +1,7 @@
 """What is read and sealed before the transaction that stores it, and whether it is still valid in that transaction."""
 
 from relaydeck.errors import RecordNotFound
+from relaydeck.store import audit
 from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.vault import Vault
 
@@ -14,10 +15,9 @@ class Preparation:
         self._read = read
         self.vault = vault
         self.keyring = vault.keyring_to_seal(read)
-        end = read("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1", {})
+        self._end = audit.head(lambda sql: read(sql, {}))
         # The number of audit entries: the version of the values that are sealed with it, see `sealed_columns.py`.
-        self.version: int = end[0].seq if end else 0
-        self._link: bytes | None = end[0].hash if end else None
+        self.version = self._end.seq
 
     def row(self, sql: str, record: str) -> Row:
         found = self._read(sql, {"id": record})
@@ -30,11 +30,11 @@ class Preparation:
 
         None: the log does not continue the one that was read. A standby that lacked its end may have been promoted.
         """
-        if transaction.chain_end == (self.version, self._link):
+        if transaction.chain_end == self._end:
             return []
         sql = "SELECT seq, hash, action, record FROM audit WHERE seq >= :seq ORDER BY seq"
         rows = transaction.all(sql, {"seq": self.version})
-        if self.version and (not rows or (rows[0].seq, rows[0].hash) != (self.version, self._link)):
+        if self.version and (not rows or (rows[0].seq, rows[0].hash) != self._end):
             return None
         return [_entry(row) for row in rows if row.seq > self.version]
 
