@@ -13,9 +13,10 @@ from relaydeck.secret import Secret
 
 LONGEST_ADDRESS = 2048
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
-# A URL that begins with its shown form. Most do, and parsing one costs ten times as much as this match. A user name or
-# password before the host does not match: the host must end at the path, the query, the fragment or the end.
-_PLAIN_ORIGIN = re.compile(r"(?:http|ws)s?://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?=[/?#]|\Z)")
+# A URL that begins with its shown form, and has no problem. Most do, and parsing one costs ten times as much as this
+# match. A user name or password before the host does not match: the host must end at the path, the query, the fragment
+# or the end.
+_PLAIN_ORIGIN = re.compile(r"((?:http|ws)s?)://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?=[/?#]|\Z)")
 _HOST = re.compile(r"[^\s/?#@\[\]<>^`{|}%:\"]+")
 
 
@@ -35,6 +36,8 @@ def _address_problem(value: str, schemes: tuple[str, ...], beginnings: str) -> s
     # urlsplit silently drops tabs, newlines and leading blanks: refuse them before it sees them.
     if _FORBIDDEN.search(value):
         return "must not contain blanks, control characters or backslashes"
+    if (plain := _PLAIN_ORIGIN.match(value)) and plain[1] in schemes:
+        return ""
     try:
         parts = urlsplit(value)
         host, _ = parts.hostname, parts.port

@@ -68,6 +68,14 @@ def test_two_updates_of_one_notification_build_on_each_other(scene: Scene) -> No
     assert stored.notification == shown("a", f"{HOOK}/2", True)
 
 
+def test_a_url_that_is_changed_and_changed_back_opens(scene: Scene) -> None:
+    make(scene, ("a", url("1")), ("a", url("a")))
+    with scene.store.database.transaction() as transaction:
+        stored = notification_rows.find(transaction, scene.store.vault, ["a"])["a"]
+    assert stored.notification == shown("a", f"{HOOK}/a", False)
+    assert len(audit_entries(scene)) == 2
+
+
 def test_an_unknown_notification_does_not_affect_the_others(scene: Scene) -> None:
     missing, changed = make(scene, ("nobody", url("1")), ("a", url("1")))
     assert isinstance(missing, NotificationNotFound)

@@ -52,9 +52,6 @@ class NotificationChange(NamedTuple):
     signing_key: Secret | None = None
 
 
-NO_CHANGE = NotificationChange()
-
-
 class EventBody(msgspec.Struct, frozen=True):
     """An event as a receiver gets it and as the event log shows it."""
 

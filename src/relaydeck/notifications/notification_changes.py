@@ -45,8 +45,8 @@ def update_all(
 ) -> list[Notification | NotificationNotFound]:
     """Make the changes in their order; for each, what `update` would return or raise."""
     vault = audit.vault.refreshed(transaction)
-    stored = notification_rows.find(transaction, vault, [requested.notification_id for requested in many])
-    facts = {record: _facts(each) for record, each in stored.items()}
+    found = notification_rows.find(transaction, vault, [requested.notification_id for requested in many])
+    stored, facts = dict(found), {record: _facts(each) for record, each in found.items()}
     outcomes: list[Notification | NotificationNotFound] = []
     entries: list[AuditEntry] = []
     for record, change, actor in many:
@@ -60,6 +60,7 @@ def update_all(
         old, facts[record] = facts[record], _facts(after)
         entries += change_entries(now, actor, "notification.updated", record, before=old, after=facts[record])
         outcomes.append(after.notification)
+    notification_rows.save(transaction, vault, found, stored)
     audit.append(transaction, entries)
     return outcomes
 

@@ -1,6 +1,6 @@
 """Notifications in the database."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.errors import Damaged
-from relaydeck.notifications.model import NO_CHANGE, Notification, NotificationChange, NotificationType
+from relaydeck.notifications.model import Notification, NotificationChange, NotificationType
 from relaydeck.secret import Secret
-from relaydeck.store.database import Row, Transaction
+from relaydeck.store.database import Row, Transaction, Values
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
@@ -149,25 +149,33 @@ def change(
     version: int,
     now: int,
 ) -> StoredNotification:
-    """Write the change, and return what is stored then. A new key gets this version."""
-    if wanted == NO_CHANGE:
-        return stored
+    """What `save` is to store after the change. A new URL and a new key get this version."""
     changed = stored._replace(type=wanted.type or stored.type)
     if wanted.url is not None and wanted.url != stored.url:
-        changed = _with_url(transaction, vault, changed, wanted.url, version)
+        changed = changed._replace(url=wanted.url, url_version=version)
     if wanted.signing_key is not None:
         changed = _with_key(transaction, vault, changed, wanted.signing_key, version, now)
-    kept = {"url": _kept_url(changed.url, changed.sealed_url), "revision": transaction.revision}
-    transaction.execute(_UPDATE, changed._asdict() | kept)
     return changed
 
 
-def _with_url(
-    transaction: Transaction, vault: Vault, stored: StoredNotification, url: str, version: int
-) -> StoredNotification:
-    transaction.erases_secrets = transaction.erases_secrets or stored.sealed_url is not None
-    sealed = _sealed_url(transaction, vault, stored.id, url, version)
-    return stored._replace(url=url, sealed_url=sealed, url_version=version)
+def save(
+    transaction: Transaction,
+    vault: Vault,
+    before: Mapping[str, StoredNotification],
+    after: Mapping[str, StoredNotification],
+) -> None:
+    """Write those that differ from what `find` returned, each once, however many changes were made to it."""
+    changed = [(before[record], each) for record, each in after.items() if each != before[record]]
+    transaction.execute_many(_UPDATE, [_values(transaction, vault, old, new) for old, new in changed])
+
+
+def _values(transaction: Transaction, vault: Vault, old: StoredNotification, new: StoredNotification) -> Values:
+    sealed = old.sealed_url
+    if (new.url, new.url_version) != (old.url, old.url_version):
+        transaction.erases_secrets = transaction.erases_secrets or sealed is not None
+        sealed = _sealed_url(transaction, vault, new.id, new.url, new.url_version)
+    shown = new.url if sealed is None else new.shown_url
+    return new._asdict() | {"url": shown, "sealed_url": sealed, "revision": transaction.revision}
 
 
 def _with_key(

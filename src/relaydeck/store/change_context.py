@@ -52,6 +52,4 @@ class ChangeContext(NamedTuple):
 def change_entries(now: int, actor: str, action: str, record: str, *, before: Facts, after: Facts) -> list[AuditEntry]:
     """The audit entry of a change, with the fields that differ; no entry when none does."""
     old, new = difference(before, after)
-    if not old and not new:
-        return []
-    return [AuditEntry(now, actor, action, record, to_json(old), to_json(new))]
+    return [AuditEntry(now, actor, action, record, old, new)] if old != new else []

@@ -41,8 +41,8 @@ def to_json(facts: Facts) -> str:
     return _encode({name: _shown(value) for name, value in facts.items()}).decode()
 
 
-def difference(before: Facts, after: Facts) -> tuple[Facts, Facts]:
-    """The facts that differ, before and after. When both of a hidden value show the same, the second is `changed`."""
+def difference(before: Facts, after: Facts) -> tuple[str, str]:
+    """The facts that differ, before and after, as JSON. A hidden value that looks the same after is `changed`."""
     old: Facts = {}
     new: Facts = {}
     for name in dict.fromkeys([*before, *after]):
@@ -51,7 +51,7 @@ def difference(before: Facts, after: Facts) -> tuple[Facts, Facts]:
             old[name], new[name] = _shown(was), _shown(now)
             if old[name] == new[name]:
                 new[name] = "changed"
-    return old, new
+    return _encode(old).decode(), _encode(new).decode()
 
 
 def secret_fact(sealed: object) -> Hidden:
