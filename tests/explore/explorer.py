@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ from tests.explore import state, subject
 from tests.explore.boundary import CRASHED, Fault
 from tests.explore.operations import ALLOWED, BRIEF, DOCUMENT, LENIENT, LIMITED, PATIENT, SEALED, SECRETS, Operation
 from tests.explore.peers import Peers
+from tests.explore.prepared_database import PreparedDatabase
 from tests.explore.takeover import LEASE_SECONDS, Takeover, take_over
 from tests.node.process import HARDHAT, running
 from tests.notifications.verifying import verifying_receiver
@@ -34,6 +36,7 @@ from tests.seeding import issue
 _LONGEST_RUN = 120.0  # seconds
 _LONGEST_END = 1.0  # of a connection that the service closed
 _AHEAD = 3600.0  # seconds: whatever waits for a later attempt is due
+_LOG_SHOWN = 5_000  # characters, of a run with findings
 _BUSY = "SET lock_timeout = '50ms'"
 
 
@@ -134,7 +137,8 @@ class Homes:
         self._folder, self._server, self.peers = folder, server, peers
         self._number = 0
         self._process = os.getpid()  # in the names of folders and databases: others explore at the same time
-        self._templates: dict[str, tuple[Home, str]] = {}
+        self._templates: dict[str, Home] = {}
+        self._databases: dict[str, PreparedDatabase] = {}
         self._tokens: dict[str, tuple[str, str]] = {}
 
     def token(self, operation: Operation) -> str:
@@ -146,14 +150,17 @@ class Homes:
     def _place(self, folder: Path, database: str) -> Path | DatabaseUrl:
         return folder / "relaydeck.db" if self._server is None else self._server.url(database)
 
-    def _template(self, name: str) -> tuple[Home, str]:
-        """A home and the name of its database; prepared when it is first needed."""
+    def _template(self, name: str) -> Home:
+        """Prepared when it is first needed."""
         if name not in self._templates:
             folder = self._folder / f"{name}-{self._process}-{self.engine}"
             database = self._create(f"{name}_{self._process}", "TEMPLATE template0")
             home = Home(folder, self._place(folder, database), folder / "target.db")
             self._tokens[name] = self._prepare(name, home)
-            self._templates[name] = (home, database)
+            home.close()
+            if isinstance(home.where, DatabaseUrl):
+                self._databases[name] = PreparedDatabase(home.where)
+            self._templates[name] = home
         return self._templates[name]
 
     def _prepare(self, name: str, home: Home) -> tuple[str, str]:
@@ -178,22 +185,23 @@ class Homes:
 
     @contextmanager
     def fresh(self, operation: Operation) -> Iterator[Home]:
-        template, database = self._template(operation.home)
+        template = self._template(operation.home)
         self._number += 1
         number = f"{self._process}_{self._number}"
         folder = self._folder / f"{number}-{self.engine}"
         shutil.copytree(template.folder, folder)
-        # Through the log: copying the files of a small database costs two checkpoints.
-        name = self._create(f"explored_{number}", f"TEMPLATE {database} STRATEGY wal_log")
+        if prepared := self._databases.get(operation.home):
+            prepared.restore()
+        where = template.where if prepared else folder / "relaydeck.db"
         target = self._create(f"target_{number}", "TEMPLATE template0") if operation.restores else ""
-        home = Home(folder, self._place(folder, name), self._target(folder, target))
+        home = Home(folder, where, self._target(folder, target))
         try:
             yield home
         finally:
             home.close()
             shutil.rmtree(folder, ignore_errors=True)
-            for each in filter(None, (name, target)):
-                self._run(f"DROP DATABASE {each} WITH (FORCE)")
+            if target:
+                self._run(f"DROP DATABASE {target} WITH (FORCE)")
 
     def _target(self, folder: Path, database: str) -> Path | DatabaseUrl:
         """Restored on the same engine, moved to the other one, or to another file where there is no server."""
@@ -287,9 +295,12 @@ class Explorer:
 
     def try_one(self, operation: Operation, fault: Fault | None, tally: Tally) -> bool:
         """Run once; False when no call met the fault."""
+        reference = self._reference(operation)  # before: on PostgreSQL the next home has the same database
         with self._homes.fresh(operation) as home:
-            run = _Run(self._homes, home, operation, fault, self._bug, self._reference(operation))
+            run = _Run(self._homes, home, operation, fault, self._bug, reference)
             run.judge()
+            if run.problems:
+                print(f"{operation.name}, {fault}: {run.problems}\n{run.output[-_LOG_SHOWN:]}", file=sys.stderr)
         tally.calls = self._calls(operation)
         tally.acknowledged += run.acknowledged
         if run.met and fault is not None:
@@ -418,7 +429,7 @@ class _Run:
     def _retry(self, status: int, body: str, revision: int) -> None:
         self._succeeded = True
         if status not in (self._operation.done, self._operation.repeated):
-            self.problems.append(f"the next attempt was answered {status}: {body[:200]} {self._output[-800:]}")
+            self.problems.append(f"the next attempt was answered {status}: {body[:200]} {self.output[-800:]}")
         if status == self._operation.repeated and not self._is_lost:
             self.problems.append("an attempt that was answered 500 was stored")
         self._expect("tried again", self._once, self._twice)
@@ -452,7 +463,7 @@ class _Run:
         if code == CRASHED and is_crash:
             self.met = True
         elif code != 0:
-            self.problems.append(f"the process ended with code {code}: {self._output[-500:]}")
+            self.problems.append(f"the process ended with code {code}: {self.output[-500:]}")
 
     # -- what must be true ------------------------------------------------------------------------
 
@@ -497,7 +508,7 @@ class _Run:
     def _check_copy(self) -> None:
         copy = self._home.places["copy"]
         if os.path.exists(copy) and fork_command(self._home, ("backup", "drill", copy), ""):
-            self.problems.append(f"the backup is not complete: {self._output[-500:]}")
+            self.problems.append(f"the backup is not complete: {self.output[-500:]}")
         if self._operation.copies == "database":
             with self._home.open_target() as target:
                 expected, found = state.read_state(self._home.open()), state.read_state(target)
@@ -517,12 +528,12 @@ class _Run:
             self.problems.append(f"events {sent} were sent, {arrived} arrived, {pending} are pending")
 
     def _check_outputs(self) -> None:
-        self._check_secrets("the output", self._output, SEALED)
+        self._check_secrets("the output", self.output, SEALED)
         files = [path for path in self._home.folder.rglob("*") if path.is_file() and path.name != "output"]
         self.problems += state.leaks([each.encode() for each in SEALED], *files)
 
     @property
-    def _output(self) -> str:
+    def output(self) -> str:
         path = self._home.folder / "output"
         return path.read_text("utf-8", "replace") if path.exists() else ""
 
