@@ -25,7 +25,8 @@
     │   └── ServerFailure         500     Internal Server Error
     ├── StoreError                        a failure of the database, whichever it is
     │   ├── StoreTrouble                  the database failed to complete the operation: full, unreachable, broken
-    │   │   └── StoreUnreachable          no connection to the database exists or can be made
+    │   │   ├── StoreUnreachable          no connection to the database exists or can be made
+    │   │   └── StoreUnconfirmed          whether the database stored the write is not known
     │   └── StoreRefusal                  the database works and refuses the data
     ├── Damaged                           a sealed value does not open
     └── OperatorError                     for an operator: the problem and the remedy
@@ -309,6 +310,10 @@ class StoreTrouble(StoreError):
 
 class StoreUnreachable(StoreTrouble):
     """No connection to the database exists or can be made."""
+
+
+class StoreUnconfirmed(StoreTrouble):
+    """The server did not answer a commit, and it could not be found out in time whether the write was stored."""
 
 
 class StoreRefusal(StoreError):

@@ -41,6 +41,7 @@ def _short() -> _Bounds:
         (postgres, "LONGEST_STATEMENT", 1.0),
         (postgres, "LONGEST_MIGRATION", 1.5),
         (postgres, "_LONGEST_COMMIT", 0.3),
+        (postgres, "_LONGEST_SEARCH", 0.3),
         (upkeep, "_CHECK_SECONDS", 0.1),
         (remote_follower, "REFRESH_SECONDS", 0.2),
         (remote_follower, "_UNAVAILABLE_SECONDS", 0.6),
@@ -56,6 +57,7 @@ def _long() -> _Bounds:
         (outgoing_connections, "LOOKUP_SECONDS", _LONG),
         (postgres, "LONGEST_STATEMENT", _LONG),
         (postgres, "_LONGEST_COMMIT", _LONG),
+        (postgres, "_LONGEST_SEARCH", _LONG),
         (remote_follower, "_UNAVAILABLE_SECONDS", _LONG),
         (remote_follower, "_LONGEST_WAIT", _LONG),
     ]

@@ -179,9 +179,6 @@ class Database(Reader, Protocol):
     def erase_removed(self) -> None:
         """Overwrite the copies of removed secrets outside the tables, while `erasing`. In a thread: it syncs."""
 
-    def break_late_commit(self) -> None:
-        """Fail a commit that the server has not confirmed for a long time. Called every second."""
-
     def suspend(self) -> None:
         """Close every connection, also one that waits for a server that hangs, and open none until `resume`."""
 

@@ -13,7 +13,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from relaydeck.database_url import DatabaseUrl
-from relaydeck.errors import OperatorError, StoreTrouble
+from relaydeck.errors import OperatorError, StoreTrouble, StoreUnconfirmed
 from relaydeck.store.catalogue import Table
 from relaydeck.store.commit_queries import CommitQueries, Results
 from relaydeck.store.database import (
@@ -33,15 +33,18 @@ from relaydeck.store.postgres_connection import (
     LONGEST_STATEMENT,
     PostgresChangeFeed,
     PostgresConnection,
-    interrupt,
     to_store_error,
     translate_errors,
 )
 from relaydeck.store.postgres_reader import SUSPENDED, PostgresCursor, PostgresReader, execute, first_row, named_rows
 from relaydeck.store.reader_threads import ReaderThreads
+from relaydeck.store.unconfirmed_commit import is_stored
 from relaydeck.store.write_signal import WriteSignal
 
-_LONGEST_COMMIT = 2.5  # seconds; checked every second, so that a write is answered within four
+# Seconds, of a write that a request waits for, so that it is answered within four. The commit of a synchronous standby
+# that is away takes for ever, and no timeout of the server ends it.
+_LONGEST_COMMIT = 1.9
+_LONGEST_SEARCH = 1.9  # for what became of a commit that was not confirmed
 _MIGRATION_LOCK = int.from_bytes(b"relaydck")
 _OPENING_LOCK = _MIGRATION_LOCK + 1
 _OPENING_SECONDS = 0.05
@@ -106,16 +109,14 @@ class PostgresDatabase(PostgresReader):
     erasing = False
     clock_sql = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
 
-    def __init__(
-        self, url: DatabaseUrl, write_signal: WriteSignal, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, url: DatabaseUrl, write_signal: WriteSignal) -> None:
         super().__init__(url)
         self.write_signal = write_signal
         self.schema_types: Mapping[str, str] = _SCHEMA_TYPES
         self._writer: PostgresConnection | None = None
         self._reader_threads = ReaderThreads(self._connect)
-        self._monotonic = monotonic
-        self._committing_since: float | None = None
+        self._is_committing = False
+        self.serves_requests = False
         self.newest_event = 0
         self.at_commit: Callable[[], CommitQueries | None] = lambda: None  # called before each commit, in its thread
 
@@ -144,25 +145,36 @@ class PostgresDatabase(PostgresReader):
             results = self._commit(connection, transaction, queries.statements if queries else ())
         self.newest_event = max(self.newest_event, transaction.newest_event)
         sent = self.write_signal.send(of_tokens=transaction.changes_tokens)
-        if queries is not None:
+        if queries is not None and results is not None:
             queries.accept(results, sent)
 
     def _commit(
         self, connection: PostgresConnection, transaction: Transaction, queries: Sequence[tuple[str, Values]]
-    ) -> Results:
-        self._committing_since = self._monotonic()
+    ) -> Results | None:
+        """None: it was confirmed, but without the results of the queries."""
+        self._is_committing = True
         try:
-            return _commit(connection, transaction.audit_head, queries)
+            with connection.waiting(_LONGEST_COMMIT if self.serves_requests else LONGEST_STATEMENT):
+                return _commit(connection, transaction.audit_head, queries)
+        except StoreTrouble as trouble:
+            if not connection.closed:
+                raise  # the server answered that it did not commit
+            self._confirm(transaction, trouble)
+            return None
         finally:
-            self._committing_since = None
+            self._is_committing = False
+
+    def _confirm(self, transaction: Transaction, trouble: StoreTrouble) -> None:
+        """Return if the transaction was stored, although the server did not answer its commit."""
+        try:
+            if transaction.audit_head is not None and is_stored(self._url, transaction.chain_end, _LONGEST_SEARCH):
+                return
+        except StoreTrouble:
+            raise _unconfirmed(trouble) from None
+        raise _unconfirmed(trouble) if transaction.audit_head is None else trouble
 
     def erase_removed(self) -> None:
         return None  # the server keeps its own log, for replicas and backups
-
-    def break_late_commit(self) -> None:
-        since = self._committing_since
-        if since is not None and self._monotonic() - since > _LONGEST_COMMIT:
-            interrupt(self._writer)  # a synchronous standby is away: the server would wait for it for ever
 
     def transaction_at_once(self) -> None:
         return None
@@ -242,7 +254,8 @@ class PostgresDatabase(PostgresReader):
         self._reader_threads.fail_pending(StoreTrouble(SUSPENDED))
 
     def _connections(self) -> list[PostgresConnection | None]:
-        return [self._reader, self._writer, *self._reader_threads.connections]
+        """Without one that commits: its wait is bounded, and the server may have stored the write."""
+        return [self._reader, None if self._is_committing else self._writer, *self._reader_threads.connections]
 
     def close(self) -> None:
         self._reader_threads.close()
@@ -312,6 +325,10 @@ def _run_commit(
         results.append(named_rows(sql, committed))
         committed.nextset()
     return committed.statusmessage, results
+
+
+def _unconfirmed(trouble: StoreTrouble) -> StoreUnconfirmed:
+    return StoreUnconfirmed(f"the server did not confirm the commit, so the write may be stored: {trouble}")
 
 
 def _roll_back(connection: PostgresConnection) -> None:

@@ -29,6 +29,7 @@ _DEFAULTS = {
     "tcp_user_timeout": "30000",
     "application_name": "relaydeck",
 }
+_SOON = {"connect_timeout": "2"}  # the least that the driver takes
 _LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
 _LONGEST_WAIT = 65.0  # seconds: longer than the server lets a statement take
 LONGEST_MIGRATION = 3600.0  # of one statement, or the wait for another process that migrates
@@ -65,9 +66,9 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
             self.longest_wait = before
 
 
-def connect(url: DatabaseUrl, *, writes: bool = False) -> PostgresConnection:
-    """Raises StoreUnreachable, or OperatorError when trying again cannot help."""
-    given = _url_options(url)
+def connect(url: DatabaseUrl, *, writes: bool = False, soon: bool = False) -> PostgresConnection:
+    """Raises StoreUnreachable, or OperatorError when trying again cannot help. `soon`: a request waits for it."""
+    given = _url_options(url) | (_SOON if soon else {})
     limits = _LIMITS + (_WRITER_LIMITS if writes else _READER_LIMITS)
     options = _DEFAULTS | given | {"options": f"{limits} {given.get('options', '')}".strip(), "client_encoding": "utf8"}
     try:

@@ -84,6 +84,7 @@ class RemoteDatabase(Protocol):
     write_signal: WriteSignal
     at_commit: Callable[[], CommitQueries | None]  # what to read in the message of each commit
     newest_event: int  # the greatest number of an event that this process knows
+    serves_requests: bool  # the wait for a commit is shorter then
 
     def open_reader(self) -> RemoteReader: ...
 
@@ -200,7 +201,7 @@ class RemoteFollower:
         self._load_all()
         self._fresh_at = self._monotonic()
         self._loop = asyncio.get_running_loop()
-        self._database.at_commit = self._queries_at_commit
+        self._database.at_commit, self._database.serves_requests = self._queries_at_commit, True
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch_for_silence())]
 
     def _load_all(self) -> None:

@@ -268,9 +268,6 @@ class SqliteDatabase(SqliteReader):
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             self.erasing = bool(busy)
 
-    def break_late_commit(self) -> None:
-        return None  # a commit waits for the disk alone
-
     def suspend(self) -> None:
         return None  # there is no server that could hang
 

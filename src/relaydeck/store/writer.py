@@ -14,6 +14,8 @@ Invariants:
 - At most one group is in progress (`_in_progress`): it has the database's one connection for writes, in the event
   loop or in the thread, never in both.
 - A write is answered after its commit is on disk, and exactly once; a failure of one write fails no other write.
+- From the moment a commit is sent, only its result answers the writes of the group, whatever else becomes known of the
+  database. A group that was failed before is not committed.
 """
 
 import asyncio
@@ -22,14 +24,14 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
 
-from relaydeck.errors import ServerFailure, StoreTrouble
+from relaydeck.errors import ServerFailure, StoreTrouble, StoreUnconfirmed
 from relaydeck.store.database import Database, Transaction
 
 Item = TypeVar("Item")
@@ -53,6 +55,7 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 _Group = list[_Waiting]
 _ItemsByWork = Mapping[JointWork[Any, Any], list[Any]]
+_Begin = Callable[[], AbstractContextManager[Transaction]]
 _Finish = Callable[[], list[Any]]  # does the rest of the work for a group, and returns the outcome of each write
 
 
@@ -64,6 +67,8 @@ class Writer:
         self._may_hang = problem is not str  # a server: `fail_pending` then answers the writes that wait for it
         self._collected: _Group = []
         self._in_progress = False  # the thread has a group
+        self._commit_lock = threading.Lock()
+        self._committing: _Group = []  # the group whose commit is sent
         self._generation = 0  # how often pending writes were failed
         self._tasks: queue.SimpleQueue[tuple[_Group, _Finish] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
@@ -98,20 +103,25 @@ class Writer:
         return answer
 
     def fail_pending(self, problem: str) -> None:
-        """Fail every pending write: the database became unavailable. A write that has not started is not made."""
-        self._generation += 1
+        """Fail every pending write, because the database became unavailable. It is not made.
+
+        A write whose commit is sent may be stored already: its commit answers it, in a bounded time.
+        """
+        with self._commit_lock:
+            self._generation += 1
+            failed = self._unanswered.difference(each.answer for each in self._committing)
         self._collected.clear()
-        for answer in list(self._unanswered):
+        for answer in failed:
             if not answer.done():
                 answer.set_exception(ServerFailure(f"the database became unavailable: {problem}"))
-        if self._stopped:
+        if self._stopped and not self._committing:
             self._set_ended()  # without waiting for the thread, which may hang
 
     async def stop(self) -> None:
-        """Finish the pending writes, then end. While the database is unavailable, end at once."""
+        """Finish the pending writes, then end. While the database is unavailable, finish only a commit."""
         self._stopped = True
         self._start_group()
-        if not self._problem():
+        if not self._problem() or self._committing:
             await self._ended
 
     def _set_ended(self) -> None:
@@ -133,6 +143,7 @@ class Writer:
 
     def _end_group(self) -> None:
         self._in_progress = False
+        self._committing = []
         self._start_group()
 
     def _begin(self, collected: _Group) -> tuple[_Group, _Finish]:
@@ -143,7 +154,7 @@ class Writer:
         items = {work: [each.item for each in its_group] for work, its_group in by_work.items()}
         at_once = len(items) == 1 and group[0].short and len(group) <= MOST_AT_ONCE
         finish = self._write_at_once(items) if at_once else None
-        return group, finish or partial(self._commit, items, len(group), self._generation)
+        return group, finish or partial(self._commit, items, group, self._generation)
 
     def _write_at_once(self, items: _ItemsByWork) -> _Finish | None:
         """Write a group of one work except for its commit. None: the thread has to write it."""
@@ -172,36 +183,43 @@ class Writer:
         with suppress(RuntimeError):  # the loop may have ended while this thread hung
             self._loop.call_soon_threadsafe(function, *values)
 
-    def _commit(self, items: _ItemsByWork, count: int, generation: int) -> list[Any]:
+    def _commit(self, items: _ItemsByWork, group: _Group, generation: int) -> list[Any]:
+        begin = partial(self._transaction, group, generation)
         try:
             if len(items) == 1:
-                return self._commit_one_work(*next(iter(items.items())), generation)
-            with self._transaction(generation) as transaction:
+                return self._commit_one_work(*next(iter(items.items())), begin)
+            with begin() as transaction:
                 return [outcome for work in items for outcome in _joint(items[work], work, transaction)]
         except BaseException as error:
-            return _all_failed(error, count)
+            return _all_failed(error, len(group))
 
-    def _commit_one_work(self, work: JointWork[Any, Any], items: list[Any], generation: int) -> list[Any]:
+    def _commit_one_work(self, work: JointWork[Any, Any], items: list[Any], begin: _Begin) -> list[Any]:
         """Items of one work need no savepoint each, as long as none of them is faulty."""
         try:
-            with self._transaction(generation) as transaction:
+            with begin() as transaction:
                 return _all_or_fault(items, work, transaction)
         except _Fault as fault:
             if len(items) == 1:
                 return [fault.error]
-        with self._transaction(generation) as transaction:
+        with begin() as transaction:
             return _one_by_one(items, work, transaction)
 
     @contextmanager
-    def _transaction(self, generation: int) -> Iterator[Transaction]:
+    def _transaction(self, group: _Group, generation: int) -> Iterator[Transaction]:
         """A transaction for a group that started in `generation`.
 
-        Opening it may take long. If the writes of the group were failed meanwhile, they must not be made any more.
+        It may take long. If the writes of the group were failed meanwhile, they must not be made any more.
         """
         with self._database.transaction() as transaction:
-            if generation != self._generation:
-                raise StoreTrouble("the write was failed while it waited for the database")
+            self._check(generation)
             yield transaction
+            with self._commit_lock:
+                self._check(generation)
+                self._committing = group
+
+    def _check(self, generation: int) -> None:
+        if generation != self._generation:
+            raise StoreTrouble("the write was failed while it waited for the database")
 
 
 def _commit_written(outcomes: list[Any], commit: Callable[[], None]) -> list[Any]:
@@ -214,6 +232,8 @@ def _commit_written(outcomes: list[Any], commit: Callable[[], None]) -> list[Any
 
 def _all_failed(error: BaseException, count: int) -> list[Any]:
     """No write of the group is acknowledged. The next group is attempted again."""
+    if isinstance(error, StoreUnconfirmed):
+        return [ServerFailure(str(error))] * count
     return [ServerFailure(f"the database did not accept the write: {type(error).__name__}: {error}")] * count
 
 

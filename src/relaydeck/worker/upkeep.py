@@ -44,7 +44,6 @@ class Upkeep:
             await self._check_database()
 
     async def _check_database(self) -> None:
-        self._database.break_late_commit()
         if self._database.erasing:
             await asyncio.to_thread(self._database.erase_removed)
         if self._following.local is not None:
