@@ -15,6 +15,7 @@ from relaydeck.store.write_signal import WriteSignal
 from tests.places import choose
 from tests.postgres import PostgresServer
 from tests.running import Running, make_token, run_command
+from tests.steady_loop import SteadyLoop
 
 DEMO = """
 [networks.sepolia]
@@ -69,6 +70,10 @@ def pytest_collection_finish() -> None:
     """Exempt modules and tests, which stay until the end, from every later garbage collection."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_asyncio_loop_factories() -> dict[str, type[SteadyLoop]]:
+    return {"steady": SteadyLoop}
 
 
 @pytest.fixture(scope="session")

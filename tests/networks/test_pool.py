@@ -57,7 +57,7 @@ async def gas_price(pool: NodePool) -> int:
 
 async def settle(condition: Callable[[], Any]) -> None:
     """Waits for something the pool does in the background, over real sockets."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -93,10 +93,11 @@ async def test_all_out_fails_quickly_and_shows_hosts_only(mood: str) -> None:
     async with fault_nodes(mood, mood) as nodes, pool_over(nodes) as pool:
         with pytest.raises(NodesUnreachable) as first:
             await pool.ask(GAS)
-        started = time.monotonic()
+        loop = asyncio.get_running_loop()
+        started = loop.time()  # a clock that leaves stalls out
         with pytest.raises(NodesUnreachable) as second:
             await pool.ask(GAS)
-        assert time.monotonic() - started < QUICK.deadline
+        assert loop.time() - started < QUICK.deadline
         for failure in (first, second):
             assert "secret" not in str(failure.value)
             assert f"http://127.0.0.1:{nodes[0].port} " in str(failure.value)
@@ -172,18 +173,17 @@ async def test_a_healed_node_is_back_within_one_probe_interval() -> None:
 
 
 async def test_calls_in_flight_move_when_the_first_one_fails() -> None:
-    options = replace(QUICK, deadline=20, try_timeout=8.0)
+    options = replace(QUICK, deadline=1000, try_timeout=300)  # far longer than the test
     async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, options=options) as pool:
         await asyncio.gather(*(pool.ask(GAS) for _ in range(4)))
         nodes[0].mood = "hangs"
         early = [asyncio.ensure_future(pool.ask(GAS)) for _ in range(100)]
-        await asyncio.sleep(0.3)
+        await settle(lambda: sum(call.done() for call in early) >= 50)
         nodes[0].mood = "closes"  # what arrives now fails at once, and takes the hanging ones along
-        started = time.monotonic()
         late = [asyncio.ensure_future(pool.ask(GAS)) for _ in range(50)]
-        answers = await asyncio.gather(*early, *late)
+        async with asyncio.timeout(60):
+            answers = await asyncio.gather(*early, *late)
         assert {answer.value for answer in answers} == {21000}
-        assert time.monotonic() - started < options.try_timeout / 2
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
@@ -204,7 +204,7 @@ def test_a_silent_node_costs_one_deadline_not_one_per_call() -> None:
             nodes[0].mood = "hangs"
             before = nodes[0].calls["eth_estimateGas"]
             calls = [asyncio.ensure_future(pool.ask(GAS)) for _ in range(500)]
-            await settle(lambda: sum(call.done() for call in calls) == 250)
+            await settle(lambda: sum(call.done() for call in calls) >= 250)
             loop.skipped = 301
             await asyncio.gather(*calls)
             for _ in range(10):
