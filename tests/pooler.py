@@ -14,7 +14,7 @@ _READY = b"Z\x00\x00\x00\x05I"
 
 class TransactionPooler:
     def __init__(self, server_port: int) -> None:
-        self._server = socket.create_connection(("127.0.0.1", server_port), timeout=20)
+        self._server = socket.create_connection(("127.0.0.1", server_port), timeout=60)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._welcome = b""

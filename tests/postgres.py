@@ -133,7 +133,7 @@ class PostgresServer:
         self._await_answer()
 
     def _await_answer(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 self.ask("SELECT 1")
@@ -223,7 +223,7 @@ class PostgresServer:
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)  # it starts no more of them
         ended = self._signal_all(signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(60)
         self.process = None
         while any(Path(f"/proc/{each}").exists() for each in ended):  # they share memory with the next server
             time.sleep(0.01)
@@ -231,7 +231,7 @@ class PostgresServer:
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(30)
+            self.process.wait(60)
         self.process = None
 
     def remove(self) -> None:

@@ -83,7 +83,7 @@ class Prometheus:
     def alerts(self) -> dict[str, str]:
         """The alerts that are not inactive, each with its state: `pending` or `firing`."""
         try:
-            with urllib.request.urlopen(f"http://{self._address}/api/v1/alerts", timeout=10) as response:
+            with urllib.request.urlopen(f"http://{self._address}/api/v1/alerts", timeout=60) as response:
                 found = json.load(response)["data"]["alerts"]
         except (urllib.error.URLError, ConnectionError):
             return {}  # it is starting
@@ -95,4 +95,4 @@ class Prometheus:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)

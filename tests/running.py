@@ -53,7 +53,7 @@ def ask(
     *,
     token: str = "",
     headers: Mapping[str, str] | None = None,
-    timeout: float = 20,
+    timeout: float = 60,
 ) -> Answer:
     """Send JSON when `body` is given (bytes are sent as they are); whole answer back."""
     sent = dict(headers or {})
@@ -133,7 +133,7 @@ class Running:
         self.await_answer()
 
     def await_answer(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as client:
@@ -166,14 +166,14 @@ class Running:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(40)
+            return self.process.wait(60)
         finally:
             self._reap()
 
     def kill(self) -> None:
         """End every process of it at once, as a power cut would."""
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
         self._reap()
 
     def _reap(self) -> None:

@@ -35,3 +35,14 @@ class SteadyLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._turns.counted
+
+    def skip(self, seconds: float) -> None:
+        """Let this time pass at once: what is due by then runs in the next turn."""
+        self._turns.counted += seconds
+
+
+def skip(seconds: float) -> None:
+    """Let time pass on the running test's event loop."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SteadyLoop)
+    loop.skip(seconds)

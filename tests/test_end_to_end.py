@@ -107,7 +107,7 @@ class Team:
         return timeless(json.loads(self.type(*words, "--json")))
 
     def await_state(self, delivery: str, state: str) -> dict[str, Any]:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             found: dict[str, Any] = self.ask("GET", "deliveries/{id}", delivery)
             if found["state"] == state:

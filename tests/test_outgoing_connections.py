@@ -199,7 +199,7 @@ class HangingNames:
     def __call__(self, host: str) -> list[str]:
         self.asked.append(host)
         if host.startswith("hangs"):
-            self._released.wait(20)
+            self._released.wait(60)
         return ["127.0.0.9"]
 
     def release(self) -> None:

@@ -57,7 +57,7 @@ def make_token_of(home: Path, kind: str, key: str) -> str:
 
 
 def eventually(seen: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not seen():
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -101,7 +101,7 @@ async def play(home: Path) -> Scene:
     assert await scene.ask("POST", "/api/v1/relayers/r1/rpc", call) == 200
     assert await scene.ask("GET", "/api/v1/relayers?page=1&secret=query-secret") == 200
     assert await scene.ask("POST", "/admin/v1/relayers/r1/pause") == 200
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not scene.hook.got:
             await asyncio.sleep(0.02)
     await scene.stop()  # sends the spans that are left

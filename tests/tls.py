@@ -46,7 +46,7 @@ class RunningTls(Running):
         super().__init__(home, "--tls-cert", str(cert), "--tls-key", str(key), **options)
 
     def await_answer(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             try:
                 self.get("/healthz", "")
@@ -60,7 +60,7 @@ class RunningTls(Running):
         return self
 
     def get(self, path: str, token: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPSConnection("localhost", self.port, timeout=20, context=self.context)
+        connection = http.client.HTTPSConnection("localhost", self.port, timeout=60, context=self.context)
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
             response = connection.getresponse()

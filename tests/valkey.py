@@ -44,7 +44,7 @@ class Valkey:
             [str(get_binary_path()), *place, "--save", "", "--dir", str(self._folder), *given],
             stdout=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self._answers():
             assert self._process.poll() is None, "it did not start"
             assert time.monotonic() < deadline, "it did not answer"
@@ -64,7 +64,7 @@ class Valkey:
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -59,7 +59,7 @@ def test_wrong_methods(shared: Admin, method: str, path: str, allowed: str | Non
 
 def test_admin_requests_are_counted_and_logged_by_token_name(shared: Admin) -> None:
     shared.ask("GET", "networks", X_Request_Id="looked-for")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while "looked-for" not in shared.running.log and time.monotonic() < deadline:
         time.sleep(0.02)
     (line,) = [each for each in shared.running.log.splitlines() if "looked-for" in each]

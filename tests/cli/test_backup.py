@@ -123,7 +123,7 @@ def test_a_backup_is_one_moment_of_a_service_that_writes(home: Path, tmp_path: P
         try:
             for path in paths:
                 for _ in range(10):
-                    assert enough.acquire(timeout=30)
+                    assert enough.acquire(timeout=60)
                 typed(home, "backup", str(path))
         finally:
             stop.set()

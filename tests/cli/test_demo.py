@@ -70,7 +70,7 @@ def test_with_hardhat_it_keeps_running_until_it_is_interrupted(
     assert process.stdout is not None
     with process.stdout as output:
         report = json.loads(output.read())
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert log.read_text("utf-8") == (
         "starting a node, a webhook receiver and a service …\n"
         "Everything keeps running. Press Ctrl-C to stop it and to remove its folder.\n"

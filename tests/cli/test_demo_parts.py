@@ -19,7 +19,7 @@ WAIT = "import signal; signal.pause()"
 
 
 def post(url: str, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(HOST, int(url.rpartition(":")[2]), timeout=10)
+    connection = http.client.HTTPConnection(HOST, int(url.rpartition(":")[2]), timeout=60)
     try:
         connection.request("POST", "/", body, headers or {})
         with connection.getresponse() as response:
@@ -73,7 +73,7 @@ def test_a_webhook_that_does_not_arrive_fails_the_demo(monkeypatch: pytest.Monke
 def test_a_child_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with child([sys.executable, "-c", "raise SystemExit('out of memory')"], log) as started:
-        started.wait(20)
+        started.wait(60)
         with pytest.raises(OperatorError) as error:
             wait_until(lambda: False, started, "the service", log)
     assert error.value.problem == "the service ended. Its last output:\nout of memory"

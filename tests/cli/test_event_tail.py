@@ -153,6 +153,6 @@ def test_following_prints_what_comes_until_it_is_interrupted(scene: Scene, tmp_p
         sent = json.loads(scene.run("notification", "test", "pager", "--json").stdout)
         assert json.loads(lines.readline()) == sent
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     assert first["sequence"] < sent["sequence"]
     assert (tmp_path / "log").read_text("utf-8") == ""

@@ -119,7 +119,7 @@ def test_killed_in_the_middle_it_is_opened_by_nobody_and_goes_on(home: Path, tar
     with held_up(target):
         assert moving.poll() is None
         moving.kill()
-        moving.wait(10)
+        moving.wait(60)
     refused = there(home, target, "token", "list")
     assert refused.returncode == 1
     assert f"this database is an unfinished copy of {home / 'relaydeck.db'}" in refused.stderr

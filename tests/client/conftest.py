@@ -48,7 +48,7 @@ def open_client(request: pytest.FixtureRequest, served: Running, proxy: FaultPro
     """Opens a client, in each style, that reaches the service through the proxy."""
     opened: list[Style] = []
 
-    def open_one(*, timeout: float = 10.0, retry: Retry = AT_ONCE, token: str | None = None, url: str = "") -> Style:
+    def open_one(*, timeout: float = 60.0, retry: Retry = AT_ONCE, token: str | None = None, url: str = "") -> Style:
         chosen = served.token if token is None else token
         opened.append(Style(request.param, url or proxy.url, chosen, timeout=timeout, retry=retry))
         return opened[-1]

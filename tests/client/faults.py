@@ -157,4 +157,4 @@ def fault_proxy(upstream: int) -> Iterator[FaultProxy]:
         proxy.ended.set()
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(60)

@@ -21,7 +21,7 @@ class Style:
         url: str,
         token: str,
         *,
-        timeout: float = 10.0,
+        timeout: float = 60.0,
         retry: Retry = AT_ONCE,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:

@@ -98,7 +98,7 @@ def test_a_connection_that_was_closed_while_it_was_idle_is_not_used(served: Runn
     proxy.plan.append("close after")
     with Client(proxy.url, served.token) as client:
         client.list_signers()
-        assert proxy.closed.wait(5)
+        assert proxy.closed.wait(60)
         with pytest.raises(MethodNotFound):
             client.rpc("sepolia-1", "other", {})
 

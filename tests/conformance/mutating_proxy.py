@@ -89,4 +89,4 @@ def mutated(port: int, mutation: Mutation) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(60)

@@ -32,7 +32,7 @@ class Operator:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         sent = {"Cookie": self.cookie} if self.cookie else {}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, f"/console{path}", body, sent | dict(headers or {}))
             with connection.getresponse() as response:

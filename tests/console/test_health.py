@@ -88,7 +88,7 @@ class Held:
     def __call__(self, progress: Progress) -> str:
         with progress("checking 10 audit entries", 10) as advance:
             advance(4)
-            assert self.released.wait(20)
+            assert self.released.wait(60)
         return "sound"
 
 

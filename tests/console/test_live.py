@@ -61,11 +61,11 @@ async def test_nothing_looks_for_changes_without_a_stream() -> None:
     await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]
     assert updates._watch is not None
-    await asyncio.wait_for(updates._watch, 5)
+    await asyncio.wait_for(updates._watch, 60)
 
 
 def test_a_change_reaches_an_open_page(served: Running, operator: Operator) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
     connection.request("GET", "/console/live", headers={"Cookie": operator.cookie})
     response = connection.getresponse()
     assert (response.status, response.getheader("content-type")) == (200, "text/event-stream")
@@ -90,7 +90,7 @@ def test_a_service_with_an_open_stream_stops_at_once(tmp_path_factory: pytest.Te
     home = tmp_path_factory.mktemp("stopping") / "home"
     running = Running(home, token=issue(home, "root", "admin"))
     operator = Operator(running.port).sign_in(running.token)
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
     connection.request("GET", "/console/live", headers={"Cookie": operator.cookie})
     response = connection.getresponse()
     _revision(response)

@@ -28,7 +28,7 @@ def test_examples_print_what_the_page_says(home: Path) -> None:
     with Running(home) as running:
         environment = os.environ | {"RELAYDECK": f"http://127.0.0.1:{running.port}", "TOKEN": token}
         for command, expected in EXAMPLE.findall(PAGE):
-            ran = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, timeout=30, check=True)
+            ran = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, timeout=60, check=True)
             assert shape(ran.stdout.decode()) == shape(expected), command
 
 

@@ -99,7 +99,7 @@ def test_a_body_that_ends_after_its_token_was_revoked_creates_nothing(served: Ru
         f"POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as client:
         client.sendall(head.encode() + body[:-1])
         served.ask("GET", "/healthz")  # by now the service waits for the rest of the body
         withdraw(served.home, name)

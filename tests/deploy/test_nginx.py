@@ -54,7 +54,7 @@ def nginx(folder: Path, ports: tuple[int, int]) -> Iterator[int]:
         [program, "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL
     )
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with suppress(OSError):
                 ask(port, "GET", "/")
@@ -62,7 +62,7 @@ def nginx(folder: Path, ports: tuple[int, int]) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 def statuses(port: int, times: int = 20) -> set[int]:

@@ -324,7 +324,7 @@ def test_the_server_of_the_shared_limits_is_checked(home: Path) -> None:
 
 
 def doctor_on_limits(home: Path, url: str) -> str:
-    done = run_command(home, "doctor", limits_url=url, limits_timeout_seconds="5")
+    done = run_command(home, "doctor", limits_url=url, limits_timeout_seconds="30")
     assert "pl4nted" not in done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if "shared limits" in line]
     return line

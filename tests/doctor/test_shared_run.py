@@ -22,7 +22,7 @@ class Work:
         with progress("counting", 10) as advance:
             advance(4)
             self.entered.set()
-            assert self.released.wait(20)
+            assert self.released.wait(60)
         return self.runs
 
 

@@ -25,7 +25,7 @@ class Chain:
     def __init__(self, url: str, key: str) -> None:
         self.url = url
         self.account = Account.from_key(key)
-        self._http = httpx.Client(timeout=30)
+        self._http = httpx.Client(timeout=60)
         self.chain_id = int(self.rpc("eth_chainId"), 16)
 
     def rpc(self, method: str, *params: Any) -> Any:

@@ -15,7 +15,7 @@ from tests.fees.scene import ask, network, relayer, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes
 
 RECEIVER, OTHER = "0x" + "99" * 20, "0x" + "Ab" * 20
-OPTIONS = FeeOptions(deadline=5.0, try_timeout=5.0, max_transaction_bytes=9_000)
+OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0, max_transaction_bytes=9_000)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ async def test_pauses_of_nodes_are_spread_with_the_generator_of_the_estimator() 
 
 async def test_a_pause_of_a_node_ends_by_the_clock_of_the_estimator() -> None:
     clock = [1000.0]
-    options = FeeOptions(deadline=5.0, try_timeout=5.0, pause_base=100.0, pause_max=100.0)
+    options = FeeOptions(deadline=30.0, try_timeout=30.0, pause_base=100.0, pause_max=100.0)
     estimator, asked = Estimator(options, monotonic=lambda: clock[0]), []
     async with fault_nodes("http_500") as (node,):
         for seconds in (0.0, 1.0, 100.0):
@@ -153,7 +153,7 @@ async def test_a_pause_of_a_node_ends_by_the_clock_of_the_estimator() -> None:
     ],
 )
 async def test_the_limits_of_the_options_hold_for_nodes(node: FaultNode, limits: dict[str, Any], problem: str) -> None:
-    estimator = Estimator(FeeOptions(deadline=5.0, **limits))
+    estimator = Estimator(FeeOptions(deadline=30.0, **limits))
     with pytest.raises(RpcFailure) as failure:
         await ask(estimator, network(node.url), transaction())
     await estimator.close()

@@ -18,7 +18,7 @@ from tests.fees.chain import call_data
 from tests.fees.scene import ask, network, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes, words
 
-OPTIONS = FeeOptions(deadline=5.0, try_timeout=5.0)
+OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
 BOUND = "eth_call 0xf1c7a58b"
 L1_FEE, OPERATOR, COMPONENTS = "eth_call 0x49948e0e", "eth_call 0x275aedd2", "eth_call 0xc94e6eeb"
 REVERTED = {"code": 3, "message": "execution reverted", "data": "0x"}

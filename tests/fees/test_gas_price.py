@@ -24,7 +24,7 @@ from tests.fees.scene import ask, network, relayer, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes
 
 SIGNER = Account.from_key("0x" + "46" * 32)
-OPTIONS = FeeOptions(deadline=5.0, try_timeout=5.0)
+OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
 HISTORY = {
     "oldestBlock": "0x63",
     "baseFeePerGas": ["0x64", "0x65", "0x66"],

@@ -150,7 +150,7 @@ class Archive(FaultNode):
 
 async def backtest(node: Archive, model: FeeModelName = "ethereum") -> tuple[int, list[Result]]:
     await node.start()
-    caches, loop = ChainCaches(FeeOptions(deadline=5.0), time.monotonic), asyncio.get_running_loop()
+    caches, loop = ChainCaches(FeeOptions(deadline=30.0), time.monotonic), asyncio.get_running_loop()
     where = msgspec.structs.replace(network(node.url), fee_model=model)
     cache = caches.find(where.rpc_urls, where.chain_id)
     test = Backtest(where, cache, lambda: loop.time() + 5)

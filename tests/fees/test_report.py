@@ -8,7 +8,7 @@ from relaydeck.fees.report import EstimateFailure, EstimateReport, report_estima
 from tests.fees.scene import network, relayer, token, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes, words
 
-OPTIONS = FeeOptions(deadline=5.0, try_timeout=5.0)
+OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
 
 
 async def report_of(node: FaultNode, raw: str, fee_token: str | None = None) -> EstimateReport:

@@ -20,7 +20,7 @@ NAMES = {"relaydeck.network": "local", "relaydeck.relayer": "r1"}
 async def span_of(node: FaultNode) -> ReadableSpan:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    estimator, trace = TracedEstimator(FeeOptions(deadline=5.0), provider.get_tracer("tests")), Trace()
+    estimator, trace = TracedEstimator(FeeOptions(deadline=30.0), provider.get_tracer("tests")), Trace()
     try:
         await estimator.estimate(relayer(), network(node.url), FeeEstimateParams("ETH", "local", transaction()), trace)
     except RpcFailure as failure:

@@ -11,7 +11,7 @@ from tests.running import Answer, Running
 class Wire:
     """One connection to a running service."""
 
-    def __init__(self, running: Running, seconds: float = 20) -> None:
+    def __init__(self, running: Running, seconds: float = 60) -> None:
         self.socket = socket.create_connection(("127.0.0.1", running.port), timeout=seconds)
         self._token = running.token
 

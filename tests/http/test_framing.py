@@ -12,7 +12,7 @@ BODY = b'{"type":"plain","config":{"key":"k"}}'
 
 def answer_to(service: Running, *lines: str, rest: bytes = b"") -> tuple[int, bytes]:
     request = "\r\n".join([*lines, "Host: x", "Connection: close", "", ""]).encode() + rest
-    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as client:
         client.sendall(request)
         answer = b"".join(iter(lambda: client.recv(65_536), b""))
     head, _, body = answer.partition(b"\r\n\r\n")

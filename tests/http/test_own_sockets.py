@@ -22,7 +22,7 @@ def listening() -> Iterator[socket.socket]:
 
 
 def connected(listening: socket.socket) -> tuple[socket.socket, socket.socket]:
-    client = socket.create_connection(listening.getsockname(), timeout=10)
+    client = socket.create_connection(listening.getsockname(), timeout=60)
     return client, listening.accept()[0]
 
 
@@ -52,7 +52,7 @@ def test_connections_to_a_port_are_found_by_their_clients(listening: socket.sock
 
 
 def test_a_connection_that_waits_to_be_accepted_is_counted(listening: socket.socket) -> None:
-    with socket.create_connection(listening.getsockname(), timeout=10):
+    with socket.create_connection(listening.getsockname(), timeout=60):
         waiting = own_sockets.queue_length([listening.fileno()])
         listening.accept()[0].close()
         assert (waiting, own_sockets.queue_length([listening.fileno()])) == (1, 0)
@@ -80,12 +80,12 @@ def test_a_number_that_belongs_to_another_connection_is_left_alone(listening: so
 
 def test_while_nothing_new_is_admitted_a_client_waits_and_is_accepted_afterwards(listening: socket.socket) -> None:
     with socket.socket() as client:
-        client.settimeout(10)
+        client.settimeout(60)
         with own_sockets.no_new_connections([listening.fileno()]):
             client.setblocking(False)
             assert client.connect_ex(listening.getsockname()) != 0
             assert own_sockets.queue_length([listening.fileno()]) == 0
-        listening.settimeout(10)
+        listening.settimeout(60)
         accepted, peer = listening.accept()
         with accepted:
             assert peer == client.getsockname()

@@ -212,7 +212,7 @@ def test_a_process_killed_in_the_middle_does_not_wedge_the_others(table: Path) -
     killed, stays = hammer(table, 1000, 1_000_000_000), hammer(table, 1000, 20_000)
     begin(killed, stays)
     killed.send_signal(signal.SIGKILL)
-    killed.wait(10)
+    killed.wait(60)
     admitted_to_it = int(stays.communicate(timeout=60)[0])
     for pipe in pipes(killed):
         pipe.close()
@@ -237,7 +237,7 @@ def test_a_process_killed_while_it_holds_the_lock_lets_go_of_it(table: Path) -> 
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     os.kill(holder.pid, signal.SIGKILL)
-    holder.wait(10)
+    holder.wait(60)
     holder.stdout.close()
     assert admitted(RateLimiter(table, 1, 3), 3) == 3
 

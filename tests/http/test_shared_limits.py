@@ -31,7 +31,7 @@ class Replicas:
         token_file.write_text(self.token)
         given = {"rate_limit_per_second": "1", "rate_limit_burst": str(BURST), "limits_url": url}
         # A long time to answer: otherwise a busy machine would decide about these tests.
-        given |= {"limits_timeout_seconds": "5"} | settings
+        given |= {"limits_timeout_seconds": "30"} | settings
         self.running: list[Running] = []
         for name, workers in (("one", "2"), ("two", "1")):
             home = folder / name
@@ -41,6 +41,11 @@ class Replicas:
 
     def ask(self, replica: int) -> Answer:
         return self.running[replica].ask("GET", RELAYERS)
+
+    def until_refused(self, replica: int) -> Answer:
+        while (answer := self.ask(replica)).status == 200:
+            pass
+        return answer
 
     def share_a_bucket(self) -> bool:
         """Whether requests to one replica count for the other, however slow the machine is."""
@@ -52,6 +57,19 @@ class Replicas:
         (found,) = re.findall(r"r=(\d+)", self.ask(replica).headers["ratelimit"])
         return int(found)
 
+    def remaining_at_once(self, *replicas: int) -> list[int]:
+        """What remains of a full bucket after one request to each of them, less than a second after the first.
+
+        A bucket gains a request every second: on a machine that stalls, begin again.
+        """
+        for _ in range(100):
+            self.valkey.ask("FLUSHALL")
+            began = time.monotonic()
+            found = [self.remaining(replica) for replica in replicas]
+            if time.monotonic() - began < 1:
+                return found
+        raise AssertionError("no requests within a second")
+
     def alone(self, replica: int) -> int:
         """How many of a replica's workers limit by themselves."""
         page = self.running[replica].ask("GET", "/metrics").body.decode()
@@ -59,7 +77,7 @@ class Replicas:
         return int(found)
 
     def await_alone(self, *expected: int) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while [self.alone(replica) for replica in range(len(expected))] != list(expected):
             assert time.monotonic() < deadline, [running.log for running in self.running]
             time.sleep(0.02)
@@ -118,13 +136,12 @@ def test_two_replicas_admit_exactly_the_burst_and_what_the_time_adds(both: Repli
 
 
 def test_what_one_replica_admitted_is_missing_at_the_other(both: Replicas) -> None:
-    assert [both.remaining(replica) for replica in (0, 1, 1, 0)] == [BURST - 1, BURST - 2, BURST - 3, BURST - 4]
+    assert both.remaining_at_once(0, 1, 1, 0) == [BURST - 1, BURST - 2, BURST - 3, BURST - 4]
 
 
 def test_a_refusal_says_when_to_come_back(both: Replicas) -> None:
-    for _ in range(BURST + 5):
-        both.ask(0)
-    refused = both.ask(1)
+    both.until_refused(0)
+    refused = both.until_refused(1)
     assert (refused.status, refused.headers["retry-after"], refused.json) == (
         429,
         "1",
@@ -135,17 +152,19 @@ def test_a_refusal_says_when_to_come_back(both: Replicas) -> None:
 def test_a_server_that_forgot_the_script_is_given_it_again(both: Replicas) -> None:
     both.ask(0)
     both.valkey.ask("SCRIPT", "FLUSH")
-    assert (both.remaining(0), both.remaining(1), both.alone(0)) == (BURST - 2, BURST - 3, 0)
+    assert (both.remaining_at_once(0, 1), both.alone(0)) == ([BURST - 1, BURST - 2], 0)
 
 
 def test_a_bucket_expires_once_it_is_full(both: Replicas) -> None:
-    both.ask(0)
+    for _ in range(BURST):
+        both.ask(0)
     (bucket,) = both.valkey.ask("KEYS", "*")
-    assert 0 < both.valkey.ask("PTTL", bucket) <= 1001
+    assert 0 < both.valkey.ask("PTTL", bucket) <= BURST * 1000 + 1
 
 
 def test_the_server_is_told_neither_the_token_nor_its_digest(both: Replicas) -> None:
-    both.ask(0)
+    for _ in range(BURST):  # the bucket expires once it is full
+        both.ask(0)
     (bucket,) = both.valkey.ask("KEYS", "*")
     assert re.fullmatch(rb"\{relaydeck\}:limit:[0-9a-f]{32}", bucket)
     assert digest_of(both.token.encode()).hex()[:16].encode() not in bucket
@@ -179,7 +198,7 @@ def test_without_the_server_each_replica_limits_by_itself_and_comes_back(breakab
 
     breakable.valkey.start()
     breakable.await_alone(0, 0)
-    assert [breakable.remaining(replica) for replica in (0, 1)] == [BURST - 1, BURST - 2]
+    assert breakable.remaining_at_once(0, 1) == [BURST - 1, BURST - 2]
     assert breakable.reported(
         "the limit server does not respond: this machine applies the limit by itself until it does"
     ) == [2, 1]
@@ -194,7 +213,8 @@ def test_a_server_that_hangs_is_left_alone_until_it_answers(tmp_path: Path) -> N
             assert [both.ask(1).status for _ in range(5)] == [200] * 5
             both.await_alone(0, 1)
         both.await_alone(0, 0)
-        assert both.reported("it did not respond in time") == [0, 1]
+        one, other = both.reported("it did not respond in time")
+        assert (one, other > 0) == (0, True)
 
 
 def test_a_service_that_starts_without_the_server_finds_it_later(tmp_path: Path) -> None:
@@ -205,7 +225,7 @@ def test_a_service_that_starts_without_the_server_finds_it_later(tmp_path: Path)
         assert both.ask(0).status == 200
         valkey.start()
         both.await_alone(0, 0)
-        assert [both.remaining(0), both.remaining(1)] == [BURST - 1, BURST - 2]
+        assert both.remaining_at_once(0, 1) == [BURST - 1, BURST - 2]
 
 
 class TestPasswords:

@@ -5,12 +5,14 @@ import resource
 import select
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from tests.contract import shapes
 from tests.http.raw import Wire, chunked
-from tests.running import Running
+from tests.running import Answer, Running
 from tests.seeding import fill, issue
 
 SIGNERS = "/api/v1/signers"
@@ -18,19 +20,41 @@ JSON = "Content-Type: application/json"
 MIB = 1_048_576
 
 
+def with_signers(folder: Path) -> Path:
+    fill(folder / "home", signers=[f"a signer with a rather long name, number {n}" for n in range(1000)])
+    return folder / "home"
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A client has more time than any machine needs."""
+    home = with_signers(tmp_path_factory.mktemp("slow"))
+    with Running(home, token=issue(home), header_timeout_seconds="60", body_timeout_seconds="60") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A client has a third of a second for its headers and as long for its body."""
-    home = tmp_path_factory.mktemp("slow") / "home"
-    fill(home, signers=[f"a signer with a rather long name, number {n}" for n in range(1000)])
+    home = with_signers(tmp_path_factory.mktemp("hasty"))
     with Running(home, token=issue(home), header_timeout_seconds="0.3", body_timeout_seconds="0.3") as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
-def others_are_answered(served: Running) -> Iterator[None]:
+def others_are_answered(request: pytest.FixtureRequest) -> Iterator[None]:
+    running: Running = request.getfixturevalue("hasty" if "hasty" in request.fixturenames else "served")
     yield
-    assert served.ask("GET", f"{SIGNERS}?per_page=1").status == 200
+    assert in_time(running, "GET", f"{SIGNERS}?per_page=1").status == 200
+
+
+def in_time(running: Running, method: str, path: str, *headers: str, body: bytes = b"") -> Answer:
+    """The response on the first connection on which the headers arrive in time: a busy machine may delay them."""
+    for _ in range(100):
+        with Wire(running) as wire, suppress(ConnectionError):
+            wire.send(wire.head(method, path, *headers) + body)
+            return wire.answer()
+    raise AssertionError("no headers arrived in time")
 
 
 @pytest.mark.parametrize(
@@ -38,36 +62,34 @@ def others_are_answered(served: Running) -> Iterator[None]:
     [b"", b"G", b"GET /api/v1/signers HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "],
     ids=["nothing", "a letter", "a line", "half a header"],
 )
-def test_a_client_that_does_not_finish_its_headers_is_let_go(served: Running, sent: bytes) -> None:
-    with Wire(served) as wire:
-        wire.send(sent)
+def test_a_client_that_does_not_finish_its_headers_is_let_go(hasty: Running, sent: bytes) -> None:
+    with Wire(hasty) as wire:
+        with suppress(ConnectionError):  # it was let go before it sent anything
+            wire.send(sent)
         assert wire.closed()
 
 
-def test_a_client_that_sends_its_headers_a_byte_at_a_time_is_let_go(served: Running) -> None:
-    with Wire(served) as wire:
+def test_a_client_that_sends_its_headers_a_byte_at_a_time_is_let_go(hasty: Running) -> None:
+    with Wire(hasty) as wire:
         head = iter(wire.head("GET", SIGNERS, *(f"X-{n}: y" for n in range(50))))
-        ended = False
-        while not ended and (byte := next(head, None)) is not None:
-            readable, _, _ = select.select([wire.socket], [], [], 0.02)
-            ended = bool(readable)
-            if not ended:
+        with suppress(ConnectionError):  # it was let go between the look and the byte
+            while not select.select([wire.socket], [], [], 0.02)[0] and (byte := next(head, None)) is not None:
                 wire.send(bytes([byte]))
         assert wire.closed()
 
 
-def test_an_idle_connection_is_let_go_after_its_answer(served: Running) -> None:
-    with Wire(served) as wire:
-        wire.send(wire.head("GET", f"{SIGNERS}?per_page=1"))
-        assert wire.answer().status == 200
+def test_an_idle_connection_is_let_go_after_its_answer(hasty: Running) -> None:
+    assert in_time(hasty, "GET", f"{SIGNERS}?per_page=1").status == 200
+    with Wire(hasty) as wire:
+        with suppress(ConnectionError):
+            wire.send(wire.head("GET", f"{SIGNERS}?per_page=1"))
+            wire.answer()
         assert wire.closed()
 
 
 @pytest.mark.parametrize("sent", [b"", b"{"], ids=["nothing", "a byte"])
-def test_a_client_that_does_not_finish_its_body_is_refused(served: Running, sent: bytes) -> None:
-    with Wire(served) as wire:
-        wire.send(wire.head("POST", SIGNERS, JSON, "Content-Length: 100") + sent)
-        answer = wire.answer()
+def test_a_client_that_does_not_finish_its_body_is_refused(hasty: Running, sent: bytes) -> None:
+    answer = in_time(hasty, "POST", SIGNERS, JSON, "Content-Length: 100", body=sent)
     assert (answer.status, answer.json, answer.headers["relaydeck-reason"]) == (
         400,
         shapes.BAD_REQUEST,
@@ -75,10 +97,8 @@ def test_a_client_that_does_not_finish_its_body_is_refused(served: Running, sent
     )
 
 
-def test_a_client_that_does_not_finish_its_chunks_is_refused(served: Running) -> None:
-    with Wire(served) as wire:
-        wire.send(wire.head("POST", SIGNERS, JSON, "Transfer-Encoding: chunked") + b'5\r\n{"typ')
-        answer = wire.answer()
+def test_a_client_that_does_not_finish_its_chunks_is_refused(hasty: Running) -> None:
+    answer = in_time(hasty, "POST", SIGNERS, JSON, "Transfer-Encoding: chunked", body=b'5\r\n{"typ')
     assert (answer.status, answer.json) == (400, shapes.BAD_REQUEST)
 
 
@@ -223,8 +243,8 @@ def test_expect_100_continue_with_a_wrong_credential_is_refused_before_it_is_sen
     ],
     ids=lambda sent: ascii(sent[:24]),
 )
-def test_what_is_no_http_is_refused_by_the_server(served: Running, sent: bytes) -> None:
-    with Wire(served) as wire:
+def test_what_is_no_http_is_refused_by_the_server(hasty: Running, sent: bytes) -> None:
+    with Wire(hasty) as wire:
         try:
             wire.send(sent)
             said = wire.socket.recv(12)

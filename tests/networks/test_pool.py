@@ -21,6 +21,7 @@ from relaydeck.networks.evm.questions import CHAIN_ID as CHAIN_ID_QUESTION
 from relaydeck.networks.evm.questions import Question, read_gas, read_quantity
 from relaydeck.networks.model import RpcUrl
 from tests.networks.fault_node import CHAIN_ID, MOODS, FaultNode, fault_nodes
+from tests.steady_loop import skip
 
 QUICK = PoolOptions(deadline=2.0, try_timeout=0.3, pause_base=1.0, pause_max=8.0, max_response_bytes=100_000)
 GAS = Question("eth_estimateGas", ({"to": "0x" + "11" * 20}, "latest"), read_gas)
@@ -186,35 +187,20 @@ async def test_calls_in_flight_move_when_the_first_one_fails() -> None:
         assert {answer.value for answer in answers} == {21000}
 
 
-class SkippingLoop(asyncio.SelectorEventLoop):
-    """An event loop with a clock that a test moves ahead: a timeout is due when the test says so."""
-
-    skipped = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.skipped
-
-
-def test_a_silent_node_costs_one_deadline_not_one_per_call() -> None:
+async def test_a_silent_node_costs_one_deadline_not_one_per_call() -> None:
     patient = replace(QUICK, deadline=1000, try_timeout=300)  # far longer than a busy machine needs
-
-    async def scenario(loop: SkippingLoop) -> None:
-        async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, options=patient) as pool:
-            await asyncio.gather(*(pool.ask(GAS) for _ in range(4)))
-            nodes[0].mood = "hangs"
-            before = nodes[0].calls["eth_estimateGas"]
-            calls = [asyncio.ensure_future(pool.ask(GAS)) for _ in range(500)]
-            await settle(lambda: sum(call.done() for call in calls) >= 250)
-            loop.skipped = 301
-            await asyncio.gather(*calls)
-            for _ in range(10):
-                await pool.ask(GAS)
-            # The first wave fills its connections; nothing is sent there once the first of them gave up.
-            assert nodes[0].calls["eth_estimateGas"] - before == QUICK.connections_per_url
-
-    loop = SkippingLoop()
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(scenario(loop))
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, options=patient) as pool:
+        await asyncio.gather(*(pool.ask(GAS) for _ in range(4)))
+        nodes[0].mood = "hangs"
+        before = nodes[0].calls["eth_estimateGas"]
+        calls = [asyncio.ensure_future(pool.ask(GAS)) for _ in range(500)]
+        await settle(lambda: sum(call.done() for call in calls) >= 250)
+        skip(301)
+        await asyncio.gather(*calls)
+        for _ in range(10):
+            await pool.ask(GAS)
+        # The first wave fills its connections; nothing is sent there once the first of them gave up.
+        assert nodes[0].calls["eth_estimateGas"] - before == QUICK.connections_per_url
 
 
 async def test_a_node_that_answers_others_is_not_set_aside_for_one_slow_question() -> None:

@@ -76,7 +76,7 @@ def _serving(command: list[str], port: int) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def node_command() -> str:

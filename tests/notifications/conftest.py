@@ -134,6 +134,6 @@ async def scene(store: Store, clock: Clock) -> AsyncIterator[Scene]:
 
 async def eventually(happened: Callable[[], bool]) -> None:
     """For what other tasks do by themselves, in real time."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not happened():
             await asyncio.sleep(0.005)

@@ -50,7 +50,7 @@ def _name_of(question: bytes) -> str:
 def _ask(server: tuple[str, int], host: str) -> list[str]:
     name = b"".join(bytes([len(label)]) + label.encode() for label in host.split(".") if label) + b"\0"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(5)
+        client.settimeout(60)
         client.sendto(struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + name + struct.pack(">HH", 1, 1), server)
         reply = client.recv(4096)
     count = struct.unpack(">H", reply[6:8])[0]

@@ -87,7 +87,7 @@ async def test_a_body_that_never_ends_does_not_undo_a_success(scene: Scene) -> N
     sequence = scene.paused("r1", "pager")
     await scene.deliver(scene.process())
     assert scene.attempts(sequence) == [AttemptRecord(1_700_000_000_000, 0, 200, "", "a" * 512)]
-    await asyncio.wait_for(closed.wait(), 5)
+    await asyncio.wait_for(closed.wait(), 60)
     server.close()
 
 

@@ -42,7 +42,7 @@ def expected(delivered: int, failed: int, dead: int, events: int, pending: int, 
 
 def await_lines(running: Running, lines: list[str]) -> None:
     """A count follows its try by a moment."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (found := reported(running)) != lines and time.monotonic() < deadline:
         pass
     assert found == lines
@@ -60,7 +60,7 @@ def test_tries_events_and_what_is_on_its_way_over_two_workers(home: Path) -> Non
             for status in (204, 410, 500):
                 receiver.status = status
                 assert running.ask("POST", "/admin/v1/notifications/pager/test").status == 201
-                receiver.posted.get(timeout=20)
+                receiver.posted.get(timeout=60)
             await_lines(running, expected(1, 1, 1, events=3, pending=1, still_dead=1, age="some"))
 
 

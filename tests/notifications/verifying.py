@@ -30,7 +30,7 @@ class VerifyingReceiver:
 
     def next(self) -> dict[str, Any]:
         """The next event that arrives, or has arrived; its signature holds."""
-        posted = self.posted.get(timeout=30)
+        posted = self.posted.get(timeout=60)
         Webhook(self.key).verify(posted.body, posted.headers)
         event: dict[str, Any] = json.loads(posted.body)
         assert posted.headers["webhook-id"] == event["id"]

@@ -40,7 +40,7 @@ def _nginx(program: str, folder: Path, port: int, replicas: Sequence[int]) -> It
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def _configuration(folder: Path, port: int, replicas: Sequence[int]) -> str:
@@ -59,7 +59,7 @@ def _configuration(folder: Path, port: int, replicas: Sequence[int]) -> str:
 
 
 def _await_answer(port: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         with suppress(OSError):
             ask(port, "GET", "/healthz")
@@ -86,7 +86,7 @@ class StandInBalancer:
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._server.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

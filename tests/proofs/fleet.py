@@ -53,14 +53,14 @@ class Replica:
             assert self._process is not None
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(10)
+            self._process.wait(60)
 
     def stop(self) -> int:
         with self._turn:
             assert self._process is not None
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)
-            return self._process.wait(40)
+            return self._process.wait(60)
 
     @property
     def pid(self) -> int:

@@ -182,7 +182,7 @@ def killed_in_the_middle(
     with ThreadPoolExecutor(len(everyone)) as pool:
         under_way = [pool.submit(client.go_on, AdminClient(running), signs.answered) for client in everyone]
         sign = signs.of(number)
-        assert sign is None or sign.wait(20)
+        assert sign is None or sign.wait(60)
         time.sleep(seconds)
         running.kill()
     for each in under_way:

@@ -33,7 +33,7 @@ class Creator(threading.Thread):
         self._enough = enough
 
     def run(self) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._running.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self._running.port, timeout=60)
         try:
             for number in range(1_000_000):
                 self._create(connection, f"{self._name}-{number}", shapes.TYPES[number % len(shapes.TYPES)])
@@ -60,7 +60,7 @@ def killed_in_the_middle(running: Running, round_number: int) -> list[str]:
     for creator in creators:
         creator.start()
     for _ in range(BETWEEN_KILLS + round_number % 7):  # not always at the same moment of a group
-        assert enough.acquire(timeout=30)
+        assert enough.acquire(timeout=60)
     running.kill()
     for creator in creators:
         creator.join()

@@ -97,8 +97,8 @@ class Service:
         self.reading.set()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-        self._process.wait(40)
-        self._reader.join(10)
+        self._process.wait(60)
+        self._reader.join(60)
         assert self._process.stderr is not None
         self._process.stderr.close()
 

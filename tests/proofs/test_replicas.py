@@ -52,7 +52,7 @@ SETTINGS = {
     "rate_limit_per_second": str(RATE),
     "rate_limit_burst": str(BURST),
     # A long time to answer: otherwise a busy machine would decide about the limits.
-    "limits_timeout_seconds": "5",
+    "limits_timeout_seconds": "30",
     "webhook_allow": "127.0.0.0/8",
     "monitor_interval_seconds": "0",
     "lease_seconds": "2",

@@ -36,7 +36,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 def pay(url: str, sender: str, to: str, ether: int) -> None:
     transaction = {"from": sender, "to": to, "value": hex(ether * ETHER)}
     question = {"jsonrpc": "2.0", "id": 1, "method": "eth_sendTransaction", "params": [transaction]}
-    assert "result" in httpx.post(url, json=question, timeout=30).json()
+    assert "result" in httpx.post(url, json=question, timeout=60).json()
 
 
 def spent_before(home: Path, ether_an_hour: int) -> None:

@@ -24,9 +24,10 @@ from tests.seeding import fill, issue, opened, relayer
 
 QUICK = {
     "monitor_interval_seconds": "0.2",
-    "lease_seconds": "1",
-    "rpc_deadline_seconds": "30",  # a busy machine may be slow, and nodes that are gone refuse at once
-    "rpc_try_timeout_seconds": "15",
+    # A busy machine may be slow, and nodes that are gone refuse at once.
+    "lease_seconds": "60",
+    "rpc_deadline_seconds": "60",
+    "rpc_try_timeout_seconds": "30",
     "webhook_allow": "127.0.0.0/8",
 }
 HEALTHY = {"eth_getTransactionCount": "0x7", "eth_getBalance": "0x64"}
@@ -202,7 +203,7 @@ async def test_another_worker_takes_over_when_the_one_that_watches_is_killed(hom
     async with fault_nodes("healthy") as (node,):
         node.answers = HEALTHY
         provision(home, receiver, node.url)
-        async with served(home, "--workers", "2") as running:
+        async with served(home, "--workers", "2", lease_seconds="5") as running:
             await rounds(node, running)
             (holder,) = await asyncio.to_thread(workers_connected_to, running, node.port)
             os.kill(holder, signal.SIGKILL)

@@ -144,7 +144,7 @@ async def test_a_disabled_key_raises_an_alarm_within_a_round_and_recovers_by_its
         "signer_check_seconds": "1",
         "monitor_interval_seconds": "0",
         "webhook_allow": "127.0.0.0/8",
-        "lease_seconds": "1",
+        "lease_seconds": "60",
     }
     with Running(home, token=issue(home, kind="admin"), **settings) as service:
         service.ask("POST", "/admin/v1/notifications", {"id": "pager", "type": "webhook", "url": receiver.url})

@@ -102,7 +102,7 @@ def test_each_commit_notifies_of_its_revision_and_nothing_else_does(
             raise RuntimeError
         write(database)
         write(database)
-        heard = [each.payload for each in listening.notifies(timeout=10, stop_after=2)]
+        heard = [each.payload for each in listening.notifies(timeout=60, stop_after=2)]
     assert heard == ["1", "2"]
 
 
@@ -281,7 +281,7 @@ def test_a_home_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None:
 
 
 def await_readiness(running: Running) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while running.ask("GET", "/readyz").body != b"ready\n":
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -346,7 +346,7 @@ def test_a_start_waits_for_another_one_that_takes_longer_than_a_lock_may(
         with first.opening():
             waiting.start()
             assert not opened.wait(0.5)  # longer than both limits: it waits and does not fail
-        assert opened.wait(20)
+        assert opened.wait(60)
         waiting.join()
 
 

@@ -55,7 +55,7 @@ async def test_it_gives_what_was_read_and_raises_what_was_raised(database: Datab
 async def test_the_event_loop_goes_on_meanwhile(postgresql: PostgresDatabase) -> None:
     went_on = threading.Event()
     asyncio.get_running_loop().call_later(0, went_on.set)
-    assert await postgresql.run_in_reader(lambda: went_on.wait(10))
+    assert await postgresql.run_in_reader(lambda: went_on.wait(60))
 
 
 async def test_a_snapshot_of_the_event_loop_is_not_theirs(postgresql: PostgresDatabase) -> None:
@@ -67,7 +67,7 @@ async def test_a_snapshot_of_the_event_loop_is_not_theirs(postgresql: PostgresDa
 
 
 async def test_two_snapshots_aside_do_not_end_each_other(postgresql: PostgresDatabase) -> None:
-    both, wrote = threading.Barrier(2, timeout=10), threading.Event()
+    both, wrote = threading.Barrier(2, timeout=60), threading.Event()
 
     def looking_twice() -> tuple[int, int]:
         with postgresql.snapshot():
@@ -75,7 +75,7 @@ async def test_two_snapshots_aside_do_not_end_each_other(postgresql: PostgresDat
             if both.wait() == 0:
                 write(postgresql)
                 wrote.set()
-            assert wrote.wait(10)
+            assert wrote.wait(60)
             return first, revision(postgresql)
 
     before = revision(postgresql)

@@ -78,7 +78,7 @@ class Machine(NamedTuple):
 
 
 async def eventually(seen: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not seen():
             await asyncio.sleep(0.005)
 

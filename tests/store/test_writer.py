@@ -38,7 +38,7 @@ class Gate:
 
     def _hold(self, _: Transaction) -> None:
         self._entered.set()
-        assert self._opened.wait(10)
+        assert self._opened.wait(60)
 
     async def entered(self) -> None:
         assert await asyncio.to_thread(self._entered.wait, 10)

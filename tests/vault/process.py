@@ -48,4 +48,4 @@ def running() -> Iterator[Vault]:
             yield Vault(ready["address"], ready["token"])
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
