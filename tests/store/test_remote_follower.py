@@ -195,6 +195,18 @@ async def test_while_the_database_is_away_answers_tell_their_age_until_they_are_
         server.remove()
 
 
+async def test_a_pause_of_this_process_is_not_taken_for_a_silent_database(
+    machines: list[Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_follower, "REFRESH_SECONDS", 0.02)
+    here, there = machines
+    here.clock.now += 10
+    assert here.follower.problem == ""
+    there.create("after")
+    await eventually(lambda: here.names() == ["after"])
+    assert (here.follower.problem, here.announced) == ("", [])
+
+
 async def test_a_connection_of_the_follower_that_falls_silent_is_broken_off(
     machines: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,7 +190,7 @@ class RemoteFollower:
         self._wanted = asyncio.Event()  # a refresh, before the next regular one
         self._listener = _Listener(database.listen, self._wanted.set)
         self._waiting: list[asyncio.Future[None]] = []
-        self._fresh_at = monotonic()
+        self._fresh_at = self._silent_since = self._watched_at = monotonic()
         self._answer_until = inf  # when the wait of the thread for the server ends
         self._problem = ""
         self._tasks: list[asyncio.Task[None]] = []
@@ -199,7 +199,7 @@ class RemoteFollower:
         """Load everything before the first response: from then on no response waits for the database."""
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         self._load_all()
-        self._fresh_at = self._monotonic()
+        self._fresh_at = self._silent_since = self._watched_at = self._monotonic()
         self._loop = asyncio.get_running_loop()
         self._database.at_commit, self._database.serves_requests = self._queries_at_commit, True
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch_for_silence())]
@@ -226,7 +226,13 @@ class RemoteFollower:
     @property
     def problem(self) -> str:
         """Why the database is unavailable; empty when it is available."""
-        return self._problem or ("" if self.age < _UNAVAILABLE_SECONDS else "the database does not answer")
+        silence = self._monotonic() - self._silent_since - self._own_pause
+        return self._problem or ("" if silence < _UNAVAILABLE_SECONDS else "the database does not answer")
+
+    @property
+    def _own_pause(self) -> float:
+        """How long this process itself was paused just now: that says nothing about the database."""
+        return max(self._monotonic() - self._watched_at - REFRESH_SECONDS, 0.0)
 
     def catch_up(self) -> Awaitable[Headers] | None:
         if self._last_write() == self._seen_write and self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS:
@@ -327,7 +333,7 @@ class RemoteFollower:
             # Any error, a row that cannot be decoded for example, may be repaired: following must go on.
             self._set_problem(f"an unexpected {type(error).__name__}")
             return StoreTrouble(f"an unexpected {type(error).__name__}")
-        self._fresh_at = started
+        self._fresh_at = self._silent_since = started
         if self._seen_signals == seen:  # otherwise a commit has brought a newer one
             self._set_seen_signals(signals)
         return None
@@ -336,9 +342,11 @@ class RemoteFollower:
         """A refresh does not fail on a server that hangs: it does not end. Break its connection, and the next one."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
+            pause, self._watched_at = self._own_pause, self._monotonic()
+            self._silent_since = min(self._silent_since + pause, self._watched_at)
             if not self._problem:
                 self._set_problem(self.problem)
-            if self._monotonic() > self._answer_until:
+            if self._watched_at - pause > self._answer_until:
                 self._reader.interrupt()
                 self._listener.stop()  # it may be as silent
 
