@@ -19,6 +19,7 @@ from tests.fork_server import Done, Forked, fork_server
 from tests.places import setting_of
 
 COMMAND = (sys.executable, "-m", "relaydeck")
+_PATIENCE = {"rpc_deadline_seconds": "30", "rpc_try_timeout_seconds": "15", "driver_deadline_seconds": "30"}
 
 
 class Answer(NamedTuple):
@@ -75,9 +76,9 @@ def clean_environment(home: Path, **settings: str) -> dict[str, str]:
     """This process's environment without settings of its own, plus the given ones (`max_per_page="5"`).
 
     Signers are not checked unless a test says so: the moment of a check would be chance. Nodes on this machine may be
-    set over HTTP.
+    set over HTTP. Nodes and key systems have more time than a busy machine needs.
     """
-    settings = {"signer_check_seconds": "0", "rpc_guard": "off"} | settings
+    settings = {"signer_check_seconds": "0", "rpc_guard": "off"} | _PATIENCE | settings
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
     kept |= setting_of(home)
     return kept | {"RELAYDECK_HOME": str(home)} | {f"RELAYDECK_{name.upper()}": v for name, v in settings.items()}

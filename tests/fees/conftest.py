@@ -26,6 +26,6 @@ def ganache() -> Iterator[Chain]:
 @pytest.fixture
 async def estimator() -> AsyncIterator[Estimator]:
     """Keeps nothing, so that a test sees the node as it is now."""
-    estimator = Estimator(FeeOptions(cache_age=0.0))
+    estimator = Estimator(FeeOptions(cache_age=0.0, deadline=60.0, try_timeout=30.0))
     yield estimator
     await estimator.close()

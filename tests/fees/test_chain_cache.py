@@ -203,7 +203,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def caches(clock: Clock) -> AsyncIterator[ChainCaches]:
-    caches = ChainCaches(FeeOptions(max_idle=60.0, max_pools=2, deadline=30.0), clock)
+    caches = ChainCaches(FeeOptions(max_idle=60.0, max_pools=2, deadline=5.0), clock)
     yield caches
     await caches.close()
 

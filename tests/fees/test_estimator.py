@@ -412,7 +412,7 @@ def test_importing_the_estimator_loads_nothing_heavy() -> None:
 
 async def test_pools_used_longest_ago_make_room_unless_they_may_be_in_use() -> None:
     now = 0.0
-    estimator = Estimator(FeeOptions(max_pools=2, deadline=30), monotonic=lambda: now)
+    estimator = Estimator(FeeOptions(max_pools=2, deadline=5), monotonic=lambda: now)
 
     async def pool(number: int) -> int:
         return id(await estimator.pool((RpcUrl(f"http://127.0.0.1:9/{number}"),), 1))

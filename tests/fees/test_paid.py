@@ -28,7 +28,7 @@ def geth_suite() -> Iterator[Suite]:
 @pytest.fixture
 async def geth(geth_suite: Suite) -> AsyncIterator[Suite]:
     """An estimator belongs to one event loop, so each test has its own."""
-    geth_suite.estimator = Estimator(FeeOptions(cache_age=0.0))
+    geth_suite.estimator = Estimator(FeeOptions(cache_age=0.0, deadline=60.0, try_timeout=30.0))
     yield geth_suite
     await geth_suite.estimator.close()
 

@@ -33,7 +33,7 @@ async def node() -> AsyncIterator[FaultNode]:
 
 @pytest.fixture
 async def estimator() -> AsyncIterator[Estimator]:
-    estimator = Estimator(FeeOptions(cache_age=0.0), now=lambda: NOW)
+    estimator = Estimator(FeeOptions(cache_age=0.0, deadline=60.0, try_timeout=30.0), now=lambda: NOW)
     yield estimator
     await estimator.close()
 
@@ -353,7 +353,7 @@ class Market:
         self.chain.call(self.pool, "set_pool(address,address,int56,uint128)", first, second, tick, liquidity)
 
     async def rate(self, source: Any, trace: Trace | None = None) -> Fraction:
-        estimator = Estimator(FeeOptions(cache_age=0.0))
+        estimator = Estimator(FeeOptions(cache_age=0.0, deadline=60.0, try_timeout=30.0))
         where = network(self.chain.url, tokens=(token(source, self.usdc),))
         try:
             found = await ask(estimator, where, transaction(), "USDC", who=OWN_LIMIT, trace=trace)

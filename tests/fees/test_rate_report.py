@@ -25,7 +25,7 @@ async def node() -> AsyncIterator[FaultNode]:
 
 @pytest.fixture
 async def estimator() -> AsyncIterator[Estimator]:
-    estimator = Estimator(FeeOptions(cache_age=0.0), now=lambda: NOW)
+    estimator = Estimator(FeeOptions(cache_age=0.0, deadline=60.0, try_timeout=30.0), now=lambda: NOW)
     yield estimator
     await estimator.close()
 

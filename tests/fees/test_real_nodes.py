@@ -249,7 +249,7 @@ async def test_a_thousand_estimates_with_a_real_node_among_four(hardhat: Chain, 
     """The other three are dead, silent and broken; the options are the ones we ship with."""
     set_feed(hardhat, feed, 2000 * 10**8)
     async with fault_nodes("dead", "hangs", "http_500") as nodes:
-        estimator = Estimator(FeeOptions())
+        estimator = Estimator(FeeOptions(deadline=60.0, try_timeout=30.0))
         source = token(FeedRate(feed=feed, max_age=3600), usdc)
         where = network(*(node.url for node in nodes), hardhat.url, tokens=(source,))
         found = await asyncio.gather(*(ask(estimator, where, transaction(nonce), "USDC") for nonce in range(1000)))
