@@ -1,10 +1,12 @@
 """Nodes over WebSockets, and nodes that require headers: geth itself, geth behind a proxy with TLS, and stand-ins."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import connector as aiohttp_connector
@@ -118,6 +120,13 @@ async def test_an_error_of_the_node_is_an_error_of_the_question(geth: str) -> No
 # -- faults ---------------------------------------------------------------------------------------
 
 
+async def reason_of_failure(mood: str) -> str:
+    async with WebSocketNode(mood) as node, connected() as client:
+        with pytest.raises(UrlFailed) as failure:
+            await client.ask(RpcUrl(node.url), CHAIN_ID)
+    return failure.value.reason
+
+
 @pytest.mark.parametrize(
     ("mood", "words"),
     [
@@ -132,10 +141,7 @@ async def test_an_error_of_the_node_is_an_error_of_the_question(geth: str) -> No
     ],
 )
 async def test_the_words_for_a_fault(mood: str, words: str) -> None:
-    async with WebSocketNode(mood) as node, connected() as client:
-        with pytest.raises(UrlFailed) as failure:
-            await client.ask(RpcUrl(node.url), CHAIN_ID)
-    assert failure.value.reason == words
+    assert await reason_of_failure(mood) == words
 
 
 async def test_a_pause_that_the_handshake_requests() -> None:
@@ -148,6 +154,14 @@ async def test_a_pause_that_the_handshake_requests() -> None:
 async def test_a_ping_is_answered() -> None:
     async with WebSocketNode("pings_first") as node, connected() as client:
         assert await client.ask(RpcUrl(node.url), CHAIN_ID) == 31337
+
+
+async def test_a_connection_that_breaks_before_the_answer_to_a_ping_leaves_nothing_unhandled() -> None:
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    reason = await reason_of_failure("resets")
+    gc.collect()  # an exception that nobody retrieved is reported when its task is collected
+    assert (reason, unhandled) == ("closed the connection early", [])
 
 
 async def test_a_connection_that_ended_is_opened_again() -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import struct
+from socket import SO_LINGER, SOL_SOCKET
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -10,7 +12,7 @@ CHAIN_ID = 31337
 
 
 class WebSocketNode:
-    """`mood`: healthy, hangs, garbage, huge, floods, pings, pings_first, closes, http_401, http_429, redirects."""
+    """`mood`: healthy, hangs, garbage, huge, floods, pings, pings_first, resets, closes, redirects, http_401 …"""
 
     def __init__(self, mood: str = "healthy") -> None:
         self.mood = mood
@@ -77,6 +79,11 @@ class WebSocketNode:
         while self.mood == "pings":
             await socket.ping()
             await asyncio.sleep(0)  # a ping does not wait for its client
+        if self.mood == "resets":
+            for _ in range(3):  # the client notices with the second answer
+                await socket.ping()
+            _reset(socket)
+            return False
         if self.mood in ("garbage", "huge"):
             await socket.send_str("<html>" if self.mood == "garbage" else " " * 2_000_000)
             return True
@@ -93,3 +100,10 @@ class WebSocketNode:
             "eth_gasPrice": "0x6e",
         }
         return {"jsonrpc": "2.0", "id": call["id"], "result": results[call["method"]]}
+
+
+def _reset(socket: web.WebSocketResponse) -> None:
+    """The client receives the pings and cannot answer them."""
+    connected = socket._req.transport.get_extra_info("socket")  # type: ignore[union-attr]
+    connected.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    socket._req.transport.abort()  # type: ignore[union-attr]

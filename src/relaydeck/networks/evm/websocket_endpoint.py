@@ -161,6 +161,8 @@ class _Connection:
                     return
             failure = UrlFailed("sends messages that answer no request")
             self._socket._response.close()  # a close would read what else it sends
+        except CONNECTION_ERRORS as error:  # it broke before the answer to a ping
+            failure = failure_of(error)
         finally:
             self._ended = True
             for answer in self._waiting.values():
