@@ -32,7 +32,8 @@ STOPPED = "stopped"  # the file with the process id of the server's process that
 _LISTS = [Request("GET", f"/api/v1/{name}?per_page=100") for name in ("signers", "relayers")]
 _LONGEST_STOP = 10.0  # seconds
 _LONGEST_RECOVERY = 60.0
-_ATTEMPTS = 5  # after a silence: a busy machine may take longer than the shortened time limits
+_ATTEMPTS = 10  # after a silence: a busy machine may take longer than the shortened time limits
+_RETRY_SECONDS = 1.0  # a node that timed out is not asked for a moment
 _SETTLE_SECONDS = 0.03  # for what a start leaves to be done in the background
 _CONNECT_SECONDS = 0.3  # the same, with a node to connect to
 
@@ -199,10 +200,12 @@ async def _run_at_limit(task: Task, channel: Channel) -> NoReturn:
 
 
 async def _answer(worker: "Worker", task: Task, channel: Channel, step: str, attempts: int = 1) -> int:
-    for _ in range(attempts):
-        status, body, revision = await _perform(worker, task)
+    status, body, revision = await _perform(worker, task)
+    for _ in range(1, attempts):
         if status < 500:
             break
+        await asyncio.sleep(_RETRY_SECONDS)
+        status, body, revision = await _perform(worker, task)
     channel.report(step, status=status, body=body.decode(), revision=revision)
     return status
 

@@ -3,12 +3,13 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -91,6 +92,31 @@ def test_a_statement_of_a_write_on_a_silent_connection_fails_after_its_bound(
     ):
         transaction.execute("SELECT 1")
     assert write(database) > 0
+
+
+@contextmanager
+def lost_on_the_way(connection: psycopg.Connection) -> Iterator[None]:
+    """Nothing passes between client and server any more, and neither of them learns that."""
+    kept, (ours, theirs) = os.dup(connection.fileno()), socket.socketpair()
+    os.dup2(ours.fileno(), connection.fileno())
+    try:
+        with ours, theirs:
+            yield
+    finally:
+        os.close(kept)
+
+
+def test_the_transaction_of_a_connection_that_the_network_lost_delays_no_other_writer(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaydeck.store.postgres_connection._SILENT_SECONDS", 0.0)
+    migrate(database)
+    with ExitStack() as lost:
+        with pytest.raises(StoreTrouble, match="does not answer"), database.transaction() as transaction:
+            lost.enter_context(lost_on_the_way(database.writer))
+            with database.writer.waiting(0.2):
+                transaction.execute("SELECT 1")
+        assert write(database) > 0
 
 
 def test_each_commit_notifies_of_its_revision_and_nothing_else_does(

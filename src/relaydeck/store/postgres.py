@@ -33,6 +33,7 @@ from relaydeck.store.postgres_connection import (
     LONGEST_STATEMENT,
     PostgresChangeFeed,
     PostgresConnection,
+    end_session,
     to_store_error,
     translate_errors,
 )
@@ -131,7 +132,9 @@ class PostgresDatabase(PostgresReader):
     def writer(self) -> PostgresConnection:
         """The connection for writes; one thread at a time uses it."""
         if self._writer is None or self._writer.closed:
-            self._writer = self._connect(writes=True)
+            before, self._writer = self._writer, self._connect(writes=True)
+            if before is not None and before.fell_silent:
+                end_session(before, self._writer)
         return self._writer
 
     @contextmanager
