@@ -1,6 +1,8 @@
 """What a database must do for us, asked of each one we run on."""
 
+import sqlite3
 import threading
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from relaydeck.errors import StoreError, StoreRefusal, StoreTrouble
 from relaydeck.notifications import events
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.store.database import Database, Transaction
+from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.seeding import opened
 from tests.store.conftest import Connect
 
@@ -231,6 +235,19 @@ def test_a_snapshot_that_an_error_ends_is_over(database: Database) -> None:
     with database.transaction() as transaction:
         add_network(transaction, "a")
     assert names(database) == ["a"]
+
+
+def test_a_snapshot_that_sqlite_fails_to_end_does_not_prevent_the_next_one(tmp_path: Path) -> None:
+    def deny_commit(action: int, operation: str | None, *_: object) -> int:
+        return (
+            sqlite3.SQLITE_DENY if (action, operation) == (sqlite3.SQLITE_TRANSACTION, "COMMIT") else sqlite3.SQLITE_OK
+        )
+
+    with closing(SqliteDatabase(tmp_path / "relaydeck.db", WriteSignal(tmp_path / "write-signal"))) as database:
+        with pytest.raises(StoreTrouble, match="not authorized"), database.snapshot():
+            database.reader.set_authorizer(deny_commit)
+        with database.snapshot():
+            assert database.column("SELECT 1") == [1]
 
 
 def test_rows_are_streamed_several_streams_at_once(database: Database) -> None:

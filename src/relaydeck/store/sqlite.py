@@ -139,7 +139,14 @@ class SqliteReader:
         try:
             yield
         finally:
+            self._end_snapshot()
+
+    def _end_snapshot(self) -> None:
+        try:
             self.read("COMMIT")
+        except StoreError:
+            self._close_reader()  # it still has its snapshot, so the next one could not begin
+            raise
 
     def has_table(self, name: str) -> bool:
         return bool(self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name", {"name": name}))
@@ -157,6 +164,9 @@ class SqliteReader:
         return [problem for problem in self.column("PRAGMA quick_check(5)") if problem != "ok"]
 
     def close(self) -> None:
+        self._close_reader()
+
+    def _close_reader(self) -> None:
         if self._reader is not None:
             self._reader.close()
         self._reader = None
