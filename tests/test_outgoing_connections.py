@@ -152,7 +152,7 @@ async def test_a_response_in_chunks_of_one_byte_is_parsed_in_parts(monkeypatch: 
     async with answering(send) as url, session() as client, client.get(url) as response:
         assert await response.read() == b"x" * 20_000
     counting.cancel()
-    assert turns[0] >= len(chunks) // outgoing_connections._PART_BYTES
+    assert turns[0] >= len(chunks) // outgoing_connections.PART_BYTES
 
 
 async def test_frames_that_arrive_with_the_handshake_keep_their_order() -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -27,10 +27,10 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 LookUp = Callable[[str], list[str]]
 LOOKUP_SECONDS = 4.0
 MOST_LOOKUPS = 512  # at the same time, those of names that hang included
-_MOST_INTERIM_ANSWERS = 8
+MOST_INTERIM_ANSWERS = 8
 # Set while traces are on: makes the tracing of a client session whose spans have this name.
 trace_with: Callable[[str], aiohttp.TraceConfig] | None = None
-_PART_BYTES = 4096  # parsed at once: about a millisecond for chunks or frames of one byte
+PART_BYTES = 4096  # parsed at once: about a millisecond for chunks or frames of one byte
 _TURN_SECONDS = 0.005
 
 
@@ -111,7 +111,12 @@ def _result(host: str, port: int, address: str) -> ResolveResult:
     return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
 
 
-class _Parsing:
+class _InParts(Protocol):
+    def parse_part(self) -> bool:
+        """Whether the next part can be parsed, too."""
+
+
+class Parsing:
     """Shares the event loop between the connections that have received more than one part.
 
     They take turns, part by part. In one turn of the loop they have a few milliseconds together, then others run:
@@ -120,9 +125,9 @@ class _Parsing:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: dict[_BoundedAnswers, None] = {}  # in their order
+        self._waiting: dict[_InParts, None] = {}  # in their order
 
-    def add(self, connection: "_BoundedAnswers") -> None:
+    def add(self, connection: _InParts) -> None:
         if not self._waiting:
             self._loop.call_soon(self._run)
         self._waiting.setdefault(connection)
@@ -148,7 +153,7 @@ class _BoundedAnswers(ResponseHandler):
     also parses at once whatever has arrived: here, only a part of it.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, parsing: _Parsing) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, parsing: Parsing) -> None:
         super().__init__(loop)
         self._parsing = parsing
         self._rest = bytearray()  # received, not parsed
@@ -163,7 +168,7 @@ class _BoundedAnswers(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         has_waited = self._is_parsing or not data  # no data: the parser resumes
-        if has_waited or (not self._rest and len(data) <= _PART_BYTES):
+        if has_waited or (not self._rest and len(data) <= PART_BYTES):
             super().data_received(data)
         else:
             self._rest += data
@@ -195,8 +200,8 @@ class _BoundedAnswers(ResponseHandler):
 
     def parse_part(self) -> bool:
         """Whether the next part can be parsed, too."""
-        part = bytes(self._rest[:_PART_BYTES])
-        del self._rest[:_PART_BYTES]
+        part = bytes(self._rest[:PART_BYTES])
+        del self._rest[:PART_BYTES]
         if self.transport is None or self._exception is not None:
             self._rest.clear()  # the request was given up
         else:
@@ -229,7 +234,7 @@ class _BoundedAnswers(ResponseHandler):
 
     def _count_interim(self) -> None:
         self._interim += 1
-        if self._interim > _MOST_INTERIM_ANSWERS and self.is_connected():
+        if self._interim > MOST_INTERIM_ANSWERS and self.is_connected():
             self.set_exception(aiohttp.ClientError("too many interim answers"))
             assert self.transport is not None
             self.transport.abort()
@@ -253,5 +258,5 @@ def guarded_connector(
         keepalive_timeout=keep_alive_seconds,
     )
     loop = asyncio.get_running_loop()
-    connector._factory = partial(_BoundedAnswers, loop, _Parsing(loop))  # type: ignore[assignment]
+    connector._factory = partial(_BoundedAnswers, loop, Parsing(loop))  # type: ignore[assignment]
     return connector

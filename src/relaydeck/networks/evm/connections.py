@@ -1,5 +1,6 @@
 """The connections to every node, over HTTP or a WebSocket, with the same checks of their addresses."""
 
+import asyncio
 from collections.abc import Sequence
 
 import aiohttp
@@ -10,7 +11,7 @@ from relaydeck.networks.evm.endpoint import Endpoint, Response
 from relaydeck.networks.evm.http_endpoint import HttpEndpoint
 from relaydeck.networks.evm.websocket_endpoint import WebSocketEndpoint
 from relaydeck.networks.model import RpcUrl
-from relaydeck.outgoing_connections import NameResolver, guarded_connector, traces
+from relaydeck.outgoing_connections import NameResolver, Parsing, guarded_connector, traces
 from relaydeck.settings import AddressRange
 
 _KEEP_ALIVE_SECONDS = 30
@@ -23,6 +24,7 @@ class Connections:
         """`allow`: see `server_guard`."""
         self._limit = max_response_bytes
         self._endpoints: dict[RpcUrl, Endpoint] = {}
+        self._parsing = Parsing(asyncio.get_running_loop())
         self._session = aiohttp.ClientSession(
             connector=guarded_connector(server_guard(allow), NameResolver(), keep_alive_seconds=_KEEP_ALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -40,8 +42,9 @@ class Connections:
         return await endpoint.send(body, numbers)
 
     def _make(self, url: RpcUrl) -> Endpoint:
-        kind = WebSocketEndpoint if url.url[:2].lower() == "ws" else HttpEndpoint
-        return kind(url.url, url.revealed_headers, self._session, self._limit)
+        if url.url[:2].lower() == "ws":
+            return WebSocketEndpoint(url.url, url.revealed_headers, self._session, self._limit)
+        return HttpEndpoint(url.url, url.revealed_headers, self._session, self._limit, self._parsing)
 
     async def drop(self, urls: Sequence[RpcUrl]) -> None:
         """These are not used any more. Another pool that uses one of them connects again."""

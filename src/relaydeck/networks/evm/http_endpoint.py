@@ -1,40 +1,46 @@
 """JSON-RPC over HTTP to one URL.
 
-The connector of aiohttp opens, checks and keeps the connections, and its parser reads the responses. What a client
-session does for every request is done once for each URL: parsing it and building the headers. That is most of the
-time that a request takes in this process.
+The connector of aiohttp opens and checks the connections. What a client session does for every request is done once
+for each URL: parsing it and building the headers.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest
 from aiohttp.helpers import strip_auth_from_url
-from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.tracing import Trace
 from multidict import CIMultiDict
 from yarl import URL
 
-from relaydeck.networks.evm.endpoint import CONNECTION_ERRORS, Headers, Response, failure_of, seconds_of
-from relaydeck.networks.evm.errors import AnswerTooLarge
+from relaydeck.networks.evm.endpoint import CONNECTION_ERRORS, Headers, Response, failure_of
+from relaydeck.networks.evm.http_connection import HttpConnection
+from relaydeck.outgoing_connections import Parsing
 
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "relaydeck"}
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)  # the pool sets the timeouts
+_IDLE_SECONDS = 30.0
 
 
 class HttpEndpoint:
     """Redirects are not followed: a key must not be sent to a host that the operator did not configure."""
 
-    def __init__(self, url: str, headers: Headers, session: aiohttp.ClientSession, limit: int) -> None:
+    def __init__(
+        self, url: str, headers: Headers, session: aiohttp.ClientSession, limit: int, parsing: Parsing
+    ) -> None:
         self._url = url
         self._headers = headers
         self._session = session
         self._limit = limit
+        self._parsing = parsing
+        self._loop = asyncio.get_running_loop()
         self._request: ClientRequest | None = None
         self._head = b""
+        self._idle: list[HttpConnection] = []  # the one used last at the end
+        self._closed = False
+        self._timer: asyncio.TimerHandle | None = None
 
     async def send(self, body: bytes, numbers: Sequence[int]) -> Response:
         try:
@@ -49,46 +55,58 @@ class HttpEndpoint:
             raise failure_of(error) from None
 
     async def close(self) -> None:
-        """The connections belong to the connector."""
+        """A request that is under way is answered; its connection is closed then."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._idle:
+            self._idle.pop().close()
 
-    async def _post(self, body: bytes) -> Response:
-        if self._session.trace_configs:
-            return await self._traced(body)
-        return await self._exchange(b"", body)
+    def _post(self, body: bytes) -> Awaitable[Response]:
+        return self._traced(body) if self._session.trace_configs else self._exchange(b"", body)
 
     async def _exchange(self, more: bytes, body: bytes) -> Response:
-        request = self._request or self._build()
-        connector = self._session.connector
-        assert connector is not None
-        connection = await connector.connect(request, traces=[], timeout=_NO_TIMEOUT)
+        connection = self._kept() or await self._open()
         try:
-            protocol = connection.protocol
-            assert protocol is not None
-            protocol.set_response_params(read_until_eof=True, auto_decompress=False)
-            transport = protocol.transport
-            if transport is None:
-                raise aiohttp.ServerDisconnectedError
-            transport.write(b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, more, len(body), body))
-            response = await self._read(protocol)
-        except HttpProcessingError:
-            connection.close()
-            raise aiohttp.ClientError("not HTTP") from None
+            request = b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, more, len(body), body)
+            response = await connection.ask(request)
         except BaseException:
             connection.close()
             raise
-        connection.release()
+        self._keep(connection)
         return response
 
-    async def _read(self, protocol: ResponseHandler) -> Response:
-        message, payload = await protocol.read()
-        chunks, size = [], 0
-        while chunk := await payload.readany():
-            size += len(chunk)
-            if size > self._limit:
-                raise AnswerTooLarge(f"answered more than {self._limit} bytes")
-            chunks.append(chunk)
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        return Response(message.code, body, seconds_of(message.headers.get("Retry-After", "")))
+    async def _open(self) -> HttpConnection:
+        connector = self._session.connector
+        assert connector is not None
+        opened = await connector.connect(self._request or self._build(), traces=[], timeout=_NO_TIMEOUT)
+        return HttpConnection(opened, self._limit, self._parsing)
+
+    def _kept(self) -> HttpConnection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable:
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, connection: HttpConnection) -> None:
+        if self._closed or not connection.is_usable:
+            connection.close()
+            return
+        connection.idle_since = self._loop.time()
+        self._idle.append(connection)
+        if self._timer is None:
+            self._timer = self._loop.call_later(_IDLE_SECONDS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close the connections that were not used for long. Those used last are at the end of the list."""
+        self._timer, before = None, self._loop.time() - _IDLE_SECONDS
+        while self._idle and self._idle[0].idle_since <= before:
+            self._idle.pop(0).close()
+        if self._idle:
+            wait = self._idle[0].idle_since - before
+            self._timer = self._loop.call_later(wait, self._close_idle)
 
     def _build(self) -> ClientRequest:
         url, auth = strip_auth_from_url(URL(self._url))
