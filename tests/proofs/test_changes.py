@@ -192,7 +192,7 @@ def killed_in_the_middle(
 
 def outlast_the_lease(home: Path) -> None:
     """As if half a minute passed: a killed process holds the work of delivering for so long."""
-    with closing(sqlite3.connect(home / "relaydeck.db", timeout=10)) as database, database:
+    with closing(sqlite3.connect(home / "relaydeck.db", timeout=60)) as database, database:
         database.execute("UPDATE leases SET expires_at = 0")
 
 

@@ -380,7 +380,7 @@ _WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND 
 _IMPATIENT = """
 from relaydeck.cli import main
 from relaydeck.store import postgres
-postgres.LONGEST_STATEMENT = 1.0
+postgres.LONGEST_STATEMENT = 5.0
 main()
 """
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
-expect.set_options(timeout=30_000)  # a busy machine is slow, which is not what these tests are about
+expect.set_options(timeout=60_000)  # a busy machine is slow, which is not what these tests are about
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
