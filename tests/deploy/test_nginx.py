@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import ask, free_port, lasting_port
+from tests.running import ask, free_port
 
 CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "nginx" / "nginx.conf"
 pytestmark = pytest.mark.prove  # needs nginx, which no package of the lock file brings
@@ -70,7 +70,7 @@ def statuses(port: int, times: int = 20) -> set[int]:
 
 
 def test_a_rolling_restart_behind_nginx_has_no_outage(tmp_path: Path) -> None:
-    first, second = lasting_port(), lasting_port()
+    first, second = free_port(), free_port()
     with nginx(tmp_path, (first, second)) as port:
         with replica(second):
             assert statuses(port) == {200}  # the first one is restarting

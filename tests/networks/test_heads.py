@@ -1,6 +1,8 @@
 """Nodes that are behind, stand still, run ahead or contradict each other, by their newest blocks."""
 
 import json
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -82,12 +84,15 @@ def test_of_two_that_contradict_neither_is_believed_without_a_hash() -> None:
     assert compare_heads([node(at(100, 1)), node(at(100))], 3) is None
 
 
-def test_of_two_that_contradict_the_genuine_block_is_believed() -> None:
-    with running(HARDHAT) as url:
-        chain = Chain(url, HARDHAT_KEY)
-        chain.rpc("hardhat_mine", "0x2")
-        block = chain.rpc("eth_getBlockByNumber", "latest", False)
-        chain.close()
+@pytest.fixture(scope="module")
+def chain() -> Iterator[Chain]:
+    with running(HARDHAT) as url, closing(Chain(url, HARDHAT_KEY)) as chain:
+        yield chain
+
+
+def test_of_two_that_contradict_the_genuine_block_is_believed(chain: Chain) -> None:
+    chain.rpc("hardhat_mine", "0x2")
+    block = chain.rpc("eth_getBlockByNumber", "latest", False)
     honest, forged = node(read_landmark(block)), node(read_landmark({**block, "baseFeePerGas": "0x1"}))
     newest = compare_heads([forged, honest], 3)
     assert (honest.stale, forged.stale) == ("", "sends a block that does not fit its hash")
@@ -95,14 +100,11 @@ def test_of_two_that_contradict_the_genuine_block_is_believed() -> None:
     assert newest.base_fee == int(block["baseFeePerGas"], 16)
 
 
-def test_of_two_genuine_blocks_that_contradict_the_newer_is_believed() -> None:
-    with running(HARDHAT) as url:
-        chain = Chain(url, HARDHAT_KEY)
-        older = chain.rpc("eth_getBlockByNumber", "latest", False)
-        chain.pin_base_fee(10**13)
-        chain.rpc("hardhat_mine", "0x1")
-        newer = chain.rpc("eth_getBlockByNumber", "latest", False)
-        chain.close()
+def test_of_two_genuine_blocks_that_contradict_the_newer_is_believed(chain: Chain) -> None:
+    older = chain.rpc("eth_getBlockByNumber", "latest", False)
+    chain.pin_base_fee(10**13)
+    chain.rpc("hardhat_mine", "0x1")
+    newer = chain.rpc("eth_getBlockByNumber", "latest", False)
     behind, ahead = node(read_landmark(older)), node(read_landmark(newer))
     newest = compare_heads([behind, ahead], 3)
     assert (ahead.stale, behind.stale) == ("", "contradicts the other nodes about the newest block")

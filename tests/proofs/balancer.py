@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from tests.running import ask, lasting_port
+from tests.running import ask, free_port
 
 _DEPLOYED = Path(__file__).parent.parent.parent / "deploy" / "nginx" / "nginx.conf"
 # Debian puts servers where a plain user's PATH does not look.
@@ -23,7 +23,7 @@ _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 @contextmanager
 def balancing(folder: Path, replicas: Sequence[int]) -> Iterator[int]:
     """The port of a balancer in front of these."""
-    port = lasting_port()
+    port = free_port()
     with _nginx(_NGINX, folder, port, replicas) if _NGINX else _stand_in(port, replicas):
         yield port
 

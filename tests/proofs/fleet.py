@@ -11,7 +11,7 @@ from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 
-from tests.running import COMMAND, ask, clean_environment, lasting_port
+from tests.running import COMMAND, ask, clean_environment, free_port
 
 _LOOK_SECONDS = 0.02
 
@@ -20,7 +20,7 @@ class Replica:
     """Keeps its home and its port through every death."""
 
     def __init__(self, home: Path, **settings: str) -> None:
-        self.port = lasting_port()
+        self.port = free_port()
         self.starts = 0
         self._environment = clean_environment(home, **settings)
         self._log = home.parent / f"{home.name}.log"

@@ -31,7 +31,7 @@ from tests.notifications.receiver import Received, Receiver
 from tests.places import choose
 from tests.postgres import PostgresServer
 from tests.prometheus import Prometheus, alert_names
-from tests.running import COMMAND, clean_environment, lasting_port
+from tests.running import COMMAND, clean_environment, free_port
 from tests.seeding import fill, issue, opened, relayer
 from tests.valkey import Valkey
 
@@ -229,7 +229,7 @@ class Stage:
         self.nodes = {name: FaultNode() for name in ("unreachable", "low", "short", "slow")}
         self.receiver = Receiver(self._respond)
         self.late = asyncio.Event()  # set: the receiver that does not respond does
-        self.port = lasting_port()
+        self.port = free_port()
         self.service = Service(self.home, self.port, limits_url=self.valkey.url, **SETTINGS)
 
     async def _respond(self, received: Received) -> web.StreamResponse:

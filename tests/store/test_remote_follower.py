@@ -218,9 +218,12 @@ async def test_a_connection_of_the_follower_that_falls_silent_is_broken_off(
     os.kill(silent, signal.SIGSTOP)
     try:
         there.create("after")
-        await asyncio.sleep(0.05)  # the follower asks, and waits
-        here.clock.now += 10
-        await eventually(lambda: here.names() == ["before", "after"])
+
+        def seconds_later() -> bool:
+            here.clock.now += 1
+            return here.names() == ["before", "after"]
+
+        await eventually(seconds_later)
     finally:
         os.kill(silent, signal.SIGCONT)
 
