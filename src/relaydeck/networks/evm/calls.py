@@ -119,8 +119,10 @@ class Calls:
                     if node.epoch != epoch:
                         raise Moved
                     started = loop.time()
-                    granted = self._share(node, call.deadline - started, call.tries)
-                    scope.reschedule(started + granted)
+                    remaining = call.deadline - started
+                    granted = self._share(node, remaining, call.tries)
+                    if granted < remaining:
+                        scope.reschedule(started + granted)
                     timer = None if is_second else self._plan_second(node, call, scope)
                     result = await call.send(node)
         except TimeoutError:
