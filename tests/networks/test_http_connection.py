@@ -107,6 +107,8 @@ async def test_a_request_has_the_path_the_headers_and_the_body() -> None:
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
         OK + OK,
+        OK + b"x" * 10_000,
+        OK + b" " * 5_000 + OK,
     ],
 )
 async def test_a_response_after_which_the_connection_is_not_used_again(response: bytes) -> None:
@@ -177,3 +179,13 @@ async def test_a_request_to_a_url_that_is_dropped_meanwhile_is_answered() -> Non
         assert await waiting == Response(200, b"ok")
         assert await connections.send(url, b"{}", (2,)) == Response(200, b"ok")
         assert node.connections == 2
+
+
+async def test_a_request_ends_when_the_connections_are_closed() -> None:
+    async with node_with(b"") as (node, connections, url):
+        waiting = asyncio.create_task(connections.send(url, b"{}", (1,)))
+        while not node.requests:
+            await asyncio.sleep(0)
+        await connections.close()
+        with pytest.raises(UrlFailed):
+            await waiting

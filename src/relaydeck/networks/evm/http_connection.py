@@ -24,11 +24,13 @@ class HttpConnection(asyncio.Protocol):
 
     def __init__(self, opened: Connection, limit: int, parsing: Parsing) -> None:
         """`limit`: the largest body, in bytes."""
-        if opened.transport is None:
+        opener, transport = opened.protocol, opened.transport
+        if opener is None or transport is None:
             opened.close()
             raise aiohttp.ServerDisconnectedError
         self._opened = opened
-        self._transport = opened.transport
+        self._opener = opener
+        self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._limit = limit
         self._parsing = parsing
@@ -73,6 +75,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_usable = False
+        self._opener.connection_lost(exc)  # the connector waits for that when it is closed
         self._opened.close()
         if self._rest:
             self._loss = (exc,)
@@ -86,9 +89,8 @@ class HttpConnection(asyncio.Protocol):
         part = bytes(self._rest[:PART_BYTES])
         del self._rest[:PART_BYTES]
         if self._answer is None:
-            self._rest.clear()  # the request has its response, or was given up
-        else:
-            self._parse(part)
+            self._rest.clear()
+        self._parse(part)
         if not self._rest:
             if self._loss is not None:
                 self._end(*self._loss)
@@ -141,7 +143,8 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._status:
-            self._is_usable = self._is_usable and self._parser.should_keep_alive()
+            # A rest belongs to no request: it must not be taken for the response to the next one.
+            self._is_usable = self._is_usable and not self._rest and self._parser.should_keep_alive()
             self._succeed()
 
     def _succeed(self) -> None:
