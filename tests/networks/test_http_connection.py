@@ -1,15 +1,22 @@
 """What a node may send over HTTP, and what becomes of the request and of the connection."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.evm.endpoint import Response
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
+from tests.tls import self_signed
 
 LIMIT = 1000
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -17,6 +24,16 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\n
 LOST = "closed the connection early"
 NOT_HTTP = "did not answer in HTTP"
 TOO_LARGE = f"answered more than {LIMIT} bytes"
+
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """The service runs on uvloop, its commands on asyncio."""
+    found: Run = request.param
+    return found
 
 
 class ScriptedNode:
@@ -87,8 +104,8 @@ async def answers(*responses: bytes | None, requests: int = 2) -> tuple[list[Res
         b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + CHUNKED,
     ],
 )
-async def test_a_response_leaves_its_connection_for_the_next_request(response: bytes) -> None:
-    assert await answers(response, response) == ([Response(200, b"ok")] * 2, 1)
+def test_a_response_leaves_its_connection_for_the_next_request(run: Run, response: bytes) -> None:
+    assert run(answers(response, response)) == ([Response(200, b"ok")] * 2, 1)
 
 
 async def test_a_request_has_the_path_the_headers_and_the_body() -> None:
@@ -111,29 +128,29 @@ async def test_a_request_has_the_path_the_headers_and_the_body() -> None:
         OK + b" " * 5_000 + OK,
     ],
 )
-async def test_a_response_after_which_the_connection_is_not_used_again(response: bytes) -> None:
-    assert await answers(response, response) == ([Response(200, b"ok")] * 2, 2)
+def test_a_response_after_which_the_connection_is_not_used_again(run: Run, response: bytes) -> None:
+    assert run(answers(response, response)) == ([Response(200, b"ok")] * 2, 2)
 
 
-async def test_a_response_of_undeclared_length_ends_with_its_connection() -> None:
+def test_a_response_of_undeclared_length_ends_with_its_connection(run: Run) -> None:
     response = b"HTTP/1.1 200 OK\r\n\r\nok" + END
-    assert await answers(response, response) == ([Response(200, b"ok" + END)] * 2, 2)
+    assert run(answers(response, response)) == ([Response(200, b"ok" + END)] * 2, 2)
 
 
-async def test_a_response_in_parts_of_any_size_is_read_whole() -> None:
+def test_a_response_in_parts_of_any_size_is_read_whole(run: Run) -> None:
     body = b"x" * LIMIT
     whole = b"HTTP/1.1 200 OK\r\nX-Long: %b\r\nContent-Length: %d\r\n\r\n%b" % (b"y" * 20_000, LIMIT, body)
-    assert await answers(whole, whole) == ([Response(200, body)] * 2, 1)
+    assert run(answers(whole, whole)) == ([Response(200, body)] * 2, 1)
 
 
-async def test_the_time_to_wait_is_read() -> None:
+def test_the_time_to_wait_is_read(run: Run) -> None:
     response = b"HTTP/1.1 429 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
-    assert await answers(response, requests=1) == ([Response(429, b"", 7.0)], 1)
+    assert run(answers(response, requests=1)) == ([Response(429, b"", 7.0)], 1)
 
 
-async def test_a_connection_that_the_node_closed_is_replaced_once() -> None:
-    assert await answers(OK, None, OK) == ([Response(200, b"ok")] * 2, 2)
-    assert await answers(None, None, requests=1) == ([LOST], 2)
+def test_a_connection_that_the_node_closed_is_replaced_once(run: Run) -> None:
+    assert run(answers(OK, None, OK)) == ([Response(200, b"ok")] * 2, 2)
+    assert run(answers(None, None, requests=1)) == ([LOST], 2)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +168,10 @@ async def test_a_connection_that_the_node_closed_is_replaced_once() -> None:
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 80_000, TOO_LARGE),
     ],
 )
-async def test_what_is_not_a_response_fails_its_request_and_closes_the_connection(
-    response: bytes, problem: str
+def test_what_is_not_a_response_fails_its_request_and_closes_the_connection(
+    run: Run, response: bytes, problem: str
 ) -> None:
-    assert await answers(response, OK) == ([problem, Response(200, b"ok")], 2)
+    assert run(answers(response, OK)) == ([problem, Response(200, b"ok")], 2)
 
 
 async def test_a_request_that_nobody_waits_for_closes_its_connection() -> None:
@@ -189,3 +206,32 @@ async def test_a_request_ends_when_the_connections_are_closed() -> None:
         await connections.close()
         with pytest.raises(UrlFailed):
             await waiting
+
+
+OVER_TLS = """
+import asyncio, ssl, sys, uvloop
+from tests.networks.test_http_connection import OK, ScriptedNode
+from relaydeck.networks.evm.connections import Connections
+from relaydeck.networks.model import RpcUrl
+
+async def main(certificate, key):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    server = await asyncio.start_server(ScriptedNode(OK, OK).serve, "127.0.0.1", 0, ssl=context)
+    url = RpcUrl(f"https://localhost:{server.sockets[0].getsockname()[1]}/")
+    connections = Connections(1000, None)
+    print([await connections.send(url, b"{}", (1,)) for _ in range(2)])
+    await connections.close()
+
+(uvloop if sys.argv[1] == "uvloop" else asyncio).run(main(*sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_node_is_asked_over_tls(loop: str, tmp_path: Path) -> None:
+    """In a process of its own, because the certificates that are trusted are read once."""
+    certificate, key = self_signed(tmp_path)
+    command = [sys.executable, "-c", OVER_TLS, loop, str(certificate), str(key)]
+    env = os.environ | {"SSL_CERT_FILE": str(certificate)}
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout == f"{[Response(200, b'ok')] * 2}\n"
