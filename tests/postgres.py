@@ -96,7 +96,7 @@ class PostgresServer:
             [self._binaries / "pg_basebackup", "-D", self._folder / "data", "-d", primary.url().reveal(), *_STANDBY],
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
             cwd="/",
             **self._account,
         )
@@ -113,7 +113,7 @@ class PostgresServer:
             [self._binaries / "initdb", "-D", self._folder / "data", "--pwfile", password, *options],
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
             cwd="/",
             **self._account,
         )
@@ -133,7 +133,7 @@ class PostgresServer:
         self._await_answer()
 
     def _await_answer(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while True:
             try:
                 self.ask("SELECT 1")

@@ -55,7 +55,7 @@ def ask(
     *,
     token: str = "",
     headers: Mapping[str, str] | None = None,
-    timeout: float = 60,
+    timeout: float = 120,
 ) -> Answer:
     """Send JSON when `body` is given (bytes are sent as they are); whole answer back."""
     sent = dict(headers or {})
@@ -89,9 +89,9 @@ def run_command(home: Path, *arguments: str, stdin: str = "", **settings: str) -
     """Run `relaydeck …` to its end; the caller looks at the outcome."""
     environment = clean_environment(home, **settings)
     if "COVERAGE_PROCESS_CONFIG" not in environment:
-        return fork_server().run(arguments, environment, stdin, timeout=120)
+        return fork_server().run(arguments, environment, stdin, timeout=600)
     ended = subprocess.run(  # each process is measured from its start
-        [*COMMAND, *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [*COMMAND, *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     return Done(ended.returncode, ended.stdout, ended.stderr)
 
@@ -135,7 +135,7 @@ class Running:
         self.await_answer()
 
     def await_answer(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while True:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as client:
@@ -168,14 +168,14 @@ class Running:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(60)
+            return self.process.wait(120)
         finally:
             self._reap()
 
     def kill(self) -> None:
         """End every process of it at once, as a power cut would."""
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(60)
+        self.process.wait(120)
         self._reap()
 
     def _reap(self) -> None:

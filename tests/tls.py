@@ -46,7 +46,7 @@ class RunningTls(Running):
         super().__init__(home, "--tls-cert", str(cert), "--tls-key", str(key), **options)
 
     def await_answer(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while True:
             try:
                 self.get("/healthz", "")

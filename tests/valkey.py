@@ -44,7 +44,7 @@ class Valkey:
             [str(get_binary_path()), *place, "--save", "", "--dir", str(self._folder), *given],
             stdout=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not self._answers():
             assert self._process.poll() is None, "it did not start"
             assert time.monotonic() < deadline, "it did not answer"

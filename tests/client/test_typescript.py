@@ -7,6 +7,8 @@ import pytest
 
 from clients.typescript.make_types import HERE, check_types, make_types
 
+pytestmark = pytest.mark.prove  # tsc takes as long as hundreds of other tests
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

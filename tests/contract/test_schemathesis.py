@@ -19,7 +19,7 @@ from tests.conftest import DEMO
 from tests.contract.promises import closed
 from tests.running import Running, make_token, run_command
 
-EXAMPLES = 25
+FEW, MANY = 6, 60
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,13 @@ schema.config.generation.allow_extra_parameters = False
 OPERATIONS = [f"{method.upper()} {path}" for path, methods in schema.raw_schema["paths"].items() for method in methods]
 
 
+@pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks=pytest.mark.prove)])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_made_up_requests_are_answered_as_documented(operation: str, asked: Running) -> None:
+def test_made_up_requests_are_answered_as_documented(operation: str, examples: int, asked: Running) -> None:
     """Its requests are made up here: `schema.parametrize` makes them up while pytest collects, in every process."""
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         derandomize=True,
         database=None,
         deadline=None,

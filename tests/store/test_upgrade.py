@@ -221,6 +221,19 @@ def stored(database: Database, table: str, row: dict[str, Any]) -> list[dict[str
     return [dict(zip(row, each, strict=True)) for each in found]
 
 
+def test_each_version_takes_over_what_the_one_before_it_stored(
+    empty: Database, migrate_to: Callable[[Database, int], None]
+) -> None:
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for version in range(1, newest_version() + 1):
+        migrate_to(empty, version)
+        for table, row in ROWS.get(version, []):
+            insert(empty, table, row)
+            rows.append((table, row))
+        assert [stored(empty, table, row) for table, row in rows] == [[row] for _, row in rows]
+
+
+@pytest.mark.parametrize("empty", ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)], indirect=True)
 @pytest.mark.parametrize("version", range(1, newest_version() + 1))
 def test_a_filled_database_of_every_version_is_brought_to_the_newest(
     empty: Database, migrate_to: Callable[[Database, int], None], version: int
