@@ -26,7 +26,8 @@
     ├── StoreError                        a failure of the database, whichever it is
     │   ├── StoreTrouble                  the database failed to complete the operation: full, unreachable, broken
     │   │   ├── StoreUnreachable          no connection to the database exists or can be made
-    │   │   └── StoreUnconfirmed          whether the database stored the write is not known
+    │   │   ├── StoreUnconfirmed          whether the database stored the write is not known
+    │   │   └── StoreConflict             another write has a lock that this one needs, or needs a lock of this one
     │   └── StoreRefusal                  the database works and refuses the data
     ├── Damaged                           a sealed value does not open
     └── OperatorError                     for an operator: the problem and the remedy
@@ -314,6 +315,10 @@ class StoreUnreachable(StoreTrouble):
 
 class StoreUnconfirmed(StoreTrouble):
     """The server did not answer a commit, and it could not be found out in time whether the write was stored."""
+
+
+class StoreConflict(StoreTrouble):
+    """Two transactions wait for each other, or one waited too long for the other: it may succeed when repeated."""
 
 
 class StoreRefusal(StoreError):

@@ -1,19 +1,23 @@
 """Applies a plan: every step in one transaction, or none."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
+from relaydeck.errors import NotPossible, StoreConflict
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan
 from relaydeck.provisioning.plan_revision import require_same
-from relaydeck.provisioning.prepared_plan import PreparedPlan, Progress
+from relaydeck.provisioning.prepared_plan import ContextOf, PreparedPlan, Progress
 from relaydeck.signers.known_addresses import KeySource, KnownAddresses
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import ReadRows
+from relaydeck.store.database import Database, ReadRows, Transaction
 from relaydeck.store.open_store import Store
 
+Result = TypeVar("Result")
 _UNCHANGED = "Nothing was changed."
 _NO_KEYS = KeySource()
 _ATTEMPTS = 3  # to prepare a plan that is still valid when its transaction starts
@@ -21,6 +25,13 @@ _ATTEMPTS = 3  # to prepare a plan that is still valid when its transaction star
 
 class _Outdated(Exception):
     """Rolls back the transaction of a plan that is no longer valid."""
+
+
+class _Unchanged(Exception):
+    """Ends an apply that has nothing to change."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
 
 
 class Provisioner:
@@ -45,28 +56,26 @@ class Provisioner:
         `expected` is the revision of a plan that was reviewed: another plan is not applied.
         """
         self._ask_keys()
-        database = self._store.database
-        for _ in range(_ATTEMPTS):
-            with database.snapshot():
-                prepared = self._prepare(database.read, progress)
+
+        def prepare(read: ReadRows) -> PreparedPlan:
+            prepared = PreparedPlan(self._planner, self._plan(read, _UNCHANGED), read, self._store.vault, progress)
             if not prepared.plan.steps:
-                require_same(prepared.plan, expected, database.read)
-                return prepared.plan
-            with suppress(_Outdated), self._change(actor, now) as context:
-                if not prepared.is_valid(context.transaction):
-                    raise _Outdated
-                return _written(prepared, context, expected)
-        # Others keep changing the same records: plan and prepare while they wait.
-        with self._change(actor, now) as context:
-            return _written(self._prepare(context.transaction.all, progress), context, expected)
+                require_same(prepared.plan, expected, read)
+                raise _Unchanged(prepared.plan)
+            return prepared
 
-    @contextmanager
-    def _change(self, actor: str, now: int) -> Iterator[ChangeContext]:
-        with self._store.database.transaction() as transaction:
-            yield ChangeContext(transaction, AuditLog(self._store.vault), actor, now)
+        def write(prepared: PreparedPlan, context: ChangeContext) -> Plan:
+            require_same(prepared.plan, expected, context.transaction.all)
+            prepared.write(context)
+            return prepared.plan
 
-    def _prepare(self, read: ReadRows, progress: Progress) -> PreparedPlan:
-        return PreparedPlan(self._planner, self._plan(read, _UNCHANGED), read, self._store.vault, progress)
+        try:
+            return apply_prepared(self._store.database, prepare, partial(self._context, actor, now), write)
+        except _Unchanged as unchanged:
+            return unchanged.plan
+
+    def _context(self, actor: str, now: int, transaction: Transaction) -> ChangeContext:
+        return ChangeContext(transaction, AuditLog(self._store.vault), actor, now)
 
     def _ask_keys(self) -> None:
         """Before any transaction, because a key system may take its time."""
@@ -82,7 +91,22 @@ class Provisioner:
         return plan
 
 
-def _written(prepared: PreparedPlan, context: ChangeContext, expected: str) -> Plan:
-    require_same(prepared.plan, expected, context.transaction.all)
-    prepared.write(context)
-    return prepared.plan
+def apply_prepared(
+    database: Database,
+    prepare: Callable[[ReadRows], PreparedPlan],
+    context_of: ContextOf,
+    write: Callable[[PreparedPlan, ChangeContext], Result],
+) -> Result:
+    """Prepare a plan and write it, again when others have changed a record of it meanwhile. Raises NotPossible."""
+    for _ in range(_ATTEMPTS):
+        with database.snapshot():
+            prepared = prepare(database.read)
+        with suppress(_Outdated, StoreConflict), prepared.transaction(database, context_of) as transaction:
+            if not prepared.is_valid(transaction):
+                raise _Outdated
+            return write(prepared, context_of(transaction))
+    if prepared.is_large:
+        raise NotPossible("others keep changing the same records: nothing was changed, try again")
+    # Plan and prepare while the others wait.
+    with database.transaction() as transaction:
+        return write(prepare(transaction.all), context_of(transaction))

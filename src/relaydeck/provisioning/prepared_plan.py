@@ -4,11 +4,12 @@ Every other write waits for the transaction. Others may write between the snapsh
 plan stays valid as long as they changed no record that it depends on, which the audit log shows.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 
-from relaydeck.provisioning.declared_records import RESOURCES, Declared
+from relaydeck.provisioning.declared_records import IDENTITY, RESOURCES, Declared
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan import Change, Create, Plan, Remove, Step
 from relaydeck.provisioning.plan_revision import RECORD_CHANGES
@@ -16,12 +17,16 @@ from relaydeck.provisioning.steps import take_step
 from relaydeck.provisioning.stored import ORIGIN, Stored
 from relaydeck.relayers.model import Relayer
 from relaydeck.relayers.relayer_batch import RelayerBatch
+from relaydeck.store.audit import DeferredAuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.database import Database, ReadRows, Transaction
 from relaydeck.store.preparation import Preparation, Record
+from relaydeck.store.removals import prune_removals
 from relaydeck.store.vault import Vault
 
 Progress = Callable[[list[Step]], Iterable[Step]]
+ContextOf = Callable[[Transaction], ChangeContext]
+LARGE = 2_000  # relayers, which a transaction writes in less than 0.3 seconds
 _Write = Callable[[ChangeContext], None]
 
 
@@ -35,18 +40,60 @@ class PreparedPlan:
         self._preparation = Preparation(read, vault)
         self._depends_on = _records(planner.file.declared, plan)
         self._removed = {(step.resource[:-1], step.name) for step in plan.steps if isinstance(step, Remove)}
-        self._applied = _applied(read, vault) if planner.prune else []
+        self._applied = _applied(Stored(read, vault)) if planner.prune else set()
+        # Pruning looks for relayers that refer to a record; a relayer without an id is found by its name.
+        nameless = any(not each.name for each in planner.file.declared.of("relayers"))
+        self._depends_on_all_relayers = planner.prune or nameless
+        self._batches: list[RelayerBatch] = []
         self._writes = [
             write
             for is_relayer, steps in groupby(progress(plan.steps), key=lambda step: step.resource == "relayers")
             for write in (self._batch(steps) if is_relayer else _one_by_one(steps))
         ]
+        self._written_early: DeferredAuditLog | None = None
 
     def _batch(self, steps: Iterable[Step]) -> list[_Write]:
         batch = RelayerBatch(self._preparation)
         for step in steps:
             _add(batch, step)
+        self._batches.append(batch)
         return [batch.write]
+
+    @property
+    def _relayers(self) -> int:
+        return sum(map(len, self._batches))
+
+    @property
+    def is_large(self) -> bool:
+        return self._relayers >= LARGE
+
+    @contextmanager
+    def transaction(self, database: Database, context_of: ContextOf) -> Iterator[Transaction]:
+        """The transaction for `write`. Of a large plan as little as possible is left to it. Raises StoreConflict.
+
+        `context_of` returns the context of the changes.
+        """
+        if not self.is_large:
+            with database.transaction() as transaction:
+                yield transaction
+            return
+        with database.staging() as stage:
+            for batch in self._batches:
+                batch.stage(stage, rows_too=not database.remote)
+            self._preparation.advance(database.read)
+            with database.bulk_transaction(
+                lambda early: self._write_early(context_of(early)), self._relayers
+            ) as transaction:
+                yield transaction
+
+    def _write_early(self, context: ChangeContext) -> None:
+        """Write everything up to the last relayer: the removal of records that relayers refer to stays for the end."""
+        self._written_early = DeferredAuditLog(context.audit)
+        early = context._replace(origin=ORIGIN, audit=self._written_early)
+        last = max(at for at, write in enumerate(self._writes) if not isinstance(write, partial))
+        for write in self._writes[: last + 1]:
+            write(early)
+        self._writes = self._writes[last + 1 :]
 
     def is_valid(self, transaction: Transaction) -> bool:
         """Whether planning again in this transaction would lead to the same plan, and its sealed values may be stored.
@@ -62,20 +109,17 @@ class PreparedPlan:
             return False
         if self._depends_on_all_relayers and any(resource == "relayer" for resource, _ in changed):
             return False
-        return not (changed and self._planner.prune) or self._applied == _applied(
-            transaction.all, self._preparation.vault
-        )
-
-    @property
-    def _depends_on_all_relayers(self) -> bool:
-        """Pruning looks for relayers that refer to a record; a relayer without an id is found by its name."""
-        return self._planner.prune or any(not each.name for each in self._planner.file.declared.of("relayers"))
+        return not self._planner.prune or _applied_among(transaction, changed) == self._applied & changed
 
     def write(self, context: ChangeContext) -> None:
         """Take the steps, which pruning may undo."""
         context = context._replace(origin=ORIGIN)
+        if self._written_early is not None:
+            self._written_early.flush(context.transaction, context.audit)
         for write in self._writes:
             write(context)
+        if self._removed:
+            prune_removals(context.transaction)
 
 
 def _add(batch: RelayerBatch, step: Step) -> None:
@@ -101,7 +145,18 @@ def _records(declared: Declared, plan: Plan) -> set[Record]:
     }
 
 
-def _applied(read: ReadRows, vault: Vault) -> list[Sequence[str]]:
+def _applied(stored: Stored) -> set[Record]:
     """The records that pruning may remove."""
-    stored = Stored(read, vault)
-    return [stored.applied(resource) for resource in RESOURCES]
+    return {(resource[:-1], name) for resource in RESOURCES for name in stored.applied(resource)}
+
+
+def _applied_among(transaction: Transaction, records: set[Record]) -> set[Record]:
+    """Of these records, those that pruning may remove now. The rows that this transaction wrote early are others."""
+    found = set()
+    for resource in RESOURCES:
+        names = [name for each, name in records if each == resource[:-1]]
+        rows = (
+            transaction.matching(resource, (IDENTITY[resource], "origin"), IDENTITY[resource], names) if names else []
+        )
+        found |= {(resource[:-1], row[0]) for row in rows if row.origin == ORIGIN}
+    return found

@@ -11,7 +11,9 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -19,6 +21,7 @@ import msgspec
 from relaydeck.errors import Damaged, ServerFailure
 from relaydeck.store.database import EMPTY_CHAIN, Row, Transaction
 from relaydeck.store.row_proofs import RowProofs
+from relaydeck.store.row_sets import RowSet, Stage, StagedRows, slices
 from relaydeck.store.sealing import Place, derived_key
 from relaydeck.store.vault import Vault
 
@@ -29,6 +32,13 @@ _NAMES = (*_CONTENT, "hash", "origin")
 COLUMNS = ", ".join(_NAMES)
 COUNT_SQL = "SELECT count(*) FROM audit"
 _TYPES = (int, int, str, str, str, str | None, str | None, bytes, str | None)
+_STAGED = ("action", "record", "before_change", "after_change")
+_STAGED_SLICE = 20_000
+_APPEND_STAGED = (
+    f"INSERT INTO audit (seq, moment, actor, {', '.join(_STAGED)}, hash, origin)"
+    f" SELECT :first + position, :moment, :actor, {', '.join(_STAGED)},"
+    " substr(:links, CAST(position * 32 + 1 AS integer), 32), :origin FROM {}"
+)
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
@@ -78,6 +88,22 @@ class AuditEntry(msgspec.Struct, frozen=True, gc=False):
     after: str | None = None
 
 
+class StagedEntries(NamedTuple):
+    """Entries without time and actor, which the transaction adds."""
+
+    rows: StagedRows
+    contents: list[bytes]  # of each entry, what follows its actor in the hashed content
+
+
+def stage_entries(stage: Stage, entries: Sequence[AuditEntry]) -> list[StagedEntries]:
+    """In slices: while the rows of one are written, the links of the next are computed."""
+    rows = [(each.action, each.record, each.before, each.after) for each in entries]
+    return [
+        StagedEntries(stage("audit", RowSet(_STAGED, some)), [_encode(row)[1:-1] for row in some])
+        for _, some in slices(rows, _STAGED_SLICE)
+    ]
+
+
 class AuditLog:
     """Appends to the chain. Only the thread that has the write transaction uses it."""
 
@@ -87,6 +113,10 @@ class AuditLog:
         self._origin = origin
         self._key: bytes | None = None
         self._created_in: Transaction | None = None  # the transaction in which this process created the key
+
+    def on(self, vault: Vault) -> "AuditLog":
+        """The same log, for changes over other connections than those of this one."""
+        return AuditLog(vault, self._origin)
 
     def append(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
         if not entries:
@@ -100,6 +130,26 @@ class AuditLog:
         transaction.insert("audit", _NAMES, rows)
         transaction.chain_end = (end + len(entries), link)
         transaction.audit_head = self.vault.proofs.signed_head(*transaction.chain_end)
+
+    @contextmanager
+    def append_staged(
+        self, transaction: Transaction, staged: Sequence[StagedEntries], *, moment: int, actor: str
+    ) -> Iterator[None]:
+        """Append at the end of the block. A thread computes the links while the block runs, and while rows are written.
+
+        Nothing else may be appended in the block.
+        """
+        key, first = self._chain_key(transaction), transaction.chain_end[0] + 1
+        chain = _StagedChain(key, transaction.chain_end, moment, actor, self._origin)
+        with ThreadPoolExecutor(1, "audit") as thread:
+            links = [thread.submit(chain.links, each.contents) for each in staged]
+            yield
+            for each, its_links in zip(staged, links, strict=True):
+                values = {"first": first, "moment": moment, "actor": actor, "origin": self._origin}
+                transaction.execute(_APPEND_STAGED.format(each.rows.table), values | {"links": its_links.result()})
+                first += len(each.contents)
+        transaction.chain_end = chain.end
+        transaction.audit_head = self.vault.proofs.signed_head(*chain.end)
 
     def _chain_key(self, transaction: Transaction) -> bytes:
         if self._key is None:
@@ -127,6 +177,52 @@ class AuditLog:
             {"sealed": self.vault.seal(key, _KEY_PLACE, transaction)},
         )
         return key
+
+
+class _StagedChain:
+    """Continues the chain with entries that are encoded except for their number, time, actor and origin."""
+
+    def __init__(self, key: bytes, end: tuple[int, bytes], moment: int, actor: str, origin: str | None) -> None:
+        self._key = key
+        self.end = end
+        self._before = _encode((moment, actor))[1:-1] + b","
+        self._after = b"]" if origin is None else b"," + _encode((origin,))[1:]
+
+    def links(self, contents: Sequence[bytes]) -> bytes:
+        (end, link), key, before, after = self.end, self._key, self._before, self._after
+        links = []
+        for seq, content in enumerate(contents, end + 1):
+            hashed = b"%b[%d,%b%b%b" % (link, seq, before, content, after)
+            link = hashlib.blake2b(hashed, digest_size=32, key=key).digest()
+            links.append(link)
+        self.end = (end + len(contents), link)
+        return b"".join(links)
+
+
+class DeferredAuditLog(AuditLog):
+    """Keeps what is appended until `flush`, for changes that are written before the end of the chain is known."""
+
+    def __init__(self, log: AuditLog) -> None:
+        super().__init__(log.vault)
+        self._appends: list[Callable[[Transaction, AuditLog], None]] = []
+
+    def append(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
+        self._appends.append(lambda locked, log: log.append(locked, entries))
+
+    @contextmanager
+    def append_staged(
+        self, transaction: Transaction, staged: Sequence[StagedEntries], *, moment: int, actor: str
+    ) -> Iterator[None]:
+        def append(locked: Transaction, log: AuditLog) -> None:
+            with log.append_staged(locked, staged, moment=moment, actor=actor):
+                pass
+
+        yield
+        self._appends.append(append)
+
+    def flush(self, transaction: Transaction, log: AuditLog) -> None:
+        for append in self._appends:
+            append(transaction, log)
 
 
 def _derived(key: bytes) -> bytes:

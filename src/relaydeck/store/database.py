@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from relaydeck.store.catalogue import Table
+from relaydeck.store.row_sets import Rows, Stage, StagedRows
 from relaydeck.store.rows import Row as Row
 from relaydeck.store.write_signal import WriteSignal
 
@@ -51,15 +52,18 @@ class Transaction:
     def __init__(self, start: Row) -> None:
         """From a row of START_COLUMNS with the revision of this transaction."""
         self.changes_tokens = False  # set by a change of a token, so that every process learns of it at once
+        self.erases_secrets = False  # set by a change that removes a sealed value, so that no copy of it stays on disk
+        self.audit_head: bytes | None = None  # the signed end of the audit log, stored with the commit
+        self.newest_event = 0  # the greatest number of an event that this process knows: the next one is greater
+        self._start_from(start)
+
+    def _start_from(self, start: Row) -> None:
         self.revision: int = start.revision
         self.tokens_revision: int = start.tokens_revision or 0  # of the latest change of any token
         self.newest_key: int = start.newest_key or 0  # the data key that seals
         self.chain_end: tuple[int, bytes] = (  # of the audit log
             EMPTY_CHAIN if start.audit_end is None else (start.audit_end, start.audit_hash)
         )
-        self.erases_secrets = False  # set by a change that removes a sealed value, so that no copy of it stays on disk
-        self.audit_head: bytes | None = None  # the signed end of the audit log, stored with the commit
-        self.newest_event = 0  # the greatest number of an event that this process knows: the next one is greater
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
         """Raises StoreTrouble, StoreRefusal."""
@@ -83,6 +87,36 @@ class Transaction:
     def execute_many(self, sql: str, many: Sequence[Values]) -> None:
         """Run a statement that returns nothing once for each of the values."""
         raise NotImplementedError
+
+    def insert_all(self, table: str, rows: Rows, more: Values) -> None:
+        """Insert many rows, each with the values in `more` as well."""
+        names = (*rows.columns, *more)
+        if isinstance(rows, StagedRows):
+            selected = ", ".join([*rows.columns, *(f":{name}" for name in more)])
+            sql = f"INSERT INTO {table} ({', '.join(names)}) SELECT {selected} FROM {rows.table} ORDER BY position"
+            self.execute(sql, more)
+        else:
+            values = tuple(more.values())
+            self.insert(table, names, [(*row, *values) for row in rows.rows])
+
+    def update_all(self, table: str, rows: Rows, more: Values) -> None:
+        """Update many rows, which the first column, `seq`, identifies; each gets the values in `more` as well."""
+        shared = [f"{name} = :{name}" for name in more]
+        if isinstance(rows, StagedRows):
+            changed = ", ".join([*(f"{name} = staged.{name}" for name in rows.columns[1:]), *shared])
+            sql = f"UPDATE {table} SET {changed} FROM {rows.table} AS staged WHERE {table}.seq = staged.seq"
+            self.execute(sql, more)
+        else:
+            changed = ", ".join([*(f"{name} = :{name}" for name in rows.columns[1:]), *shared])
+            many = [{**dict(zip(rows.columns, row, strict=True)), **more} for row in rows.rows]
+            self.execute_many(f"UPDATE {table} SET {changed} WHERE seq = :seq", many)
+
+    def delete_all(self, table: str, rows: Rows) -> None:
+        """Delete many rows, which their one column, `seq`, identifies."""
+        if isinstance(rows, StagedRows):
+            self.execute(f"DELETE FROM {table} WHERE seq IN (SELECT seq FROM {rows.table})")
+        else:
+            self.execute_many(f"DELETE FROM {table} WHERE seq = :seq", [{"seq": row[0]} for row in rows.rows])
 
     def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
         """The values that occur in a column."""
@@ -165,6 +199,18 @@ class Database(Reader, Protocol):
 
         Only leaving the block (the commit) takes long; a thread may do that. None on an engine where every statement
         is a round trip.
+        """
+
+    def staging(self) -> AbstractContextManager[Stage]:
+        """Rows can be staged inside the block, outside of any transaction: no other process sees or waits for them."""
+
+    def bulk_transaction(
+        self, write_early: Callable[[Transaction], None], rows: int
+    ) -> AbstractContextManager[Transaction]:
+        """A transaction for so many rows. A server calls `write_early` before the transaction locks the revision.
+
+        What `write_early` changes must be complete when the block ends. Raises StoreConflict when another write waits
+        for a row that was written early, or the other way round.
         """
 
     def write_unversioned(self, sql: str, values: Values = ..., /) -> list[Row]:

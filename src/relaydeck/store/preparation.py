@@ -18,6 +18,7 @@ class Preparation:
         self._end = audit.head(lambda sql: read(sql, {}))
         # The number of audit entries: the version of the values that are sealed with it, see `sealed_columns.py`.
         self.version = self._end.seq
+        self._entries: list[tuple[Record, str]] = []  # those between the version and `_end`
 
     def row(self, sql: str, record: str) -> Row:
         found = self._read(sql, {"id": record})
@@ -30,13 +31,20 @@ class Preparation:
 
         None: the log does not continue the one that was read. A standby that lacked its end may have been promoted.
         """
-        if transaction.chain_end == self._end:
-            return []
-        sql = "SELECT seq, hash, action, record FROM audit WHERE seq >= :seq ORDER BY seq"
-        rows = transaction.all(sql, {"seq": self.version})
-        if self.version and (not rows or (rows[0].seq, rows[0].hash) != self._end):
+        if transaction.chain_end != self._end and not self.advance(transaction.all):
             return None
-        return [_entry(row) for row in rows if row.seq > self.version]
+        return self._entries
+
+    def advance(self, read: ReadRows) -> bool:
+        """Read the entries that were added. Before the transaction, so that it has few to read. False: see above."""
+        sql = "SELECT seq, hash, action, record FROM audit WHERE seq >= :seq ORDER BY seq"
+        rows = read(sql, {"seq": self._end.seq})
+        if self._end.seq and (not rows or (rows[0].seq, rows[0].hash) != self._end):
+            return False
+        self._entries += [_entry(row) for row in rows if row.seq > self._end.seq]
+        if rows:
+            self._end = audit.Head(rows[-1].seq, rows[-1].hash)
+        return True
 
     def opens_in(self, transaction: Transaction) -> bool:
         """Whether its keyring still seals: a rotation may retire the key of an earlier one."""

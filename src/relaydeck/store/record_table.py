@@ -4,7 +4,7 @@ A value that a column can hold is stored as it is, any other as JSON text; a fie
 encrypted in that column. An unset field is NULL.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_args
 
@@ -14,6 +14,7 @@ from msgspec import UNSET
 from relaydeck.fields import Field, fields_of
 from relaydeck.secret import Secret, decode_secret, reveal_secret
 from relaydeck.store.database import Row, Transaction
+from relaydeck.store.row_sets import Rows
 from relaydeck.store.sealed_columns import VERSION
 from relaydeck.store.sealing import Keyring, Place
 from relaydeck.store.vault import Vault
@@ -40,13 +41,14 @@ class RecordTable(Generic[R]):
         self.sealed_fields = tuple(field.name for _, field in self._sealed)
         self._openers = {field.name: _opener(field) for _, field in self._sealed}
         self._converters = [(at, _reader(field)) for at, field in enumerate(self._fields) if not _is_plain(field)]
+        kept = {_column(field) for field in self._fields if field.traits.read_only or field.name == identity}
+        self.changeable = tuple(column for column in self.columns.split(", ") if column not in kept)
         self._insert, self._update = self._statements()
 
     def _statements(self) -> tuple[str, str]:
         names = self.columns.split(", ")
         values = ", ".join(f":{column}" for column in names)
-        kept = {_column(field) for field in self._fields if field.traits.read_only or field.name == self.identity}
-        changed = ", ".join(f"{column} = :{column}" for column in names if column not in kept)
+        changed = ", ".join(f"{column} = :{column}" for column in self.changeable)
         return (
             f"INSERT INTO {self.name} ({self.columns}, origin, created_at, revision)"
             f" VALUES ({values}, :origin, :now, :revision)",
@@ -90,22 +92,20 @@ class RecordTable(Generic[R]):
         values = self._values_now(transaction, vault, record)
         transaction.execute(self._insert, values | {"origin": origin, "now": now})
 
-    def create_all(self, transaction: Transaction, many: Iterable[StoredValues], *, origin: str, now: int) -> None:
-        """Insert many records, as `stored_values` returned them."""
-        columns = (*self.columns.split(", "), "origin", "created_at", "revision")
-        more = (origin, now, transaction.revision)
-        transaction.insert(self.name, columns, [(*values.values(), *more) for values in many])
+    def create_all(self, transaction: Transaction, rows: Rows, *, origin: str, now: int) -> None:
+        """Insert many records, with the columns and values that `stored_values` returned for them."""
+        more = {"origin": origin, "created_at": now, "revision": transaction.revision}
+        transaction.insert_all(self.name, rows, more)
 
     def update(self, transaction: Transaction, vault: Vault, record: R) -> None:
         """Write every field except the identity and the read-only ones."""
         transaction.erases_secrets = transaction.erases_secrets or bool(self._sealed)
         transaction.execute(self._update, self._values_now(transaction, vault, record))
 
-    def update_all(self, transaction: Transaction, many: Iterable[StoredValues]) -> None:
-        """Update many records, as `stored_values` returned them."""
+    def update_all(self, transaction: Transaction, rows: Rows) -> None:
+        """Update many records, with their `seq` and some of the columns and values that `stored_values` returned."""
         transaction.erases_secrets = transaction.erases_secrets or bool(self._sealed)
-        revision = {"revision": transaction.revision}
-        transaction.execute_many(self._update, [values | revision for values in many])
+        transaction.update_all(self.name, rows, {"revision": transaction.revision})
 
     def _values_now(self, transaction: Transaction, vault: Vault, record: R) -> StoredValues:
         keyring, version = vault.refreshed(transaction).keyring, transaction.chain_end[0]

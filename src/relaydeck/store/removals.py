@@ -10,9 +10,8 @@ was removed in between, and compares what it holds with the rows that are there.
 prunes, and read after the removals: pruning that happens between two reads is noticed.
 """
 
-from collections.abc import Sequence
-
 from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.row_sets import Rows
 
 KEPT_REVISIONS = 100_000
 
@@ -25,22 +24,19 @@ def remove_row(transaction: Transaction, table: str, identity: str, name: str) -
         record_removal(transaction, table, removed.seq)
 
 
-def remove_rows(transaction: Transaction, table: str, seqs: Sequence[int]) -> None:
-    """Like `remove_row`, for many records, which must exist."""
-    if not seqs:
-        return
+def remove_rows(transaction: Transaction, table: str, rows: Rows) -> None:
+    """Like `remove_row`, for many records, which must exist; their one column is `seq`. Prunes nothing."""
     transaction.erases_secrets = True
-    transaction.execute_many(f"DELETE FROM {table} WHERE seq = :seq", [{"seq": seq} for seq in seqs])
-    record_removals(transaction, table, seqs)
+    transaction.delete_all(table, rows)
+    transaction.insert_all("removals", rows, {"resource": table, "revision": transaction.revision})
 
 
 def record_removal(transaction: Transaction, table: str, seq: int) -> None:
-    record_removals(transaction, table, [seq])
+    transaction.insert("removals", ("revision", "resource", "seq"), [(transaction.revision, table, seq)])
+    prune_removals(transaction)
 
 
-def record_removals(transaction: Transaction, table: str, seqs: Sequence[int]) -> None:
-    rows = [(transaction.revision, table, seq) for seq in seqs]
-    transaction.insert("removals", ("revision", "resource", "seq"), rows)
+def prune_removals(transaction: Transaction) -> None:
     prune_to = {"revision": transaction.revision - KEPT_REVISIONS}
     if transaction.execute("DELETE FROM removals WHERE revision <= :revision", prune_to).rowcount:
         transaction.execute("UPDATE clock SET removals_pruned_to = :revision", prune_to)

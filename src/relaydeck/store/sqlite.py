@@ -22,9 +22,11 @@ from relaydeck.store.database import (
     Values,
     insert_statement,
 )
+from relaydeck.store.row_sets import RowSet, Stage, StagedRows, slices
 from relaydeck.store.rows import row_maker
 from relaydeck.store.write_signal import WriteSignal
 
+_CACHE, _BULK_CACHE = -16_000, -256_000  # KiB; the pages of a bulk write fit, so none is written twice
 # FULL syncs the write-ahead log at each commit: a write is on disk before it is acknowledged.
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -32,7 +34,7 @@ _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA secure_delete = ON",
     "PRAGMA trusted_schema = OFF",
-    "PRAGMA cache_size = -16000",
+    f"PRAGMA cache_size = {_CACHE}",
 )
 _SCHEMA_TYPES = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
 # The lock of BEGIN IMMEDIATE keeps the next revision free until it is stored, with the commit.
@@ -244,6 +246,30 @@ class SqliteDatabase(SqliteReader):
         self.erasing = self.erasing or transaction.erases_secrets
         self.write_signal.send(of_tokens=transaction.changes_tokens)
 
+    def bulk_transaction(
+        self, write_early: Callable[[Transaction], None], rows: int
+    ) -> AbstractContextManager[Transaction]:
+        return self.transaction()  # one lock for the whole file: nothing can be written before it
+
+    @contextmanager
+    def staging(self) -> Iterator[Stage]:
+        connection, staged = self.writer, list[str]()
+        # In memory: a container may have no place for temporary files. Writing them takes no lock of the database.
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA cache_size = {_BULK_CACHE}")
+
+        def stage(_table: str, rows: RowSet) -> StagedRows:
+            staged.append(f"staged_{len(staged)}")
+            _fill_staged(connection, staged[-1], rows)
+            return StagedRows(rows.columns, staged[-1])
+
+        try:
+            yield stage
+        finally:
+            for name in staged:
+                connection.execute(f"DROP TABLE temp.{name}")
+            connection.execute(f"PRAGMA cache_size = {_CACHE}")
+
     def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
         # A connection of its own: a thread may have a transaction open on the writer's.
         if self._unversioned is None:
@@ -294,6 +320,18 @@ class SqliteDatabase(SqliteReader):
             if connection is not None:
                 connection.close()
         self._writer = self._unversioned = None
+
+
+def _fill_staged(connection: sqlite3.Connection, name: str, rows: RowSet) -> None:
+    with _translate_errors():
+        connection.execute(f"CREATE TEMP TABLE {name} (position INTEGER PRIMARY KEY, {', '.join(rows.columns)})")
+        for first, some in slices(rows.rows):
+            values = [(position, *row) for position, row in enumerate(some, first)]
+            statement = _insert_statement(f"temp.{name}", ("position", *rows.columns), 1)
+            with _rolled_back_on_error(connection):
+                connection.execute("BEGIN")
+                connection.executemany(statement, values)
+                connection.execute("COMMIT")
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

@@ -61,7 +61,7 @@ def store_for_apply(*, may_create: bool) -> Iterator[Store]:
     """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder."""
     settings = read_settings()
     if may_create or has_data(settings):
-        with closing(open_store(settings)) as store:
+        with closing(open_store(settings)) as store, _refusals_for_operators():
             yield store
         return
     with TemporaryDirectory(prefix="relaydeck-plan-") as folder:
