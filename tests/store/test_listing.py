@@ -14,7 +14,7 @@ from relaydeck.contract.lists import encode_page
 from relaydeck.http.paging import Page, read_page
 from relaydeck.store.database import Database, Row
 from relaydeck.store.follower import Follower
-from relaydeck.store.listing import Encoded, Listing
+from relaydeck.store.listing import Encoded, Listing, ListingChanges
 from relaydeck.store.migrate import migrate
 from relaydeck.store.removals import remove_row
 from relaydeck.store.sqlite import SqliteDatabase
@@ -228,3 +228,21 @@ def test_a_write_that_was_undone_is_in_no_answer(books: Books) -> None:
         )
         raise RuntimeError
     assert books.whole() == []
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("others", [[], [1, 2, 3], [1, 5000, 5001, 9000]])
+def test_very_many_changes_keep_the_order_of_creation(books: Books, *, whole: bool, others: list[int]) -> None:
+    """As with an apply beside other writes: some items are new, before or after those of others, and some changed."""
+    listing = Listing("signers", "id", unused, books.database, whole=whole)
+    listing.apply_changes(ListingChanges([], [(seq, Encoded(b"old") if whole else None) for seq in others]))
+    many = range(2, 8000, 2)
+    listing.apply_changes(ListingChanges([], [(seq, Encoded(b"%d" % seq, "note") if whole else None) for seq in many]))
+    expected = dict.fromkeys(others, b"old") | {seq: b"%d" % seq for seq in many}
+    assert list(listing._seqs) == sorted(expected)
+    assert listing.items(0, listing.total) == ([expected[seq] for seq in sorted(expected)] if whole else [])
+    assert listing.notes(0, listing.total) == (["note"] * len(many) if whole else [])
+
+
+def unused(_row: Row) -> Encoded:
+    raise AssertionError("no row is read")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
@@ -281,3 +282,25 @@ async def test_a_promoted_standby_is_noticed_and_a_standby_is_read_only(tmp_path
             await here.follower.close()
     finally:
         server.remove()
+
+
+async def test_requests_are_answered_while_very_many_changes_are_fetched(machines: list[Machine]) -> None:
+    """Encoding them takes longer than a silent server is waited for: the database is not taken for unavailable."""
+    here, there = machines
+    await here.follower.reach(there.create("one"))
+    reached, released = threading.Event(), threading.Event()
+
+    def encode_slowly(row: Row) -> Encoded:
+        reached.set()
+        assert released.wait(60)
+        return encode(row)
+
+    here.listing._encode = encode_slowly
+    there.create("two")
+    await eventually(reached.is_set)
+    here.clock.now += 30
+    here.follower._watched_at = here.clock.now  # this process was not paused
+    assert (here.follower.problem, here.follower.catch_up_with_tokens(), here.names()) == ("", None, ["one"])
+    released.set()
+    await eventually(lambda: here.names() == ["one", "two"])
+    assert here.announced == []

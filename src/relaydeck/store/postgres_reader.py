@@ -26,6 +26,7 @@ from relaydeck.store.postgres_connection import (
 from relaydeck.store.rows import row_maker
 
 SUSPENDED = "the database is not available"
+_MOST_CONVERTED = 1_000  # rows: the driver lets no other thread run while it converts them
 PostgresCursor = psycopg.Cursor[tuple[Any, ...]]
 
 
@@ -38,7 +39,13 @@ def execute(connection: PostgresConnection, sql: str, values: Values = NO_VALUES
 
 
 def named_rows(sql: str, cursor: PostgresCursor) -> list[Row]:
-    return list(map(row_maker(sql, cursor), cursor.fetchall()))
+    make = row_maker(sql, cursor)
+    if cursor.rowcount <= _MOST_CONVERTED:
+        return list(map(make, cursor.fetchall()))
+    rows: list[Row] = []
+    while some := cursor.fetchmany(_MOST_CONVERTED):
+        rows += map(make, some)
+    return rows
 
 
 def first_row(sql: str, cursor: PostgresCursor) -> Row | None:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, Protocol
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
 from relaydeck.side_threads import SideThreads
 from relaydeck.store.commit_queries import CommitQueries, RecordedReads, Results
-from relaydeck.store.database import Reader, Row
+from relaydeck.store.database import Reader, Row, Values
 from relaydeck.store.follower import (
     NO_SUCH_REVISION,
     FollowsTable,
@@ -56,6 +56,7 @@ _UNAVAILABLE_SECONDS = 3.0  # without a successful refresh
 _LONGEST_WAIT = 2.0  # of a request, for a refresh
 _NEAR_SECONDS = 0.005  # of a round trip: below it, a refresh costs less than a longer commit
 _LONGEST_FETCH = 120.0  # of all changes since the last refresh
+_LONGEST_READ = 10.0  # of one query for changes, which may return a hundred thousand rows
 
 ReportProblem = Callable[[str], None]  # why the database is unavailable; empty when it is available again
 ReportFork = Callable[[str, int], None]  # how the history differs, and the newest event known of the one before
@@ -192,6 +193,8 @@ class RemoteFollower:
         self._waiting: list[asyncio.Future[None]] = []
         self._fresh_at = self._silent_since = self._watched_at = monotonic()
         self._answer_until = inf  # when the wait of the thread for the server ends
+        self._fetching = False  # changes are read and encoded: that the last refresh is long ago says nothing
+        self._asked_at = inf  # when the thread sent a query for changes that the server has not answered
         self._problem = ""
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -226,8 +229,14 @@ class RemoteFollower:
     @property
     def problem(self) -> str:
         """Why the database is unavailable; empty when it is available."""
-        silence = self._monotonic() - self._silent_since - self._own_pause
-        return self._problem or ("" if silence < _UNAVAILABLE_SECONDS else "the database does not answer")
+        return self._problem or ("" if self._answers else "the database does not answer")
+
+    @property
+    def _answers(self) -> bool:
+        since, longest = self._silent_since, _UNAVAILABLE_SECONDS
+        if self._fetching:
+            since, longest = self._asked_at, _LONGEST_READ
+        return self._monotonic() - since - self._own_pause < longest
 
     @property
     def _own_pause(self) -> float:
@@ -241,7 +250,8 @@ class RemoteFollower:
 
     def catch_up_with_tokens(self) -> Awaitable[Headers] | None:
         unchanged = self._last_token_write() == self._seen_token_write
-        if unchanged and self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS:
+        # While many changes are fetched no other refresh can start: waiting for one would help nobody.
+        if unchanged and (self._fetching or self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS):
             return None
         return self._catch_up()
 
@@ -358,9 +368,25 @@ class RemoteFollower:
         self._round_trip = self._monotonic() - started
         if newest.revision <= max(seen, self.revision) or history.problem(newest):
             return history, newest, []
-        with self._bounded(_LONGEST_FETCH), self._reader.snapshot():
+        with self._bounded(_LONGEST_FETCH), self._many_changes(), self._reader.snapshot():
             newest = self._newest(history)
-            return history, newest, fetch_all_changes(newest, self._followers, self._reader.read, seen)
+            return history, newest, fetch_all_changes(newest, self._followers, self._read_changes, seen)
+
+    @contextmanager
+    def _many_changes(self) -> Iterator[None]:
+        """Encoding a hundred thousand records takes seconds, in which the server is not asked anything."""
+        self._asked_at, self._fetching = self._monotonic(), True
+        try:
+            yield
+        finally:
+            self._fetching = False
+
+    def _read_changes(self, sql: str, values: Values) -> list[Row]:
+        self._asked_at = self._monotonic()
+        try:
+            return self._reader.read(sql, values)
+        finally:
+            self._asked_at = inf
 
     @contextmanager
     def _bounded(self, seconds: float) -> Iterator[None]:
