@@ -283,3 +283,18 @@ def test_no_secret_of_a_document_is_shown_logged_or_stored_in_clear(remote: Remo
     exported = remote.run("export").encode()
     for place in (*(each.body for each in answers), remote.service.log.encode(), kept, exported):
         assert secret.encode() not in place
+
+
+def test_other_requests_are_answered_while_a_large_document_is_applied(remote: Remote) -> None:
+    relayer = '[[relayers]]\nid = "many-{}"\nname = "x"\nnetwork = "sepolia"\nnetwork_type = "evm"\nsigner_id = "ops"\n'
+    remote.run("apply", "-", stdin=DEMO)
+    many = "".join(relayer.format(number) for number in range(3000))
+    answered = 0
+    with ThreadPoolExecutor(1) as thread:
+        applied = thread.submit(remote.run, "apply", "-", stdin=many)
+        while not applied.done():
+            assert remote.service.ask("GET", "/admin/v1/signers?per_page=1").status == 200
+            answered += 1
+    assert applied.result() == "created: 3000 relayers\n"
+    assert answered > 10
+    assert "every link holds" in remote.run("audit", "verify")

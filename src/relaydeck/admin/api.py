@@ -50,8 +50,8 @@ class AdminApi:
         access: KeyAccess,
     ) -> None:
         self._read_pool = ReadPool(settings)
+        self._applies = ReadPool(settings, "admin-applies")  # a large one takes a minute, and reads go on
         self.read = self._read_pool.run
-        self.suspend, self.resume = self._read_pool.suspend, self._read_pool.resume
         self.examination = SharedRun(partial(examine, settings), "doctor")
         runner = OperationRunner(writer, audit)
         guarded: dict[str, Methods] = {}
@@ -72,13 +72,23 @@ class AdminApi:
         yield BalanceOperations(read_pool, settings).operations()
         yield WhyOperation(read_pool, settings, estimator.pool).operations()
         yield EstimateOperation(read_pool, estimator).operations()
-        yield ApplyOperation(read_pool, access, nodes).operations()
+        yield ApplyOperation(self._applies, access, nodes).operations()
         yield ExportOperation(read_pool).operations()
         yield TokenOperations(lists).operations()
         yield EventOperations(read_pool, settings.max_per_page).operations()
         yield AuditOperations(read_pool, lists).operations()
         yield DoctorOperation(self.examination).operations()
 
+    def suspend(self) -> None:
+        """Fail everything until `resume`: the database is unreachable."""
+        self._read_pool.suspend()
+        self._applies.suspend()
+
+    def resume(self) -> None:
+        self._read_pool.resume()
+        self._applies.resume()
+
     def close(self) -> None:
         self.examination.close()
+        self._applies.close()
         self._read_pool.close()

@@ -1,30 +1,35 @@
 """`POST /admin/v1/apply` takes a whole apply document.
 
-All changes of a document are made in one transaction, or none. Reading and planning a large document takes seconds, so
-it runs in the thread of reads, never in the event loop, and not in the transaction, for which other writes wait. Only
-if another request has changed a record of the plan since, the transaction plans again.
+All changes of a document are made in one transaction, or none. Reading, planning and writing a large document takes
+seconds, so all of it runs in a thread of its own and on connections of its own, never in the event loop, and other
+requests, reads and changes, go on meanwhile. If another request changes a record of the plan, the document is planned
+again.
 """
 
+from collections.abc import Callable
+
 from relaydeck.admin.apply_request import RequestedApply, expected_revision, read_apply
-from relaydeck.admin.operation import Content, Operations, RepeatableChange, Request, encoded
+from relaydeck.admin.operation import Content, ContextOf, Operations, RepeatableChange, Request, encoded
 from relaydeck.admin.plan_report import apply_report
 from relaydeck.admin.read_pool import ReadPool
 from relaydeck.errors import MistakenDocument
+from relaydeck.http.pipeline import Reply
 from relaydeck.networks.node_rule import NodeRule
+from relaydeck.provisioning.apply import apply_prepared
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan_revision import require_same
 from relaydeck.provisioning.prepared_plan import PreparedPlan
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import ReadRows
+from relaydeck.store.database import ReadRows, Transaction
 from relaydeck.store.open_store import Store
-from relaydeck.store.vault import Vault
 
 
 class ApplyOperation:
-    def __init__(self, read_pool: ReadPool, access: KeyAccess, nodes: NodeRule) -> None:
-        self._read_pool = read_pool
+    def __init__(self, thread: ReadPool, access: KeyAccess, nodes: NodeRule) -> None:
+        """`thread` is one for applies alone."""
+        self._thread = thread
         self._access = access
         self._nodes = nodes
 
@@ -33,40 +38,58 @@ class ApplyOperation:
 
     async def apply(self, request: Request) -> Content | RepeatableChange:
         expected = expected_revision(request)
-        asked, questions = await self._read_pool.run(lambda store: self._prepare(store, request))
+        asked, questions = await self._thread.run(lambda store: self._prepare(store, request))
         # Drivers are asked before the transaction, because a key system may take its time.
         addresses, planner = await find_addresses(self._access, questions), asked.planner
         if asked.plan_only:
-            return await self._read_pool.run(lambda store: _planned(store, planner, addresses, expected))
-        prepared = await self._read_pool.run(lambda store: _prepared_early(store, planner, addresses))
+            return await self._thread.run(lambda store: _planned(store, planner, addresses, expected))
+        applied = _Apply(planner, addresses, expected)
 
-        def work(context: ChangeContext) -> Content:
-            if isinstance(prepared, MistakenDocument):
-                raise prepared  # here, because a request that is repeated gets its first answer instead
-            current = prepared
-            if not prepared.is_valid(context.transaction):
-                current = _prepared(context.transaction.all, context.vault, planner, addresses)
-            require_same(current.plan, expected, context.transaction.all)
-            current.write(context)
-            return Content(apply_report(current.plan, applied=True))
+        async def transact(context_of: ContextOf, work: Callable[[ChangeContext], Reply]) -> Reply:
+            return await self._thread.run_without_snapshot(lambda store: applied.run(store, context_of, work))
 
-        return RepeatableChange("apply", work)
+        return RepeatableChange("apply", applied.change, transact)
 
     def _prepare(self, store: Store, request: Request) -> tuple[RequestedApply, Questions]:
         asked = read_apply(request, self._nodes)
         return asked, asked.planner.questions(store.database.read, store.vault, self._access.bound_types)
 
 
-def _prepared_early(store: Store, planner: FilePlanner, addresses: KnownAddresses) -> PreparedPlan | MistakenDocument:
-    try:
-        return _prepared(store.database.read, store.vault, planner, addresses)
-    except MistakenDocument as mistaken:
-        return mistaken
+class _Apply:
+    """One request. `change` makes the changes inside the work that `run` runs in the transaction."""
 
+    def __init__(self, planner: FilePlanner, addresses: KnownAddresses, expected: str) -> None:
+        self._planner = planner
+        self._addresses = addresses
+        self._expected = expected
+        self._prepared: PreparedPlan | MistakenDocument
 
-def _prepared(read: ReadRows, vault: Vault, planner: FilePlanner, addresses: KnownAddresses) -> PreparedPlan:
-    """In a snapshot, or in the transaction. Raises MistakenDocument."""
-    return PreparedPlan(planner, planner.sound_plan(read, vault, addresses), read, vault)
+    def run(self, store: Store, context_of: ContextOf, work: Callable[[ChangeContext], Reply]) -> Reply:
+        def prepare(read: ReadRows) -> PreparedPlan:
+            plan = self._planner.sound_plan(read, store.vault, self._addresses)
+            return PreparedPlan(self._planner, plan, read, store.vault)
+
+        def write(prepared: PreparedPlan, context: ChangeContext) -> Reply:
+            self._prepared = prepared
+            return work(context)
+
+        def context(transaction: Transaction) -> ChangeContext:
+            return context_of(transaction, store.vault)
+
+        try:
+            return apply_prepared(store.database, prepare, context, write)
+        except MistakenDocument as mistaken:
+            self._prepared = mistaken
+        # A request that is repeated gets its first answer instead.
+        with store.database.transaction() as transaction:
+            return work(context(transaction))
+
+    def change(self, context: ChangeContext) -> Content:
+        if isinstance(self._prepared, MistakenDocument):
+            raise self._prepared
+        require_same(self._prepared.plan, self._expected, context.transaction.all)
+        self._prepared.write(context)
+        return Content(encoded(apply_report(self._prepared.plan, applied=True)))
 
 
 def _planned(store: Store, planner: FilePlanner, addresses: KnownAddresses, expected: str) -> Content:

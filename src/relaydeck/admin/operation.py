@@ -16,8 +16,10 @@ from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
 from relaydeck.http.envelope import Pagination
 from relaydeck.http.parameters import path_identifier, query_parameters
-from relaydeck.http.pipeline import Call
+from relaydeck.http.pipeline import Call, Reply
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.database import Transaction
+from relaydeck.store.vault import Vault
 
 Query = Mapping[str, str]
 _decoder = cache(body_decoder)
@@ -86,11 +88,17 @@ def record_content(view: RecordView, status: int = 200) -> Content:
 Change = Callable[[ChangeContext], Content]
 
 
+ContextOf = Callable[[Transaction, Vault], ChangeContext]  # the vault opens and seals what the transaction contains
+# Runs the work in a transaction that it prepares itself, on connections of its own.
+Transact = Callable[[ContextOf, Callable[[ChangeContext], Reply]], Awaitable[Reply]]
+
+
 class RepeatableChange(NamedTuple):
     """A change by POST. With an Idempotency-Key, a repeated request does not make it again."""
 
     operation: str
     change: Change
+    transact: Transact | None = None  # None: in a transaction of the writer, with other changes
 
 
 Operation = Callable[[Request], Awaitable[Content | Change | RepeatableChange]]

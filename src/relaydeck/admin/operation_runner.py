@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -15,6 +16,7 @@ from relaydeck.http.pipeline import Call, Reply, origin_of, sender_of, written_a
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import Transaction
+from relaydeck.store.vault import Vault
 
 
 class OperationRunner:
@@ -37,25 +39,35 @@ class OperationRunner:
         return run
 
     async def _run(self, call: Call, change: Change) -> Reply:
-        return await self._writer.write(
-            sender_of(call), lambda transaction: _reply(change(self._change_context(transaction, call)), transaction)
-        )
+        return await self._write(call, lambda context: _reply(change(context), context.transaction))
 
     async def _run_once(self, call: Call, repeatable: RepeatableChange) -> Reply:
-        operation, change = repeatable
+        operation, change, transact = repeatable
         key = key_of(call)
-        if key is None:
-            return await self._run(call, change)
 
-        def store(transaction: Transaction) -> Reply:
-            context = self._change_context(transaction, call)
-            return once(context, call, operation, key, lambda context: _reply(change(context), transaction))
+        def work(context: ChangeContext) -> Reply:
+            return _reply(change(context), context.transaction)
 
-        return await self._writer.write(sender_of(call), store)
+        def store(context: ChangeContext) -> Reply:
+            return work(context) if key is None else once(context, call, operation, key, work)
 
-    def _change_context(self, transaction: Transaction, call: Call) -> ChangeContext:
+        if transact is None:
+            return await self._write(call, store)
+        return await transact(partial(self._change_context, call), partial(self._checked, call, store))
+
+    async def _write(self, call: Call, work: Callable[[ChangeContext], Reply]) -> Reply:
+        return await self._writer.write(
+            sender_of(call), lambda transaction: work(self._change_context(call, transaction))
+        )
+
+    def _checked(self, call: Call, work: Callable[[ChangeContext], Reply], context: ChangeContext) -> Reply:
+        self._writer.check(context.transaction, sender_of(call))
+        return work(context)
+
+    def _change_context(self, call: Call, transaction: Transaction, vault: Vault | None = None) -> ChangeContext:
         origin = origin_of(call)
-        return ChangeContext(transaction, self._audits[origin], sender_of(call).actor, int(self._now()), origin)
+        audit = self._audits[origin] if vault is None else self._audits[origin].on(vault)
+        return ChangeContext(transaction, audit, sender_of(call).actor, int(self._now()), origin)
 
 
 def _reply(content: Content, transaction: Transaction | None = None) -> Reply:

@@ -1,4 +1,4 @@
-"""Reads of the admin API, on a thread and a connection of their own: a slow search does not delay `/api/v1`."""
+"""Reads of the admin API, on a thread and connections of their own: a slow search does not delay `/api/v1`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,14 +16,18 @@ _UNREACHABLE = "the database is unreachable"
 class ReadPool:
     """The first read opens the connection."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, name: str = "admin-reads") -> None:
         self._settings = settings
-        self._thread = SideThreads(1, "admin-reads")
+        self._thread = SideThreads(1, name)
         self._store: Store | None = None
         self._suspended = False
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run `work` on a snapshot that includes every acknowledged write. Raises StoreError."""
+        return await self.run_without_snapshot(partial(_in_snapshot, work))
+
+    async def run_without_snapshot(self, work: Callable[[Store], Result]) -> Result:
+        """For work that writes as well, or takes one snapshot after another. Raises StoreError."""
         if self._suspended:
             raise StoreTrouble(_UNREACHABLE)
         return await self._thread.run(partial(self._run, work))
@@ -31,8 +35,7 @@ class ReadPool:
     def _run(self, work: Callable[[Store], Result]) -> Result:
         if self._store is None:
             self._store = open_served_store(self._settings)
-        with self._store.database.snapshot():
-            return work(self._store)
+        return work(self._store)
 
     def suspend(self) -> None:
         """Fail every read until `resume`: the database is unreachable."""
@@ -50,3 +53,8 @@ class ReadPool:
         ended = self._thread.end()
         if self._store is not None:
             self._store.close() if ended else self._store.database.suspend()
+
+
+def _in_snapshot(work: Callable[[Store], Result], store: Store) -> Result:
+    with store.database.snapshot():
+        return work(store)

@@ -23,11 +23,15 @@ class CallerWriter:
         """As `Writer.write`. Raises Unauthorized when the token was revoked or expired since the request began."""
 
         def checked(transaction: Transaction) -> Result:
-            if refusal := self._tokens.refusal(transaction, caller, self._now()):
-                raise refusal
+            self.check(transaction, caller)
             return work(transaction)
 
         return await self._writer.write(checked)
+
+    def check(self, transaction: Transaction, caller: Caller) -> None:
+        """For a write of its own. Raises Unauthorized when the token was revoked or expired since."""
+        if refusal := self._tokens.refusal(transaction, caller, self._now()):
+            raise refusal
 
     def jointly(self, work: JointWork[Item, Result]) -> Callable[[Caller, Item], "Future[Result]"]:
         """As `Writer.write_jointly`, for one work: each item is written for its caller, or refused alone."""
