@@ -296,6 +296,8 @@ async def test_requests_are_answered_while_very_many_changes_are_fetched(machine
         return encode(row)
 
     here.listing._encode = encode_slowly
+    problems: list[str] = []
+    here.follower._on_change = lambda: problems.append(here.follower.problem)
     there.create("two")
     await eventually(reached.is_set)
     here.clock.now += 30
@@ -303,4 +305,4 @@ async def test_requests_are_answered_while_very_many_changes_are_fetched(machine
     assert (here.follower.problem, here.follower.catch_up_with_tokens(), here.names()) == ("", None, ["one"])
     released.set()
     await eventually(lambda: here.names() == ["one", "two"])
-    assert here.announced == []
+    assert (problems, here.announced) == ([""], [])

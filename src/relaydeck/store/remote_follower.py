@@ -343,7 +343,8 @@ class RemoteFollower:
             # Any error, a row that cannot be decoded for example, may be repaired: following must go on.
             self._set_problem(f"an unexpected {type(error).__name__}")
             return StoreTrouble(f"an unexpected {type(error).__name__}")
-        self._fresh_at = self._silent_since = started
+        self._fresh_at = started
+        self._silent_since = max(self._silent_since, started)
         if self._seen_signals == seen:  # otherwise a commit has brought a newer one
             self._set_seen_signals(signals)
         return None
@@ -378,6 +379,7 @@ class RemoteFollower:
         self._asked_at, self._fetching = self._monotonic(), True
         try:
             yield
+            self._silent_since = self._monotonic()  # no answer is missing
         finally:
             self._fetching = False
 
