@@ -62,6 +62,8 @@ _FIELDS = sorted({field for each in _EXAMPLES.values() for field in each} | {"ur
 _STEPS = 20  # in which memory is measured
 _ANSWER_SECONDS = 300  # generous: the machine may be busy, and one operation reads the whole audit log
 _PRINTED = 20  # problems
+# A client on a busy machine takes long to send a request and to come to its answer.
+_PATIENCE = {"header_timeout_seconds": "600", "write_timeout_seconds": "600"}
 _IN_FLIGHT = 12  # requests, each on a connection of its own
 
 
@@ -368,7 +370,7 @@ def served(engine: str) -> Iterator[tuple[Running, list[str]]]:
         assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
         tokens = [issue(home, "root", "admin"), issue(home, "reader", "readonly"), "unknown", ""]
         settings = {"rate_limit_per_second": "0", "monitor_interval_seconds": "0", "log_level": "error"}
-        with Running(home, token=tokens[0], **settings) as running:
+        with Running(home, token=tokens[0], **settings, **_PATIENCE) as running:
             yield running, tokens
     finally:
         shutil.rmtree(folder, ignore_errors=True)
