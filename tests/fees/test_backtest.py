@@ -87,6 +87,7 @@ def test_the_report_for_scripts(home: Path) -> None:
     assert (report["network"], rows_of(report), report["without_estimate"]) == ("local", ROWS, [])
 
 
+@pytest.mark.prove
 def test_an_op_stack_chain(tmp_path: Path) -> None:
     """The receipts of anvil do not contain the L1 and operator fees, but it charges them: they are the whole error."""
     with op_stack_chain() as running:
@@ -112,6 +113,7 @@ def left_out_percent(chain: Chain, number: int) -> str:
     return f"{Decimal(100) * (before - after - int(sent['value'], 16) - paid) / paid:.2f}"
 
 
+@pytest.mark.prove
 def test_a_node_without_simulation(tmp_path: Path) -> None:
     """Hardhat returns the limit that a transaction needs, which is more than the gas used where it earns a refund."""
     with hardhat_chain() as running:
