@@ -50,7 +50,8 @@ class Visit(NamedTuple):
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Reply:
         shared: dict[str, Any] = {"visitor": self.visitor, "path": self.path, "query": self.query}
-        shared |= {"theme": theme_of(self.call), "revision": self.revision}
+        # A page that answers a form has something that loading it again would not bring back: a new token, a plan.
+        shared |= {"theme": theme_of(self.call), "revision": self.revision, "is_live": not self.call.body}
         return page(render(template, **shared, **values), status)
 
     def refusal(self, error: RequestError, *, is_change: bool) -> Reply:

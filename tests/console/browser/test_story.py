@@ -272,3 +272,33 @@ def test_a_form_that_is_being_filled_in_and_the_focus_survive_an_update(browser:
     assert page.get_by_label("Select Sepolia one").is_checked()
     run_command(fleet.home, "relayer", "resume", "sepolia-1", **fleet.settings)
     page.close()
+
+
+def test_what_answers_a_form_stays_while_records_change(browser: Browser, fleet: Fleet) -> None:
+    """A new token and a plan are shown once: such a page does not follow the changes that would replace it."""
+    assert run_command(fleet.home, "apply", "-", stdin=DEMO, **fleet.settings).returncode == 0
+    page, opened = browser.new_page(), list[str]()
+    page.on("request", lambda request: opened.append(request.url))
+
+    def follows_changes() -> bool:
+        page.wait_for_load_state("load")
+        return any(each.endswith("/console/live") for each in opened)
+
+    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
+    page.goto(done.stdout.strip())
+    page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/tokens")
+    assert follows_changes()
+    page.get_by_text("New token").click()
+    page.get_by_label("Name").first.fill("kept")
+    opened.clear()
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("main")).to_contain_text("It is shown only now")
+    assert not follows_changes()
+    page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/apply")
+    page.locator("textarea").fill(DEMO.replace("Sepolia one", "Sepolia first"))
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.locator("main")).to_contain_text("Sepolia first")
+    assert not follows_changes()
+    page.get_by_role("button", name="Apply 1 change").click()
+    expect(page.locator("main")).to_contain_text("Applied")
+    page.close()

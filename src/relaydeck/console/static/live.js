@@ -39,6 +39,7 @@ function onIdle() {
 
 /** @param {() => void} after */
 export function startLive(after) {
+  if (!("live" in document.body.dataset)) return; // the answer to a form, which another load would not bring back
   if (document.querySelector("main form[method=post].wide")) return; // a form that is being filled in stays as it is
   shown = document.body.dataset.revision ?? "";
   afterRefresh = after;
