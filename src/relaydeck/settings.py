@@ -548,7 +548,8 @@ _PAGE = """# Settings
 
 Relaydeck reads its settings once at the start: from environment variables, and from a file if `--config FILE` or
 `RELAYDECK_CONFIG` names one. The environment overrides the file. If a value is invalid, Relaydeck does not start and
-names it. It ignores an unknown `RELAYDECK_*` variable, with a warning that suggests the nearest known one.
+names it. It ignores an unknown `RELAYDECK_*` variable; `serve` and `doctor` warn of
+it and suggest the nearest known one.
 
 `make docs` writes this page from `src/relaydeck/settings.py`; a test keeps it current.
 

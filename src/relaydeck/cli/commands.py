@@ -90,7 +90,7 @@ def estimate(
 def doctor(as_json: bool) -> None:
     """Check home, permissions, disk, clock, database, keys, audit log and every RPC URL.
 
-    On a server: whether it answers and accepts the token, its audit log, its signers, relayers and deliveries.
+    On a server: whether it answers and accepts the token, and the same checks as that machine finds them.
 
     Reports each problem with what to do about it. Changes nothing. Exits 1 if a check fails.
     """

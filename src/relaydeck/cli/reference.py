@@ -9,7 +9,7 @@ from relaydeck.cli.commands import cli
 _INTRODUCTION = """# Command line
 
 Every command, printed from the program by `make docs`; a test keeps this page current. `relaydeck COMMAND --help` shows
-the same text. Commands other than `serve` work with and without a running service: they open the same database. Those
+the same text. Most commands work with and without a running service: they open the same database. Those
 with `--server` also work [on a server](../remote.md). All have `--json`; [JSON output](json.md) describes what it
 prints.
 
