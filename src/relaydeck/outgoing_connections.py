@@ -135,15 +135,16 @@ class Parsing:
     def _run(self) -> None:
         deadline = time.monotonic() + _TURN_SECONDS
         waiting, self._waiting = self._waiting, {}
-        while waiting:
-            connection = next(iter(waiting))
-            del waiting[connection]
-            if connection.parse_part():
-                waiting[connection] = None
-            if time.monotonic() >= deadline:
-                break
-        for connection in (*waiting, *self._waiting):
-            self.add(connection)
+        try:
+            while waiting and time.monotonic() < deadline:
+                connection = next(iter(waiting))
+                del waiting[connection]
+                if connection.parse_part():
+                    waiting[connection] = None
+        finally:  # a failure of one connection is none of the others
+            added, self._waiting = self._waiting, {}
+            for connection in (*waiting, *added):
+                self.add(connection)
 
 
 class _BoundedAnswers(ResponseHandler):

@@ -166,6 +166,7 @@ def test_a_connection_that_the_node_closed_is_replaced_once(run: Run) -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n" + b"x" * 1001, TOO_LARGE),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1001, TOO_LARGE),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 80_000, TOO_LARGE),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"x" * 80_000, TOO_LARGE),
     ],
 )
 def test_what_is_not_a_response_fails_its_request_and_closes_the_connection(
@@ -212,15 +213,20 @@ OVER_TLS = """
 import asyncio, ssl, sys, uvloop
 from tests.networks.test_http_connection import OK, ScriptedNode
 from relaydeck.networks.evm.connections import Connections
+from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
 
 async def main(certificate, key):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
-    server = await asyncio.start_server(ScriptedNode(OK, OK).serve, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.start_server(ScriptedNode(OK, OK, b"g" * 5000).serve, "127.0.0.1", 0, ssl=context)
     url = RpcUrl(f"https://localhost:{server.sockets[0].getsockname()[1]}/")
     connections = Connections(1000, None)
     print([await connections.send(url, b"{}", (1,)) for _ in range(2)])
+    try:
+        await connections.send(url, b"{}", (1,))
+    except UrlFailed as failure:
+        print(failure.reason)
     await connections.close()
 
 (uvloop if sys.argv[1] == "uvloop" else asyncio).run(main(*sys.argv[2:]))
@@ -234,4 +240,5 @@ def test_a_node_is_asked_over_tls(loop: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", OVER_TLS, loop, str(certificate), str(key)]
     env = os.environ | {"SSL_CERT_FILE": str(certificate)}
     ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
-    assert ran.stdout == f"{[Response(200, b'ok')] * 2}\n"
+    assert ran.stdout == f"{[Response(200, b'ok')] * 2}\n{NOT_HTTP}\n"
+    assert "Parsing" not in ran.stderr  # where it would have stopped for every other connection

@@ -13,6 +13,7 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import NotPossible, StoreConflict
 from relaydeck.provisioning import prepared_plan as prepared_plan_module
+from relaydeck.provisioning.apply import apply_prepared
 from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.prepared_plan import PreparedPlan
@@ -23,7 +24,7 @@ from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import ReadRows, Transaction
 from tests.places import ENGINES, place_of
 from tests.provisioning.conftest import NETWORK, NOTIFICATION, RELAYER, SIGNER, ProvisionedHome
 from tests.provisioning.killed_apply import LARGE, POINTS
@@ -161,3 +162,35 @@ def test_a_large_plan_that_is_no_longer_valid_is_not_applied(home: ProvisionedHo
             raise StoreConflict("as the apply does")
     except StoreConflict:
         assert home.rows("SELECT count(*) FROM relayers") == [(1,)]
+
+
+def test_a_work_that_does_not_need_a_large_plan_leaves_nothing_of_it(home: ProvisionedHome) -> None:
+    """A repeated request gets its first answer: what was written early is rolled back."""
+    home.apply(HEAD)
+    before, database = home.rows(ENTRIES), home.store.database
+    revisions = list[int]()
+
+    def repeat(_prepared: PreparedPlan, context: ChangeContext) -> str:
+        revisions.append(context.transaction.revision)
+        return "the first answer"
+
+    def prepare(read: ReadRows) -> PreparedPlan:
+        planner = FilePlanner(read_file((HEAD + relayers(LARGE)).encode(), Resolver({}, home.folder)), False)
+        vault = home.store.vault
+        return PreparedPlan(planner, planner.plan(read, vault, KnownAddresses()), read, vault)
+
+    assert apply_prepared(database, prepare, context_of(home), repeat) == "the first answer"
+    assert (home.rows(ENTRIES), home.rows("SELECT count(*) FROM relayers")) == (before, [(0,)])
+    assert revisions[-1] == home.revision  # it is one that readers can wait for
+
+
+def test_the_last_attempt_removes_relayers_while_others_wait(home: ProvisionedHome) -> None:
+    """Otherwise a monitor that writes about one of them all the time would prevent it."""
+    home.apply(HEAD + relayers(LARGE))
+    prepared = prepared_plan(home, HEAD, prune=True)
+    prepared.removes_early = False
+    with prepared.transaction(home.store.database, context_of(home)) as transaction:
+        assert transaction.all("SELECT count(*) AS number FROM relayers")[0].number == LARGE
+        prepared.write(context_of(home)(transaction))
+    assert home.rows("SELECT count(*) FROM relayers") == [(0,)]
+    assert home.rows("SELECT count(*) FROM removals WHERE resource = 'relayers'") == [(LARGE,)]

@@ -1,11 +1,14 @@
 """A secret that was removed is on no disk any more: neither in the file of the database nor in its log."""
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from relaydeck.store.open_store import Store
 from relaydeck.store.removals import remove_row
+from tests.running import Running, make_token
 from tests.seeding import fill, opened
 
 
@@ -58,3 +61,22 @@ def test_a_reader_in_the_way_delays_the_erasing(home: Path) -> None:
             assert (store.database.erasing, on_disk(home, value)) == (True, True)
         store.database.erase_removed()
         assert (store.database.erasing, on_disk(home, value)) == (False, False)
+
+
+def test_a_key_that_an_apply_over_http_replaces_leaves_the_log_of_the_running_service(home: Path) -> None:
+    """The apply has a connection of its own, which the service also looks after."""
+    admin = make_token(home, "admin", "--kind", "admin")
+    with Running(home, token=admin) as service:
+        assert service.ask("POST", "/admin/v1/apply", document("a first key of the receiver")).status == 200
+        with opened(home) as store:
+            value = store.database.read("SELECT sealed_signing_key FROM notifications")[0].sealed_signing_key
+        assert service.ask("POST", "/admin/v1/apply", document("another key of the receiver")).status == 200
+        deadline = time.monotonic() + 60
+        while on_disk(home, value) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not on_disk(home, value)
+
+
+def document(key: str) -> dict[str, Any]:
+    notification = {"id": "pager", "type": "webhook", "url": "https://hooks.example.com", "signing_key": key}
+    return {"document": {"notifications": [notification]}}

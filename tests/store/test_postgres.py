@@ -107,9 +107,8 @@ def lost_on_the_way(connection: psycopg.Connection) -> Iterator[None]:
 
 
 def test_the_transaction_of_a_connection_that_the_network_lost_delays_no_other_writer(
-    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+    database: PostgresDatabase,
 ) -> None:
-    monkeypatch.setattr("relaydeck.store.postgres_connection._SILENT_SECONDS", 0.0)
     migrate(database)
     with ExitStack() as lost:
         with pytest.raises(StoreTrouble, match="does not answer"), database.transaction() as transaction:

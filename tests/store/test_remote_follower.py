@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +22,12 @@ from relaydeck.store.database import Row
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.postgres_reader import PostgresReader
 from relaydeck.store.remote_follower import RemoteFollower
 from relaydeck.store.removals import remove_row
 from relaydeck.store.write_signal import WriteSignal
 from tests.postgres import PostgresServer
+from tests.store.test_postgres import lost_on_the_way
 
 
 def encode(row: Row) -> Encoded:
@@ -306,3 +309,27 @@ async def test_requests_are_answered_while_very_many_changes_are_fetched(machine
     released.set()
     await eventually(lambda: here.names() == ["one", "two"])
     assert (problems, here.announced) == ([""], [])
+
+
+async def test_a_server_that_falls_silent_after_the_changes_were_read_is_noticed(machines: list[Machine]) -> None:
+    here, there = machines
+    await here.follower.reach(there.create("one"))
+    reached, reader = threading.Event(), here.follower._reader
+    with ExitStack() as lost:
+
+        def lose(row: Row) -> Encoded:
+            assert isinstance(reader, PostgresReader)
+            lost.enter_context(lost_on_the_way(reader.reader))
+            here.listing._encode = encode
+            reached.set()
+            return encode(row)
+
+        here.listing._encode = lose
+        there.create("two")
+        await eventually(reached.is_set)
+        await eventually(lambda: here.follower._answer_due < inf)  # the end of the snapshot is under way
+        here.clock.now += 4
+        here.follower._watched_at = here.clock.now  # this process was not paused
+        assert here.follower.problem == "the database does not answer"
+        reader.interrupt()
+        await eventually(lambda: here.names() == ["one", "two"])

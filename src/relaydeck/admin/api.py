@@ -52,6 +52,7 @@ class AdminApi:
         self._read_pool = ReadPool(settings)
         self._applies = ReadPool(settings, "admin-applies")  # a large one takes a minute, and reads go on
         self.read = self._read_pool.run
+        self.erase_removed = self._applies.erase_removed
         self.examination = SharedRun(partial(examine, settings), "doctor")
         runner = OperationRunner(writer, audit)
         guarded: dict[str, Methods] = {}

@@ -1,5 +1,6 @@
 """Reads of the admin API, on a thread and connections of their own: a slow search does not delay `/api/v1`."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -48,6 +49,11 @@ class ReadPool:
         self._suspended = False
         if self._store is not None:
             self._store.database.resume()
+
+    async def erase_removed(self) -> None:
+        """Erase secrets that were removed through this connection: see `Database.erase_removed`."""
+        if self._store is not None and self._store.database.erasing:
+            await asyncio.to_thread(self._store.database.erase_removed)
 
     def close(self) -> None:
         ended = self._thread.end()

@@ -38,7 +38,7 @@ class EventKind(StrEnum):
     )
     RELAYER_RUNWAY_RECOVERED = (
         "relayer.runway_recovered",
-        "the balance is expected to last for one and a half times `runway_warn_hours` again, or nothing is spent",
+        "the balance is expected to last for at least 1.5 times `runway_warn_hours`, or nothing is spent",
         *_RUNWAY_DETAILS,
     )
     SIGNER_UNREACHABLE = (

@@ -27,6 +27,10 @@ class _Outdated(Exception):
     """Rolls back the transaction of a plan that is no longer valid."""
 
 
+class _NotNeeded(Exception):
+    """Rolls back what was written early of a plan: the work did not write the plan."""
+
+
 class _Unchanged(Exception):
     """Ends an apply that has nothing to change."""
 
@@ -98,13 +102,21 @@ def apply_prepared(
     write: Callable[[PreparedPlan, ChangeContext], Result],
 ) -> Result:
     """Prepare a plan and write it, again when others have changed a record of it meanwhile. Raises NotPossible."""
-    for _ in range(_ATTEMPTS):
+    for attempt in range(1, _ATTEMPTS + 1):
         with database.snapshot():
             prepared = prepare(database.read)
-        with suppress(_Outdated, StoreConflict), prepared.transaction(database, context_of) as transaction:
-            if not prepared.is_valid(transaction):
-                raise _Outdated
-            return write(prepared, context_of(transaction))
+        prepared.removes_early = attempt < _ATTEMPTS
+        try:
+            with suppress(_Outdated, StoreConflict), prepared.transaction(database, context_of) as transaction:
+                if not prepared.is_valid(transaction):
+                    raise _Outdated
+                result = write(prepared, context_of(transaction))
+                if prepared.is_unfinished:
+                    raise _NotNeeded
+                return result
+        except _NotNeeded:  # a repeated request, which gets its first answer
+            with database.transaction() as transaction:
+                return write(prepared, context_of(transaction))
     if prepared.is_large:
         raise NotPossible("others keep changing the same records: nothing was changed, try again")
     # Plan and prepare while the others wait.

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 
+from relaydeck.errors import ServerFailure
 from relaydeck.provisioning.declared_records import IDENTITY, RESOURCES, Declared
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan import Change, Create, Plan, Remove, Step
@@ -50,7 +51,9 @@ class PreparedPlan:
             for is_relayer, steps in groupby(progress(plan.steps), key=lambda step: step.resource == "relayers")
             for write in (self._batch(steps) if is_relayer else _one_by_one(steps))
         ]
+        self.removes_early = True  # relayers: whoever writes about one of them, its balance for example, waits then
         self._written_early: DeferredAuditLog | None = None
+        self._early: Transaction | None = None  # the transaction of what was written early
 
     def _batch(self, steps: Iterable[Step]) -> list[_Write]:
         batch = RelayerBatch(self._preparation)
@@ -88,7 +91,9 @@ class PreparedPlan:
 
     def _write_early(self, context: ChangeContext) -> None:
         """Write everything up to the last relayer: the removal of records that relayers refer to stays for the end."""
-        self._written_early = DeferredAuditLog(context.audit)
+        self._early, self._written_early = context.transaction, DeferredAuditLog(context.audit)
+        for batch in self._batches:
+            batch.removes_later = not self.removes_early
         early = context._replace(origin=ORIGIN, audit=self._written_early)
         last = max(at for at, write in enumerate(self._writes) if not isinstance(write, partial))
         for write in self._writes[: last + 1]:
@@ -111,11 +116,21 @@ class PreparedPlan:
             return False
         return not self._planner.prune or _applied_among(transaction, changed) == self._applied & changed
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a part was written early and the rest was not written: it must not be committed."""
+        return self._written_early is not None
+
     def write(self, context: ChangeContext) -> None:
         """Take the steps, which pruning may undo."""
         context = context._replace(origin=ORIGIN)
         if self._written_early is not None:
+            if context.transaction is not self._early:
+                raise ServerFailure("the part of the plan that was written early is gone")
             self._written_early.flush(context.transaction, context.audit)
+            self._written_early = None
+            for batch in self._batches:
+                batch.remove_rest(context)
         for write in self._writes:
             write(context)
         if self._removed:

@@ -36,6 +36,7 @@ class RelayerBatch:
         self._entries: list[AuditEntry] = []  # without time and actor, which the transaction adds
         self._staged: dict[str, Rows] = {}
         self._staged_entries: list[StagedEntries] | None = None
+        self.removes_later = False  # in `remove_rest`
 
     def __len__(self) -> int:
         return len(self._created) + len(self._updated) + len(self._removed)
@@ -72,8 +73,13 @@ class RelayerBatch:
             _TABLE.create_all(transaction, created, origin=context.origin, now=context.now)
         if updated := rows.get("updated"):
             _TABLE.update_all(transaction, updated)
-        if removed := rows.get("removed"):
+        if not self.removes_later and (removed := rows.get("removed")):
             remove_rows(transaction, "relayers", removed)
+
+    def remove_rest(self, context: ChangeContext) -> None:
+        """Remove what `write` has left."""
+        if self.removes_later and (removed := self._rows().get("removed")):
+            remove_rows(context.transaction, "relayers", removed)
 
     @contextmanager
     def _entries_appended(self, context: ChangeContext) -> Iterator[None]:

@@ -41,13 +41,12 @@ _WRITER_LIMITS = " -c idle_in_transaction_session_timeout=60s"
 # An acknowledged write is on disk: every value of synchronous_commit but `off` guarantees that.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
-# The age makes sure that it is this transaction, and not one of another server with the same process number. One that
-# waits for a synchronous standby is left alone: to end that wait is to do without the standby.
-_SILENT_SECONDS = LONGEST_STATEMENT / 2
+# The start keeps it apart from a process of another server with the same number.
+_SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+# A commit that waits for a synchronous standby is left alone: to end that wait is to do without the standby.
 _END_SESSION = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND datname = current_database()"
-    " AND usename = current_user AND wait_event IS DISTINCT FROM 'SyncRep'"
-    " AND xact_start < clock_timestamp() - make_interval(secs => %s)"
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
+    " AND datname = current_database() AND usename = current_user AND wait_event IS DISTINCT FROM 'SyncRep'"
 )
 
 
@@ -55,7 +54,7 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """Waits for a response for a bounded time. A server that hangs keeps its limits no more than it answers."""
 
     longest_wait = _LONGEST_WAIT
-    process = 0  # of the server
+    session: tuple[Any, ...] | None = None  # of one that writes: process of the server, and when it started
     fell_silent = False
 
     def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
@@ -85,9 +84,10 @@ def connect(url: DatabaseUrl, *, writes: bool = False, soon: bool = False) -> Po
     options = _DEFAULTS | given | {"options": f"{limits} {given.get('options', '')}".strip(), "client_encoding": "utf8"}
     try:
         connection = PostgresConnection.connect(make_conninfo("", **options), autocommit=True)
-        connection.longest_wait, connection.process = _LONGEST_WAIT, connection.info.backend_pid
+        connection.longest_wait = _LONGEST_WAIT
         if writes:
             connection.execute(_DURABLE)
+            connection.session = connection.execute(_SESSION).fetchone()
     except psycopg.Error as error:
         first_line = str(error).partition("\n")[0]
         raise StoreUnreachable(f"the database {url} cannot be reached: {first_line}") from None
@@ -99,8 +99,9 @@ def end_session(silent: PostgresConnection, connection: PostgresConnection) -> N
 
     The network may have lost the connection without the server noticing.
     """
-    with translate_errors():
-        connection.execute(_END_SESSION, [silent.process, _SILENT_SECONDS])
+    if silent.session is not None:
+        with translate_errors():
+            connection.execute(_END_SESSION, silent.session)
 
 
 def interrupt(connection: PostgresConnection | None) -> None:

@@ -194,7 +194,7 @@ class RemoteFollower:
         self._fresh_at = self._silent_since = self._watched_at = monotonic()
         self._answer_until = inf  # when the wait of the thread for the server ends
         self._fetching = False  # changes are read and encoded: that the last refresh is long ago says nothing
-        self._asked_at = inf  # when the thread sent a query for changes that the server has not answered
+        self._answer_due = inf  # when the server, asked about changes, counts as silent
         self._problem = ""
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -233,10 +233,8 @@ class RemoteFollower:
 
     @property
     def _answers(self) -> bool:
-        since, longest = self._silent_since, _UNAVAILABLE_SECONDS
-        if self._fetching:
-            since, longest = self._asked_at, _LONGEST_READ
-        return self._monotonic() - since - self._own_pause < longest
+        due = self._answer_due if self._fetching else self._silent_since + _UNAVAILABLE_SECONDS
+        return self._monotonic() - self._own_pause < due
 
     @property
     def _own_pause(self) -> float:
@@ -371,12 +369,14 @@ class RemoteFollower:
             return history, newest, []
         with self._bounded(_LONGEST_FETCH), self._many_changes(), self._reader.snapshot():
             newest = self._newest(history)
-            return history, newest, fetch_all_changes(newest, self._followers, self._read_changes, seen)
+            changes = fetch_all_changes(newest, self._followers, self._read_changes, seen)
+            self._answer_due = self._monotonic() + _UNAVAILABLE_SECONDS  # to the end of the snapshot
+        return history, newest, changes
 
     @contextmanager
     def _many_changes(self) -> Iterator[None]:
         """Encoding a hundred thousand records takes seconds, in which the server is not asked anything."""
-        self._asked_at, self._fetching = self._monotonic(), True
+        self._answer_due, self._fetching = self._monotonic() + _UNAVAILABLE_SECONDS, True
         try:
             yield
             self._silent_since = self._monotonic()  # no answer is missing
@@ -384,11 +384,11 @@ class RemoteFollower:
             self._fetching = False
 
     def _read_changes(self, sql: str, values: Values) -> list[Row]:
-        self._asked_at = self._monotonic()
+        self._answer_due = self._monotonic() + _LONGEST_READ
         try:
             return self._reader.read(sql, values)
         finally:
-            self._asked_at = inf
+            self._answer_due = inf
 
     @contextmanager
     def _bounded(self, seconds: float) -> Iterator[None]:

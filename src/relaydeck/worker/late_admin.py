@@ -59,6 +59,11 @@ class LateAdmin:
         if self._api is not None:
             self._api.resume()
 
+    async def erase_removed(self) -> None:
+        """Erase secrets that were removed through its own connection for writes."""
+        if self._api is not None:
+            await self._api.erase_removed()
+
     async def warm(self) -> None:
         """Load its code in the background, so that the first request does not wait for that."""
         await asyncio.to_thread(import_module, _ADMIN_API)

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -25,8 +26,17 @@ _WARM_ITEMS = 200
 
 
 class Upkeep:
-    def __init__(self, database: Database, following: Following, reports: Reports, log: Log) -> None:
+    def __init__(
+        self,
+        database: Database,
+        following: Following,
+        reports: Reports,
+        log: Log,
+        erase_more: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`erase_more` erases secrets that were removed through another connection than that of `database`."""
         self._database = database
+        self._erase_more = erase_more
         self._following = following
         self._reports = reports
         self._log = log
@@ -46,6 +56,7 @@ class Upkeep:
     async def _check_database(self) -> None:
         if self._database.erasing:
             await asyncio.to_thread(self._database.erase_removed)
+        await self._erase_more()
         if self._following.local is not None:
             try:
                 self._following.local.refresh()

@@ -207,7 +207,7 @@ class Worker:
         return open_routes(self._metrics, readiness, self._store, self._settings, serves_operations=True)
 
     def _start_upkeep(self) -> None:
-        upkeep = Upkeep(self._store.database, self._following, self._reports, self._log)
+        upkeep = Upkeep(self._store.database, self._following, self._reports, self._log, self._admin.erase_removed)
         self._start_task(upkeep.check_each_second(self._guard))
         self._start_task(self._warm(upkeep))
         self._start_task(report_nodes(self._estimator, self._settings.run_folder, self._log))

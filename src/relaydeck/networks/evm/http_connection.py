@@ -5,7 +5,6 @@ The parser is a native one; everything that a server may send is bounded in size
 """
 
 import asyncio
-from contextlib import suppress
 
 import aiohttp
 import httptools
@@ -69,7 +68,7 @@ class HttpConnection(asyncio.Protocol):
             self._parse(data)
             return
         self._rest += data
-        with suppress(RuntimeError):  # it is closing
+        if not self._transport.is_closing():
             self._transport.pause_reading()
         self._parsing.add(self)
 
@@ -94,9 +93,8 @@ class HttpConnection(asyncio.Protocol):
         if not self._rest:
             if self._loss is not None:
                 self._end(*self._loss)
-            else:
-                with suppress(RuntimeError):
-                    self._transport.resume_reading()
+            elif not self._transport.is_closing():
+                self._transport.resume_reading()
         return bool(self._rest)
 
     def _parse(self, data: bytes) -> None:
@@ -104,14 +102,13 @@ class HttpConnection(asyncio.Protocol):
             self.close()  # what answers no request
             return
         self._received += len(data)
-        if self._received > self._limit * _CHUNK_OVERHEAD + _MOST_HEADER_BYTES:
-            self._fail(AnswerTooLarge(f"answered more than {self._limit} bytes"))
+        # Of anything but a body, little: the parser joins a long header, or trailer, again with each part of it.
+        if self._received > self._size * _CHUNK_OVERHEAD + _MOST_HEADER_BYTES:
+            self._fail(self._too_large() if self._status else aiohttp.ClientError("not HTTP"))
             return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._fail(aiohttp.ClientError("not HTTP"))
-        if not self._status and self._received > _MOST_HEADER_BYTES:
             self._fail(aiohttp.ClientError("not HTTP"))
 
     def on_message_begin(self) -> None:
@@ -137,7 +134,7 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
         if self._size > self._limit:
-            self._fail(AnswerTooLarge(f"answered more than {self._limit} bytes"))
+            self._fail(self._too_large())
         else:
             self._chunks.append(body)
 
@@ -146,6 +143,9 @@ class HttpConnection(asyncio.Protocol):
             # A rest belongs to no request: it must not be taken for the response to the next one.
             self._is_usable = self._is_usable and not self._rest and self._parser.should_keep_alive()
             self._succeed()
+
+    def _too_large(self) -> AnswerTooLarge:
+        return AnswerTooLarge(f"answered more than {self._limit} bytes")
 
     def _succeed(self) -> None:
         answer, self._answer = self._answer, None
