@@ -266,9 +266,10 @@ class SqliteDatabase(SqliteReader):
         try:
             yield stage
         finally:
-            for name in staged:
-                connection.execute(f"DROP TABLE temp.{name}")
-            connection.execute(f"PRAGMA cache_size = {_CACHE}")
+            with _translate_errors():
+                for name in staged:
+                    connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
+                connection.execute(f"PRAGMA cache_size = {_CACHE}")
 
     def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
         # A connection of its own: a thread may have a transaction open on the writer's.

@@ -49,7 +49,8 @@ class HttpEndpoint:
             except aiohttp.ClientConnectorError:
                 raise
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                # The node may have closed a kept connection while we wrote. A read can be repeated: once.
+                # The node may have closed a kept connection while we wrote, and others. A read can be repeated: once.
+                self._drop_idle()
                 return await self._post(body)
         except CONNECTION_ERRORS as error:
             raise failure_of(error) from None
@@ -59,6 +60,9 @@ class HttpEndpoint:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
 
