@@ -7,6 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from relaydeck.store.migrate import migrate
@@ -70,6 +71,11 @@ def pytest_collection_finish() -> None:
     """Exempt modules and tests, which stay until the end, from every later garbage collection."""
     gc.freeze()
     gc.enable()
+
+
+# How long an example takes depends on the machine, and says nothing about the code.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_asyncio_loop_factories() -> dict[str, type[SteadyLoop]]:

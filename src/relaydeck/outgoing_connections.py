@@ -136,11 +136,13 @@ class Parsing:
         deadline = time.monotonic() + _TURN_SECONDS
         waiting, self._waiting = self._waiting, {}
         try:
-            while waiting and time.monotonic() < deadline:
+            while waiting:
                 connection = next(iter(waiting))
                 del waiting[connection]
                 if connection.parse_part():
                     waiting[connection] = None
+                if time.monotonic() >= deadline:
+                    break
         finally:  # a failure of one connection is none of the others
             added, self._waiting = self._waiting, {}
             for connection in (*waiting, *added):
