@@ -83,6 +83,22 @@ async def test_who_is_given_up_is_answered_and_what_had_not_begun_is_not_done() 
     assert (threads.end(), done) == (True, [])
 
 
+async def test_who_cannot_be_given_up_is_answered_by_the_work() -> None:
+    threads, entered, go_on = SideThreads(1, "side"), threading.Event(), threading.Event()
+
+    def work() -> str:
+        entered.set()
+        go_on.wait()
+        return "done"
+
+    waiting = asyncio.create_task(threads.run(work, abandonable=False))
+    await asyncio.sleep(0)
+    entered.wait()
+    threads.give_up(TimeoutError("given up"))
+    go_on.set()
+    assert (await waiting, threads.end()) == ("done", True)
+
+
 async def test_ended_threads_take_no_work() -> None:
     threads = SideThreads(1, "side")
     threads.end()

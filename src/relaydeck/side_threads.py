@@ -22,14 +22,15 @@ class SideThreads:
     def __init__(self, count: int, name: str, enter: Callable[[], None] = lambda: None) -> None:
         """Each thread calls `enter` first. The first task starts the threads."""
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        self._waiting: set[asyncio.Future[Any]] = set()
+        self._abandonable: set[asyncio.Future[Any]] = set()
         self._threads = [
             threading.Thread(target=self._work, args=(enter,), name=f"{name}-{number}", daemon=True)
             for number in range(count)
         ]
         self._started = self._ended = False
 
-    async def run(self, work: Callable[[], Result]) -> Result:
+    async def run(self, work: Callable[[], Result], *, abandonable: bool = True) -> Result:
+        """With `abandonable=False` only what `work` returns or raises answers it, not `give_up`."""
         if self._ended:
             raise RuntimeError("the threads have ended")
         if not self._started:
@@ -37,14 +38,15 @@ class SideThreads:
             for thread in self._threads:
                 thread.start()
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.add(answer)
-        answer.add_done_callback(self._waiting.discard)
+        if abandonable:
+            self._abandonable.add(answer)
+            answer.add_done_callback(self._abandonable.discard)
         self._tasks.put((answer, work))
         return await answer
 
     def give_up(self, error: Exception) -> None:
-        """Fail every task that has not finished. One that is running may continue; one that waits is never run."""
-        for answer in list(self._waiting):
+        """Fail every abandonable task that has not finished. One that runs may continue; one that waits is never run."""
+        for answer in list(self._abandonable):
             if not answer.done():
                 answer.set_exception(error)
 

@@ -2,14 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from relaydeck.admin.read_pool import ReadPool
 from relaydeck.errors import ServerFailure
+from relaydeck.settings import read_settings
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store, open_store_at
@@ -41,10 +43,13 @@ def store(postgres: PostgresServer, name: str, tmp_path: Path, monkeypatch: pyte
         yield store
 
 
+Write = Callable[[Callable[[Transaction], str]], Awaitable[str]]
+
+
 class HeldCommit:
     """A write whose commit the server has received and does not complete until `release`."""
 
-    def __init__(self, store: Store, postgres: PostgresServer, name: str) -> None:
+    def __init__(self, store: Store, postgres: PostgresServer, name: str, write: Write | None = None) -> None:
         assert isinstance(store.database, PostgresDatabase)
         self.database, self._postgres, self._name = store.database, postgres, name
         self._audit = AuditLog(store.vault)
@@ -52,7 +57,7 @@ class HeldCommit:
         self._lock.execute(_HOLD_COMMITS)
         self._lock.execute("SELECT pg_advisory_lock(1)")
         self.writer = Writer(store.database, lambda: "")
-        self.answer = asyncio.ensure_future(self.writer.write(self._write))
+        self.answer = asyncio.ensure_future((write or self.writer.write)(self._write))
 
     def _write(self, transaction: Transaction) -> str:
         self._audit.append(transaction, [AuditEntry(1, "root", "signer.created", "signers/a")])
@@ -82,6 +87,28 @@ async def test_a_write_whose_commit_is_sent_is_not_failed_when_the_database_beco
     held.database.suspend()
     held.release()
     assert (await held.answer, held.is_stored) == ("written", True)
+    await held.writer.stop()
+
+
+async def test_an_apply_whose_commit_is_sent_is_not_failed_when_the_database_becomes_unavailable(
+    store: Store, postgres: PostgresServer, name: str, tmp_path: Path
+) -> None:
+    home, url = tmp_path / "home", postgres.url(name).reveal()
+    applies = ReadPool(read_settings({"RELAYDECK_HOME": str(home), "RELAYDECK_DATABASE_URL": url}), "applies")
+
+    async def apply(write: Callable[[Transaction], str]) -> str:
+        def on_store(store: Store) -> str:
+            with store.database.transaction() as transaction:
+                return write(transaction)
+
+        return await applies.write(on_store)
+
+    held = HeldCommit(store, postgres, name, apply)
+    await held.process()
+    applies.suspend()
+    held.release()
+    assert (await held.answer, held.is_stored) == ("written", True)
+    applies.close()
     await held.writer.stop()
 
 

@@ -46,7 +46,7 @@ class ApplyOperation:
         applied = _Apply(planner, addresses, expected)
 
         async def transact(context_of: ContextOf, work: Callable[[ChangeContext], Reply]) -> Reply:
-            return await self._thread.run_without_snapshot(lambda store: applied.run(store, context_of, work))
+            return await self._thread.write(lambda store: applied.run(store, context_of, work))
 
         return RepeatableChange("apply", applied.change, transact)
 

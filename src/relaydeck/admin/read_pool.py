@@ -25,15 +25,22 @@ class ReadPool:
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run `work` on a snapshot that includes every acknowledged write. Raises StoreError."""
-        return await self.run_without_snapshot(partial(_in_snapshot, work))
+        return await self._run(partial(_in_snapshot, work), abandonable=True)
 
-    async def run_without_snapshot(self, work: Callable[[Store], Result]) -> Result:
-        """For work that writes as well, or takes one snapshot after another. Raises StoreError."""
+    async def write(self, work: Callable[[Store], Result]) -> Result:
+        """Run `work`, which makes its own transactions. Raises StoreError.
+
+        It may have sent its commit when the database becomes unreachable. So `suspend` does not answer it: it is answered
+        by what the commit did, or ends because `suspend` breaks off its connection.
+        """
+        return await self._run(work, abandonable=False)
+
+    async def _run(self, work: Callable[[Store], Result], *, abandonable: bool) -> Result:
         if self._suspended:
             raise StoreTrouble(_UNREACHABLE)
-        return await self._thread.run(partial(self._run, work))
+        return await self._thread.run(partial(self._on_store, work), abandonable=abandonable)
 
-    def _run(self, work: Callable[[Store], Result]) -> Result:
+    def _on_store(self, work: Callable[[Store], Result]) -> Result:
         if self._store is None:
             self._store = open_served_store(self._settings)
         return work(self._store)
