@@ -45,7 +45,7 @@ class SideThreads:
         return await answer
 
     def give_up(self, error: Exception) -> None:
-        """Fail every abandonable task that has not finished. One that runs may continue; one that waits is never run."""
+        """Fail every abandonable task that has not finished. One that runs may go on; one that waits is never run."""
         for answer in list(self._abandonable):
             if not answer.done():
                 answer.set_exception(error)

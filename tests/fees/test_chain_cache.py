@@ -3,21 +3,16 @@
 import asyncio
 import gc
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
 from relaydeck.fees import FeeOptions
 from relaydeck.fees.chain_cache import CachedValue, ChainCaches, result_of
-from relaydeck.fees.gas import Run, trial
 from relaydeck.fees.rates import UptimeFeed
-from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.model import FixedRate, RpcUrl
 from tests.fees.scene import token
-from tests.networks.fault_node import CHAIN_ID, FaultNode
 
 FIRST, SECOND = (RpcUrl("http://127.0.0.1:1"),), (RpcUrl("http://127.0.0.1:2"),)
 
@@ -123,69 +118,6 @@ async def loop_clock(monkeypatch: pytest.MonkeyPatch) -> "Clock":
 
 async def test_the_pool_has_a_moment_to_report_that_a_deadline_has_passed(loop_clock: "Clock") -> None:
     assert await result_of(Source([1]).cached().take(), loop_clock.now) == 1
-
-
-class SlowNode(FaultNode):
-    """Each of its answers takes three seconds by the clock of the test."""
-
-    def __init__(self, clock: "Clock") -> None:
-        super().__init__()
-        self.clock = clock
-
-    def _result(self, mood: str, method: str, params: Any) -> Any:
-        if method in ("eth_feeHistory", "eth_simulateV1"):
-            self.clock.now += 3
-        return super()._result(mood, method, params)
-
-
-@pytest.mark.parametrize(("deadline", "estimates"), [(5.0, 0), (7.0, 1)])
-async def test_warming_has_one_deadline(loop_clock: "Clock", deadline: float, estimates: int) -> None:
-    node = SlowNode(loop_clock)
-    await node.start()
-    caches = ChainCaches(FeeOptions(deadline=deadline, try_timeout=deadline), loop_clock)
-    with suppress(NodesUnreachable):
-        await caches.find((RpcUrl(node.url),), CHAIN_ID).warm(simulated=True)
-    await caches.close()
-    await node.stop()
-    assert node.calls["eth_estimateGas"] == estimates
-
-
-NOBODY = "0x" + "0" * 40
-TRIAL = {"from": NOBODY, "to": NOBODY, "value": "0x0", "data": "0x"}
-
-
-class Simulating(FaultNode):
-    """Simulates in the last block, unless it is given the number of the next. Records the questions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[Any] = []
-
-    def _result(self, mood: str, method: str, params: Any) -> Any:
-        if method != "eth_simulateV1":
-            return super()._result(mood, method, params)
-        self.asked.append(params)
-        number = params[0]["blockStateCalls"][0]["blockOverrides"].get("number", hex(self.block))
-        return [{"number": number, "calls": [{"gasUsed": "0x5208", "status": "0x1", "returnData": "0x"}]}]
-
-
-async def test_warming_measures_a_transfer_of_nothing_at_the_price(caches: ChainCaches) -> None:
-    node = Simulating()
-    await node.start()
-    await caches.find((RpcUrl(node.url),), CHAIN_ID).warm(simulated=True)
-    await caches.close()
-    await node.stop()
-    call = TRIAL | {"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e"}
-    block = {"stateOverrides": {NOBODY: {"balance": hex(1 << 128)}}, "calls": [call]}
-    overrides: list[dict[str, str]] = [{"baseFeePerGas": "0x64"}, {"baseFeePerGas": "0x64", "number": "0x65"}]
-    assert node.asked == [
-        [{"blockStateCalls": [block | {"blockOverrides": each}], "validation": True}, "latest"] for each in overrides
-    ]
-    assert node.calls["eth_estimateGas"] == 0
-
-
-def test_a_trial_on_a_chain_without_a_base_fee() -> None:
-    assert trial("0x7", None, 9, simulated=False) == Run(TRIAL, {"gasPrice": "0x7"}, None, 9, simulated=False)
 
 
 class Clock:

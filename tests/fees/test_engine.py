@@ -177,6 +177,36 @@ async def test_a_node_that_fails_does_not_stop_the_others_from_being_connected_t
     assert node.calls["eth_feeHistory"] == 1
 
 
+class Simulating(FaultNode):
+    """Simulates in the last block, unless it is given the number of the next. Records the questions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Any] = []
+
+    def _result(self, mood: str, method: str, params: Any) -> Any:
+        if method != "eth_simulateV1":
+            return super()._result(mood, method, params)
+        self.asked.append(params)
+        number = params[0]["blockStateCalls"][0]["blockOverrides"].get("number", hex(self.block))
+        return [{"number": number, "calls": [{"gasUsed": "0x5208", "status": "0x1", "returnData": "0x"}]}]
+
+
+async def test_warming_estimates_a_transfer_of_nothing(estimator: Estimator) -> None:
+    node, nobody = Simulating(), "0x" + "0" * 40
+    await node.start()
+    await estimator.warm([network(node.url)])
+    await node.stop()
+    prices = {"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e"}
+    call = {"from": nobody, "to": nobody, "value": "0x0", "data": "0x"} | prices
+    block = {"stateOverrides": {nobody: {"balance": hex(1 << 128)}}, "calls": [call]}
+    overrides: list[dict[str, str]] = [{"baseFeePerGas": "0x64"}, {"baseFeePerGas": "0x64", "number": "0x65"}]
+    assert node.asked == [
+        [{"blockStateCalls": [block | {"blockOverrides": each}], "validation": True}, "latest"] for each in overrides
+    ]
+    assert node.calls["eth_estimateGas"] == 0
+
+
 async def test_a_chain_without_simulation_is_warmed_without_one(estimator: Estimator, node: FaultNode) -> None:
     await estimator.warm([msgspec.structs.replace(network(node.url), fee_model="zksync")])
     assert (node.calls["eth_simulateV1"], node.calls["eth_estimateGas"]) == (0, 1)

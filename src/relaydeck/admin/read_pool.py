@@ -30,7 +30,7 @@ class ReadPool:
     async def write(self, work: Callable[[Store], Result]) -> Result:
         """Run `work`, which makes its own transactions. Raises StoreError.
 
-        It may have sent its commit when the database becomes unreachable. So `suspend` does not answer it: it is answered
+        It may have sent its commit when the database becomes unreachable. So `suspend` does not fail it: it is answered
         by what the commit did, or ends because `suspend` breaks off its connection.
         """
         return await self._run(work, abandonable=False)

@@ -13,7 +13,7 @@ from relaydeck.secret import Secret
 
 Json = dict[str, Any]
 # What a description adds for readers of responses and of the interface's documentation.
-_ABOUT_RESPONSES = re.compile(r" Left out(?:,| while) [^.]*\.| \(the unit is a ruling\)")
+_ABOUT_RESPONSES = re.compile(r" Left out(?:,| while) [^.]*\.")
 
 
 class Input(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from relaydeck.background import TaskSet
 from relaydeck.fees import gas_price
-from relaydeck.fees.gas import GasMeter, trial
+from relaydeck.fees.gas import GasMeter
 from relaydeck.fees.gas_price import Block, Price
 from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.rate_reader import RateReader
@@ -144,12 +144,6 @@ class ChainCache:
 
     async def _latest_block(self) -> Block:
         return (await self._batcher.ask(gas_price.LATEST_BLOCK)).value
-
-    async def warm(self, *, simulated: bool) -> None:
-        """Connect, read the fee data, and find out in which way the node measures gas."""
-        deadline = asyncio.get_running_loop().time() + self._options.deadline
-        price = await result_of(self.fee_market.take(), deadline)
-        await self.gas.measure(trial(hex(price.per_gas), price.base_fee, price.block, simulated=simulated), deadline)
 
     async def close(self) -> None:
         shared = (self.fee_market, self.legacy, self.blob_base_fee, self.latest_block)

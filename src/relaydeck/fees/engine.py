@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+import rlp
+
 from relaydeck.background import gather_some
 from relaydeck.fees import explain
 from relaydeck.fees.chain_cache import ChainCaches, result_of
@@ -13,9 +15,8 @@ from relaydeck.fees.errors import InvalidParams, ReceiverNotWhitelisted, RpcFail
 from relaydeck.fees.exact import Exact
 from relaydeck.fees.job import Job
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
-from relaydeck.fees.models import MODELS
 from relaydeck.fees.native_fee import native_fee
-from relaydeck.fees.node_failures import node_failures
+from relaydeck.fees.node_failures import NODE_FAILURES, as_estimate_failure
 from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.rates import NATIVE, Rate, find_token, uptime_feed
 from relaydeck.networks.evm.errors import BadTransaction
@@ -25,6 +26,7 @@ from relaydeck.networks.evm.transaction import Transaction, decode
 from relaydeck.networks.model import FeeToken, Network, RpcUrl
 from relaydeck.relayers.model import Policies, Relayer
 
+_NOBODY = "0x" + 40 * "0"
 _WARMED_TOGETHER = 8  # networks
 _LARGE = 16_384  # characters; decoding more would delay other requests, so a thread does it
 
@@ -55,18 +57,22 @@ class Engine:
         cache = self._caches.find(relayer.custom_rpc_urls or network.rpc_urls, network.chain_id)
         cache.pool.rules = network.pool_rules
         deadline = asyncio.get_running_loop().time() + self._options.deadline
-        with node_failures():
+        try:
             rate_task = cache.rate(token, uptime_feed(network)).take() if token else None
             wei = await native_fee(Job(cache, relayer, network, transaction, trace), deadline)
             rate = await result_of(rate_task, deadline) if rate_task else NATIVE
+        except NODE_FAILURES as failure:
+            raise as_estimate_failure(failure) from None
         return self._converted(wei, rate, token, trace)
 
     async def rate(self, network: Network, token: FeeToken) -> Rate:
         """The rate that an estimate would use now. Raises RpcFailure."""
         cache = self._caches.find(network.rpc_urls, network.chain_id)
         deadline = asyncio.get_running_loop().time() + self._options.deadline
-        with node_failures():
+        try:
             rate = await result_of(cache.rate(token, uptime_feed(network)).take(), deadline)
+        except NODE_FAILURES as failure:
+            raise as_estimate_failure(failure) from None
         rate.check_age(self._now(), self._options.max_skew)
         return rate
 
@@ -92,13 +98,17 @@ class Engine:
         return estimate
 
     async def warm(self, networks: Sequence[Network]) -> None:
-        """Connect to the nodes of these networks and learn what estimates need, a few networks at a time."""
+        """Estimate a transfer of nothing on each of these networks, a few at a time.
+
+        Afterwards there is a connection to a node, it is known in which way the node measures gas, and every step of an
+        estimate has run once.
+        """
 
         async def warm_one(network: Network) -> None:
-            cache = self._caches.find(network.rpc_urls, network.chain_id)
-            cache.pool.rules = network.pool_rules
-            with suppress(RpcFailure), node_failures():  # it shows with the first estimate
-                await cache.warm(simulated=MODELS[network.fee_model].simulated)
+            relayer = Relayer("", "", network.name, "evm", _NOBODY, "")
+            params = FeeEstimateParams(network.native_symbol, network.name, _transfer_of_nothing(network.chain_id))
+            with suppress(RpcFailure):  # it shows with the first estimate
+                await self.estimate(relayer, network, params, None)
 
         await gather_some(_WARMED_TOGETHER, warm_one, [each for each in networks if each.rpc_urls])
 
@@ -110,6 +120,11 @@ class Engine:
 
     async def close(self) -> None:
         await self._caches.close()
+
+
+def _transfer_of_nothing(chain_id: int) -> str:
+    encoded: bytes = rlp.encode([chain_id, 0, 0, 0, 0, bytes.fromhex(_NOBODY[2:]), 0, b"", []])
+    return "0x02" + encoded.hex()
 
 
 def check_receiver(policies: Policies, to: str | None) -> None:

@@ -20,7 +20,6 @@ from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question, read_bytes, read_gas, read_quantity
 from relaydeck.networks.evm.sender import OneNode
 
-_NOBODY = "0x" + 40 * "0"
 _FUNDS = hex(1 << 128)  # more than any transaction moves, and far from an overflow
 _UNKNOWN_METHOD, _INVALID_PARAMS, _FAILED = -32601, -32602, 3
 _NOT_OFFERED = re.compile(
@@ -69,13 +68,6 @@ class Simulated:
     used: int
     failure: NodeError | None
     block: int  # in which it ran
-
-
-def trial(price: str, base_fee: int | None, block: int, *, simulated: bool) -> Run:
-    """A transfer of nothing: measuring its gas shows what a node offers."""
-    call = {"from": _NOBODY, "to": _NOBODY, "value": "0x0", "data": "0x"}
-    prices = {"maxFeePerGas": price, "maxPriorityFeePerGas": price}
-    return Run(call, prices if base_fee is not None else {"gasPrice": price}, base_fee, block, simulated=simulated)
 
 
 # How `eth_estimateGas` is asked, the best first: nodes differ in what they accept.

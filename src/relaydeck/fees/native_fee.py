@@ -11,8 +11,9 @@ from relaydeck.fees.gas import Gas, Run
 from relaydeck.fees.gas_price import Block, Price
 from relaydeck.fees.job import Job
 from relaydeck.fees.models import Charge
-from relaydeck.fees.node_failures import reverts
+from relaydeck.fees.node_failures import as_revert
 from relaydeck.fees.signed_price import check_blob_price
+from relaydeck.networks.evm.errors import NodeError
 
 
 async def native_fee(job: Job, deadline: float) -> int:
@@ -48,8 +49,10 @@ async def _charge(job: Job, price: Price, block_task: "asyncio.Task[Block] | Non
 async def _gas(job: Job, run: Run, deadline: float) -> Gas:
     limit = job.transaction.gas_limit
     if job.relayer.policies.gas_limit_estimation:
-        with reverts():
+        try:
             gas = await job.cache.gas.measure(run, deadline)
+        except NodeError as error:
+            raise as_revert(error) from None
     elif limit == 0:
         raise InvalidParams("the transaction has no gas limit, and gas_limit_estimation is off")
     else:

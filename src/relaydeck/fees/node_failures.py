@@ -1,33 +1,25 @@
-"""Failures of nodes, raised as the failures of an estimate."""
+"""Failures of nodes, as the failures of an estimate."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from relaydeck.fees.errors import ExecutionReverted, FeeDataDisputed, NodeRefused, NodeUnreachable
+from relaydeck.fees.errors import ExecutionReverted, FeeDataDisputed, NodeRefused, NodeUnreachable, RpcFailure
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesDisagree, NodesUnreachable, error_kind
 from relaydeck.networks.evm.revert import printable, reason
 
-
-@contextmanager
-def node_failures() -> Iterator[None]:
-    try:
-        yield
-    except NodesUnreachable as failure:
-        raise NodeUnreachable(str(failure)) from None
-    except NodesDisagree as failure:
-        raise FeeDataDisputed(str(failure)) from None
-    except NodeError as error:
-        raise NodeRefused(printable(error.message) or f"error {error.code}") from None
-    except TimeoutError:
-        raise NodeUnreachable("no node answered in time") from None
+NODE_FAILURES = (NodesUnreachable, NodesDisagree, NodeError, TimeoutError)
 
 
-@contextmanager
-def reverts() -> Iterator[None]:
-    """Around a question that runs the transaction: only there a revert is the transaction's."""
-    try:
-        yield
-    except NodeError as error:
-        if error_kind(error) is ErrorKind.REVERTED:
-            raise ExecutionReverted(reason(error)) from None
-        raise
+def as_estimate_failure(failure: Exception) -> RpcFailure:
+    """What one of `NODE_FAILURES` means for an estimate."""
+    match failure:
+        case NodesUnreachable():
+            return NodeUnreachable(str(failure))
+        case NodesDisagree():
+            return FeeDataDisputed(str(failure))
+        case NodeError():
+            return NodeRefused(printable(failure.message) or f"error {failure.code}")
+        case _:
+            return NodeUnreachable("no node answered in time")
+
+
+def as_revert(error: NodeError) -> Exception:
+    """For a question that runs the transaction: only there a revert is the transaction's."""
+    return ExecutionReverted(reason(error)) if error_kind(error) is ErrorKind.REVERTED else error

@@ -9,7 +9,7 @@ import fcntl
 import os
 import struct
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -407,7 +407,9 @@ class Metrics:
     def observe(self, metric: Metric, nanoseconds: int, *labels: str) -> None:
         """One more value of a histogram."""
         if self._row is not None:
-            self._observe(self._row + _PLACES[metric.name, *labels], [nanoseconds])
+            cell = self._row + _PLACES[metric.name, *labels]
+            self._cells[cell + bisect_left(BUCKETS_NS, nanoseconds)] += 1
+            self._cells[cell + len(BUCKETS_NS) + 1] += nanoseconds
 
     def exposition(self, looked_up: LookedUp | None = None) -> str:
         """The Prometheus text format; `looked_up` holds the values of metrics that are not counted here."""

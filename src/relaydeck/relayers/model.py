@@ -24,12 +24,12 @@ class Policies(msgspec.Struct, frozen=True):
     ] = True
     gas_price_cap: Annotated[
         Wei | UnsetType,
-        field("Highest gas price, in Wei (the unit is a ruling). Left out while unset.", example=100_000_000_000),
+        field("Highest gas price, in Wei. Left out while unset.", example=100_000_000_000),
     ] = UNSET
     min_balance: Annotated[
         Wei,
         field(
-            "Lowest balance, in Wei (the unit is a ruling). Nothing under `/api/v1` acts on it; the monitor sends an "
+            "Lowest balance, in Wei. Nothing under `/api/v1` acts on it; the monitor sends an "
             "event when the balance falls below it.",
             example=0,
         ),

@@ -1,6 +1,6 @@
 """Decodes transactions: legacy and EIP-2718 types 1 to 4, signed or not, in canonical form only.
 
-The `rlp` library decodes RLP and `signature.py` recovers signers; this module knows the fields of each type.
+`rlp_decoder.py` decodes RLP and `signature.py` recovers signers; this module knows the fields of each type.
 """
 
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import rlp
 
 from relaydeck.networks.evm import rlp_fields as fields
 from relaydeck.networks.evm.errors import BadTransaction
+from relaydeck.networks.evm.rlp_decoder import decode_list
 from relaydeck.networks.evm.rlp_fields import AccessList, Item
 from relaydeck.networks.evm.signature import Signature, legacy_signature, recover, typed_signature
 
@@ -90,9 +90,9 @@ def decode(text: str, *, chain_id: int, max_bytes: int) -> Transaction:
     if not raw:
         raise BadTransaction("the transaction is empty")
     if raw[0] >= 0xC0:
-        transaction = _legacy(_unrlp(raw), raw)
+        transaction = _legacy(decode_list(raw), raw)
     elif shape := _SHAPES.get(raw[0]):
-        transaction = _typed(raw, shape, _unrlp(raw[1:]))
+        transaction = _typed(raw, shape, decode_list(raw[1:]))
     else:
         raise BadTransaction(f"transaction type {raw[0]} is not supported")
     _check(transaction, chain_id)
@@ -110,27 +110,6 @@ def _unhex(text: str, max_bytes: int) -> bytes:
         return bytes.fromhex(text[2:])
     except ValueError:
         raise BadTransaction("the transaction is not hex, or has an odd number of digits") from None
-
-
-def _unrlp(raw: bytes) -> list[Any]:
-    if not raw or raw[0] < 0xC0:
-        raise BadTransaction("the transaction's payload is not a list")
-    try:
-        items: list[Any] = rlp.decode(raw)
-    except rlp.DecodingError as error:
-        raise BadTransaction(f"the transaction is not canonical RLP: {_cause(error)}") from None
-    except RecursionError:
-        raise BadTransaction("the transaction is nested too deeply") from None
-    return items
-
-
-def _cause(error: rlp.DecodingError) -> str:
-    words = str(error)
-    if "too short" in words or "-" in words:  # "ends with -1 superfluous bytes"
-        return "it is truncated"
-    if "superfluous" in words:
-        return "bytes follow its end"
-    return words[:1].lower() + words[1:]
 
 
 def _encodings(raw: bytes, signature: Signature | None) -> dict[str, Any]:
