@@ -24,7 +24,7 @@ pytestmark = pytest.mark.prove
 
 RELAYERS = int(os.environ.get("APPLIED_RELAYERS", "100000"))
 OWN_URL = 'custom_rpc_urls = [{{ url = "http://127.0.0.1:9/{number}", weight = 1 }}]\n'
-LONGEST_WAIT = 4.0  # seconds, on an idle machine: several times the usual wait, for slower machines
+LONGEST_WAIT = 2.0  # seconds, on an idle machine: twice the usual wait, for slower machines
 MEASUREMENTS = 3  # at most: a stall of the machine may spoil one
 
 
