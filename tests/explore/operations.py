@@ -97,7 +97,7 @@ BRIEF = {  # a silent peer keeps a run for a moment only
 LENIENT = {  # a busy machine is not a fault
     "RELAYDECK_RPC_DEADLINE_SECONDS": "60",
     "RELAYDECK_RPC_TRY_TIMEOUT_SECONDS": "30",
-    "RELAYDECK_WEBHOOK_TIMEOUT_SECONDS": "30",
+    "RELAYDECK_WEBHOOK_TIMEOUT_SECONDS": "10",  # after a crash the next process waits for this and a lease
 }
 LIMITED = {"RELAYDECK_RATE_LIMIT_PER_SECOND": "1", "RELAYDECK_RATE_LIMIT_BURST": "5"}
 
