@@ -83,20 +83,39 @@ async def test_who_is_given_up_is_answered_and_what_had_not_begun_is_not_done() 
     assert (threads.end(), done) == (True, [])
 
 
-async def test_who_cannot_be_given_up_is_answered_by_the_work() -> None:
-    threads, entered, go_on = SideThreads(1, "side"), threading.Event(), threading.Event()
+async def test_who_has_decided_is_answered_by_the_work() -> None:
+    threads, decided, go_on = SideThreads(1, "side"), threading.Event(), threading.Event()
 
-    def work() -> str:
+    def work() -> bool:
+        may_finish = threads.decide()
+        decided.set()
+        go_on.wait()
+        return may_finish
+
+    waiting = asyncio.create_task(threads.run(work))
+    await asyncio.sleep(0)
+    decided.wait()
+    threads.give_up(TimeoutError("given up"))
+    go_on.set()
+    assert (await waiting, threads.end()) == (True, True)
+
+
+async def test_who_was_given_up_before_learns_it_when_it_decides() -> None:
+    threads, entered, go_on, decisions = SideThreads(1, "side"), threading.Event(), threading.Event(), list[bool]()
+
+    def work() -> None:
         entered.set()
         go_on.wait()
-        return "done"
+        decisions.append(threads.decide())
 
-    waiting = asyncio.create_task(threads.run(work, abandonable=False))
+    waiting = asyncio.create_task(threads.run(work))
     await asyncio.sleep(0)
     entered.wait()
     threads.give_up(TimeoutError("given up"))
+    with pytest.raises(TimeoutError):
+        await waiting
     go_on.set()
-    assert (await waiting, threads.end()) == ("done", True)
+    assert (threads.end(), decisions) == (True, [False])
 
 
 async def test_ended_threads_take_no_work() -> None:

@@ -22,15 +22,16 @@ class SideThreads:
     def __init__(self, count: int, name: str, enter: Callable[[], None] = lambda: None) -> None:
         """Each thread calls `enter` first. The first task starts the threads."""
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        self._abandonable: set[asyncio.Future[Any]] = set()
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._lock = threading.Lock()
+        self._own = threading.local()  # the task of each thread, as `answer`
         self._threads = [
             threading.Thread(target=self._work, args=(enter,), name=f"{name}-{number}", daemon=True)
             for number in range(count)
         ]
         self._started = self._ended = False
 
-    async def run(self, work: Callable[[], Result], *, abandonable: bool = True) -> Result:
-        """With `abandonable=False` only what `work` returns or raises answers it, not `give_up`."""
+    async def run(self, work: Callable[[], Result]) -> Result:
         if self._ended:
             raise RuntimeError("the threads have ended")
         if not self._started:
@@ -38,17 +39,24 @@ class SideThreads:
             for thread in self._threads:
                 thread.start()
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        if abandonable:
-            self._abandonable.add(answer)
-            answer.add_done_callback(self._abandonable.discard)
+        self._waiting.add(answer)
+        answer.add_done_callback(self._waiting.discard)
         self._tasks.put((answer, work))
         return await answer
 
     def give_up(self, error: Exception) -> None:
-        """Fail every abandonable task that has not finished. One that runs may go on; one that waits is never run."""
-        for answer in list(self._abandonable):
-            if not answer.done():
-                answer.set_exception(error)
+        """Fail every task that has not finished. One that is running may continue; one that waits is never run."""
+        with self._lock:
+            for answer in list(self._waiting):
+                if not answer.done():
+                    answer.set_exception(error)
+
+    def decide(self) -> bool:
+        """In a task: whether `give_up` has not failed it. From then on `give_up` does not fail it any more."""
+        answer: asyncio.Future[Any] = self._own.answer
+        with self._lock:
+            self._waiting.discard(answer)
+            return not answer.done()
 
     def end(self, patience: float = _PATIENCE_SECONDS) -> bool:
         """Wait for running tasks; False when they took too long and were abandoned."""
@@ -65,9 +73,9 @@ class SideThreads:
     def _work(self, enter: Callable[[], None]) -> None:
         enter()
         while (task := self._tasks.get()) is not None:
-            answer, work = task
-            if not answer.done():
-                _execute(answer, work)
+            self._own.answer, work = task
+            if not self._own.answer.done():
+                _execute(self._own.answer, work)
 
 
 def _execute(answer: "asyncio.Future[Any]", work: Callable[[], Any]) -> None:

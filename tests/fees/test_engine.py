@@ -197,8 +197,7 @@ async def test_warming_estimates_a_transfer_of_nothing(estimator: Estimator) -> 
     await node.start()
     await estimator.warm([network(node.url)])
     await node.stop()
-    prices = {"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e"}
-    call = {"from": nobody, "to": nobody, "value": "0x0", "data": "0x"} | prices
+    call = {"from": nobody, "to": nobody, "value": "0x0", "data": "0x", "gasPrice": "0x6e"}
     block = {"stateOverrides": {nobody: {"balance": hex(1 << 128)}}, "calls": [call]}
     overrides: list[dict[str, str]] = [{"baseFeePerGas": "0x64"}, {"baseFeePerGas": "0x64", "number": "0x65"}]
     assert node.asked == [

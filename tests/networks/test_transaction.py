@@ -263,6 +263,28 @@ def test_deep_nesting_is_refused() -> None:
         read("0x" + raw.hex())
 
 
+@pytest.mark.parametrize("kind", [0, 2])
+def test_a_signed_transaction_with_a_deeply_nested_field_is_refused(kind: int) -> None:
+    """Its fields are read before they are encoded again for the signature."""
+    nested: Any = []
+    for _ in range(400):
+        nested = [nested]
+    items = [0, 1, 21_000, b"", 0, nested, 27, 1, 1] if kind == 0 else [1, 0, 1, 1, 21_000, b"", 0, nested, [], 0, 1, 1]
+    raw = b"".join(_encoded(each) for each in items)
+    text = "0x" + (b"" if kind == 0 else bytes([kind])).hex() + _wrapped(raw).hex()
+    with pytest.raises(BadTransaction, match="data is a list"):
+        decode(text, chain_id=1, max_bytes=131_072)
+
+
+def _encoded(item: Any) -> bytes:
+    if not isinstance(item, list):
+        return bytes(rlp.encode(item))
+    raw = b""
+    while item:
+        item, raw = item[0], _wrapped(raw)
+    return _wrapped(raw)
+
+
 def _wrapped(raw: bytes) -> bytes:
     size = len(raw)
     if size < 56:

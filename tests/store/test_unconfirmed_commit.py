@@ -4,13 +4,14 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from relaydeck.admin.read_pool import ReadPool
-from relaydeck.errors import ServerFailure
+from relaydeck.errors import ServerFailure, StoreTrouble
 from relaydeck.settings import read_settings
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Transaction
@@ -90,26 +91,52 @@ async def test_a_write_whose_commit_is_sent_is_not_failed_when_the_database_beco
     await held.writer.stop()
 
 
+@pytest.fixture
+def applies(postgres: PostgresServer, name: str, tmp_path: Path) -> Iterator[ReadPool]:
+    home, url = str(tmp_path / "home"), postgres.url(name).reveal()
+    applies = ReadPool(read_settings({"RELAYDECK_HOME": home, "RELAYDECK_DATABASE_URL": url}), "applies")
+    yield applies
+    applies.close()
+
+
+async def apply(applies: ReadPool, write: Callable[[Transaction], str]) -> str:
+    def on_store(store: Store) -> str:
+        with store.database.transaction() as transaction:
+            written = write(transaction)
+            applies.require_answerable()
+            return written
+
+    return await applies.write(on_store)
+
+
 async def test_an_apply_whose_commit_is_sent_is_not_failed_when_the_database_becomes_unavailable(
-    store: Store, postgres: PostgresServer, name: str, tmp_path: Path
+    store: Store, postgres: PostgresServer, name: str, applies: ReadPool
 ) -> None:
-    home, url = tmp_path / "home", postgres.url(name).reveal()
-    applies = ReadPool(read_settings({"RELAYDECK_HOME": str(home), "RELAYDECK_DATABASE_URL": url}), "applies")
-
-    async def apply(write: Callable[[Transaction], str]) -> str:
-        def on_store(store: Store) -> str:
-            with store.database.transaction() as transaction:
-                return write(transaction)
-
-        return await applies.write(on_store)
-
-    held = HeldCommit(store, postgres, name, apply)
+    held = HeldCommit(store, postgres, name, partial(apply, applies))
     await held.process()
     applies.suspend()
     held.release()
     assert (await held.answer, held.is_stored) == ("written", True)
-    applies.close()
     await held.writer.stop()
+
+
+async def test_an_apply_that_was_failed_before_its_commit_is_not_made(store: Store, applies: ReadPool) -> None:
+    begun, failed, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
+
+    def write(transaction: Transaction) -> str:
+        transaction.execute("INSERT INTO removals (revision, resource, seq) VALUES (1, 'x', 1)")
+        loop.call_soon_threadsafe(begun.set)
+        assert failed.wait(60)
+        return "written"
+
+    answer = asyncio.ensure_future(apply(applies, write))
+    await begun.wait()
+    applies.suspend()
+    with pytest.raises(StoreTrouble, match="the database is unreachable"):
+        await answer
+    applies.resume()
+    failed.set()
+    assert await applies.run(lambda store: store.database.read("SELECT * FROM removals")) == []
 
 
 async def test_a_write_that_was_failed_before_its_commit_is_not_made(store: Store) -> None:

@@ -46,7 +46,12 @@ class ApplyOperation:
         applied = _Apply(planner, addresses, expected)
 
         async def transact(context_of: ContextOf, work: Callable[[ChangeContext], Reply]) -> Reply:
-            return await self._thread.write(lambda store: applied.run(store, context_of, work))
+            def write(context: ChangeContext) -> Reply:
+                reply = work(context)
+                self._thread.require_answerable()
+                return reply
+
+            return await self._thread.write(lambda store: applied.run(store, context_of, write))
 
         return RepeatableChange("apply", applied.change, transact)
 

@@ -25,20 +25,21 @@ class ReadPool:
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run `work` on a snapshot that includes every acknowledged write. Raises StoreError."""
-        return await self._run(partial(_in_snapshot, work), abandonable=True)
+        return await self.write(partial(_in_snapshot, work))
 
     async def write(self, work: Callable[[Store], Result]) -> Result:
-        """Run `work`, which makes its own transactions. Raises StoreError.
-
-        It may have sent its commit when the database becomes unreachable. So `suspend` does not fail it: it is answered
-        by what the commit did, or ends because `suspend` breaks off its connection.
-        """
-        return await self._run(work, abandonable=False)
-
-    async def _run(self, work: Callable[[Store], Result], *, abandonable: bool) -> Result:
+        """Run `work`, which makes its own transaction and calls `require_answerable` before its commit."""
         if self._suspended:
             raise StoreTrouble(_UNREACHABLE)
-        return await self._thread.run(partial(self._on_store, work), abandonable=abandonable)
+        return await self._thread.run(partial(self._on_store, work))
+
+    def require_answerable(self) -> None:
+        """Right before a commit, in its thread. Raises StoreTrouble when `suspend` has failed the write.
+
+        From here on `suspend` does not fail it: it is answered by what the commit does, in a bounded time.
+        """
+        if not self._thread.decide():
+            raise StoreTrouble(_UNREACHABLE)
 
     def _on_store(self, work: Callable[[Store], Result]) -> Result:
         if self._store is None:

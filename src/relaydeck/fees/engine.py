@@ -123,8 +123,9 @@ class Engine:
 
 
 def _transfer_of_nothing(chain_id: int) -> str:
-    encoded: bytes = rlp.encode([chain_id, 0, 0, 0, 0, bytes.fromhex(_NOBODY[2:]), 0, b"", []])
-    return "0x02" + encoded.hex()
+    """A legacy transaction: every chain has those, and a node must not be taken for one that refuses their questions."""
+    encoded: bytes = rlp.encode([0, 0, 0, bytes.fromhex(_NOBODY[2:]), 0, b"", chain_id, 0, 0])
+    return "0x" + encoded.hex()
 
 
 def check_receiver(policies: Policies, to: str | None) -> None:

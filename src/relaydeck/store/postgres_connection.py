@@ -86,8 +86,9 @@ def connect(url: DatabaseUrl, *, writes: bool = False, soon: bool = False) -> Po
         connection = PostgresConnection.connect(make_conninfo("", **options), autocommit=True)
         connection.longest_wait = _LONGEST_WAIT
         if writes:
-            connection.execute(_DURABLE)
-            connection.session = connection.execute(_SESSION).fetchone()
+            with connection.waiting(float(options["connect_timeout"]) or _LONGEST_WAIT):
+                connection.execute(_DURABLE)
+                connection.session = connection.execute(_SESSION).fetchone()
     except psycopg.Error as error:
         first_line = str(error).partition("\n")[0]
         raise StoreUnreachable(f"the database {url} cannot be reached: {first_line}") from None

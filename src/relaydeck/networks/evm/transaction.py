@@ -122,19 +122,17 @@ def _legacy(items: list[Any], raw: bytes) -> Transaction:
     if len(items) not in (6, 9):
         raise BadTransaction(f"a legacy transaction has 6 or 9 fields, not {len(items)}")
     nonce, price, limit, to, value, data = items[:6]
+    # Before the signature, for which the fields are encoded again: that is slow for those of a wrong form.
+    found = {
+        "nonce": fields.integer("nonce", nonce, 64),
+        "gas_price": fields.integer("gas price", price, 256),
+        "gas_limit": fields.integer("gas limit", limit, 64),
+        "to": fields.receiver(to),
+        "value": fields.integer("value", value, 256),
+        "data": fields.octets("data", data),
+    }
     signature, chain = legacy_signature(items)
-    return Transaction(
-        type=0,
-        chain_id=chain,
-        nonce=fields.integer("nonce", nonce, 64),
-        gas_price=fields.integer("gas price", price, 256),
-        gas_limit=fields.integer("gas limit", limit, 64),
-        to=fields.receiver(to),
-        value=fields.integer("value", value, 256),
-        data=fields.octets("data", data),
-        sender=recover(signature),
-        **_encodings(raw, signature),
-    )
+    return Transaction(type=0, chain_id=chain, sender=recover(signature), **found, **_encodings(raw, signature))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +150,11 @@ def _typed(raw: bytes, shape: _Shape, items: list[Any]) -> Transaction:
     if len(items) not in (shape.unsigned, shape.unsigned + 3):
         expected = f"{shape.unsigned} fields, or {shape.unsigned + 3} signed"
         raise BadTransaction(f"a type {kind} transaction has {expected}, not {len(items)}")
+    found = shape.read(items)  # before the signature, as above
+    found["chain_id"] = fields.integer("chain id", items[0], 256)
+    found["nonce"] = fields.integer("nonce", items[1], 64)
     signature: Signature | None = typed_signature(kind, items, shape.unsigned)
-    return Transaction(
-        type=kind,
-        chain_id=fields.integer("chain id", items[0], 256),
-        nonce=fields.integer("nonce", items[1], 64),
-        sender=recover(signature),
-        **_encodings(raw, signature),
-        **shape.read(items),
-    )
+    return Transaction(type=kind, sender=recover(signature), **found, **_encodings(raw, signature))
 
 
 def _call(limit: Item, to: Item, value: Item, data: Item, access: Item) -> dict[str, Any]:
