@@ -123,7 +123,7 @@ class Engine:
 
 
 def _transfer_of_nothing(chain_id: int) -> str:
-    """A legacy transaction: every chain has those, and a node must not be taken for one that refuses their questions."""
+    """A legacy transaction, which every chain takes: a node that refuses others is not asked about one."""
     encoded: bytes = rlp.encode([0, 0, 0, bytes.fromhex(_NOBODY[2:]), 0, b"", chain_id, 0, 0])
     return "0x" + encoded.hex()
 

@@ -123,7 +123,7 @@ def _legacy(items: list[Any], raw: bytes) -> Transaction:
         raise BadTransaction(f"a legacy transaction has 6 or 9 fields, not {len(items)}")
     nonce, price, limit, to, value, data = items[:6]
     # Before the signature, for which the fields are encoded again: that is slow for those of a wrong form.
-    found = {
+    found: dict[str, Any] = {
         "nonce": fields.integer("nonce", nonce, 64),
         "gas_price": fields.integer("gas price", price, 256),
         "gas_limit": fields.integer("gas limit", limit, 64),
