@@ -22,7 +22,7 @@ from relaydeck.store import postgres_connection
 from relaydeck.store.migrate import migrate, newest_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
-from relaydeck.store.postgres_connection import CHANNEL
+from relaydeck.store.postgres_connection import CHANNEL, PostgresConnection, connect
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import place_of
 from tests.pooler import TransactionPooler
@@ -115,6 +115,28 @@ def test_the_transaction_of_a_connection_that_the_network_lost_delays_no_other_w
             lost.enter_context(lost_on_the_way(database.writer))
             with database.writer.waiting(0.2):
                 transaction.execute("SELECT 1")
+        assert write(database) > 0
+
+
+def test_nor_does_it_when_the_next_connection_is_lost_as_well(
+    database: PostgresDatabase, url: DatabaseUrl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(database)
+    with ExitStack() as lost:
+        with pytest.raises(StoreTrouble, match="does not answer"), database.transaction() as transaction:
+            lost.enter_context(lost_on_the_way(database.writer))
+            with database.writer.waiting(0.2):
+                transaction.execute("SELECT 1")
+
+        def connect_and_lose(*, writes: bool) -> PostgresConnection:
+            connection = connect(url, writes=writes)
+            lost.enter_context(lost_on_the_way(connection))
+            connection.longest_wait = 0.2
+            return connection
+
+        with monkeypatch.context() as patched, pytest.raises(StoreTrouble, match="does not answer"):
+            patched.setattr(database, "_connect", connect_and_lose)
+            write(database)
         assert write(database) > 0
 
 

@@ -62,6 +62,7 @@ class PostgresDatabase(PostgresReader):
         self.write_signal = write_signal
         self.schema_types: Mapping[str, str] = _SCHEMA_TYPES
         self._writer: PostgresConnection | None = None
+        self._silent: list[PostgresConnection] = []  # earlier ones, whose transactions may still hold locks
         self._reader_threads = ReaderThreads(self._connect)
         self._is_committing = False
         self.serves_requests = False
@@ -79,9 +80,13 @@ class PostgresDatabase(PostgresReader):
     def writer(self) -> PostgresConnection:
         """The connection for writes; one thread at a time uses it."""
         if self._writer is None or self._writer.closed:
-            before, self._writer = self._writer, self._connect(writes=True)
-            if before is not None and before.fell_silent:
-                end_session(before, self._writer)
+            if self._writer is not None and self._writer.fell_silent:
+                self._silent.append(self._writer)
+            self._writer = None
+            self._writer = self._connect(writes=True)
+            while self._silent:  # until the end of each is confirmed: this connection may fall silent, too
+                end_session(self._silent[0], self._writer)
+                del self._silent[0]
         return self._writer
 
     def transaction(self) -> AbstractContextManager[Transaction]:
