@@ -391,7 +391,8 @@ class _Run:
         if note.exists():
             stopped = int(note.read_text())
             note.unlink()
-            os.kill(stopped, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(stopped, signal.SIGCONT)
             deadline = time.monotonic() + _LONGEST_END
             while os.path.exists(f"/proc/{stopped}") and time.monotonic() < deadline:
                 time.sleep(0.01)

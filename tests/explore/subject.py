@@ -32,6 +32,8 @@ STOPPED = "stopped"  # the file with the process id of the server's process that
 _LISTS = [Request("GET", f"/api/v1/{name}?per_page=100") for name in ("signers", "relayers")]
 _LONGEST_STOP = 10.0  # seconds
 _LONGEST_RECOVERY = 60.0
+_GO_ON = ("delivery", "monitor")  # lives that go on after a fault, in the same process
+_STOPPED_SECONDS = 3.0
 _ATTEMPTS = 10  # after a silence: a busy machine may take longer than the shortened time limits
 _RETRY_SECONDS = 1.0  # a node that timed out is not asked for a moment
 _SETTLE_SECONDS = 0.03  # for what a start leaves to be done in the background
@@ -103,12 +105,26 @@ def run(task: Task, connected: socket.socket) -> NoReturn:
     raise AssertionError("the subject ends its process by itself")
 
 
+def _continue_later(process: int) -> None:
+    """A process of the server that is stopped for good keeps its locks for good, and no service can change that."""
+
+    def resume() -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+
+    timer = threading.Timer(_STOPPED_SECONDS, resume)
+    timer.daemon = True
+    timer.start()
+
+
 @contextmanager
 def _armed(task: Task, channel: Channel) -> Iterator[None]:
     def report(step: str, **content: Any) -> None:
         if step == "stop_backend":
             task.output.with_name(STOPPED).write_text(str(content["pid"]))
             os.kill(content["pid"], signal.SIGSTOP)
+            if task.operation.life in _GO_ON:
+                _continue_later(content["pid"])
         elif task.operation.revokes_during_hang or task.operation.taken_over:
             channel.report_unless_busy(step, **content)
 
