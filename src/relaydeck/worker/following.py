@@ -10,7 +10,7 @@ from relaydeck.http.health_routes import Readiness
 from relaydeck.settings import Settings
 from relaydeck.store.follower import Follower, FollowsTable
 from relaydeck.store.open_store import Store
-from relaydeck.worker.readiness import readiness_from_memory, store_readiness
+from relaydeck.worker.readiness import follower_readiness, store_readiness
 
 if TYPE_CHECKING:
     from relaydeck.store.remote_follower import RemoteFollower
@@ -68,11 +68,7 @@ class Following:
     async def readiness(self) -> Readiness:
         if self.remote is None:
             return await store_readiness(self._store)
-        if self.remote.read_only:
-            return Readiness(False, "the database is a read-only standby")
-        if not self.remote.problem:
-            return Readiness(True)
-        return readiness_from_memory(self.remote.age, self._stale_seconds)
+        return follower_readiness(self.remote, self._stale_seconds)
 
     async def close(self) -> None:
         if self.remote is not None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from relaydeck.networks.evm.connections import Connections
-from relaydeck.networks.evm.endpoint import Response
+from relaydeck.networks.evm.endpoint import Response, refused
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.model import RpcUrl
@@ -105,12 +105,9 @@ def _busy_reply(replies: _Reply | list[_Reply], response: Response) -> NodeError
 
 
 def _refusal(response: Response) -> Exception:
-    status = response.status
-    if status == 429 or (status == 503 and response.wait is not None):
-        return UrlFailed(f"answered HTTP {status}", busy=True, wait=response.wait)
-    if status == 413:
+    if response.status == 413:
         return NodeError(413, "the node accepts no request of this size (HTTP 413)", status=413)
-    return UrlFailed(f"answered HTTP {status}")
+    return refused(response.status, response.wait)
 
 
 def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:

@@ -49,6 +49,12 @@ def failure_of(error: Exception) -> UrlFailed:
     return UrlFailed(_PROBLEMS[classify(error)], silent=True)  # not the exception's text, which may contain the URL
 
 
+def refused(status: int, wait: float | None) -> UrlFailed:
+    """What an HTTP status means that comes without a JSON-RPC response."""
+    busy = status == 429 or (status == 503 and wait is not None)
+    return UrlFailed(f"answered HTTP {status}", busy=busy, wait=wait if busy else None)
+
+
 def seconds_of(retry_after: str) -> float | None:
     """Of the header's two forms, seconds and a date. None when it is neither."""
     if not retry_after:

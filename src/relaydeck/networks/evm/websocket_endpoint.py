@@ -15,7 +15,7 @@ from aiohttp import WSMsgType
 from multidict import CIMultiDict
 
 from relaydeck.background import TaskSet
-from relaydeck.networks.evm.endpoint import CONNECTION_ERRORS, Headers, Response, failure_of, seconds_of
+from relaydeck.networks.evm.endpoint import CONNECTION_ERRORS, Headers, Response, failure_of, refused, seconds_of
 from relaydeck.networks.evm.errors import AnswerTooLarge, UrlFailed
 
 _OPEN_SECONDS = 10.0  # to open a connection; those that wait for it have timeouts of their own
@@ -222,9 +222,7 @@ def _is_too_large(message: Any) -> bool:
 def _refusal(error: aiohttp.WSServerHandshakeError) -> UrlFailed:
     if error.status < 300:
         return UrlFailed("did not open a WebSocket")
-    wait = seconds_of(error.headers.get("Retry-After", "")) if error.headers else None
-    busy = error.status == 429 or (error.status == 503 and wait is not None)
-    return UrlFailed(f"answered HTTP {error.status}", busy=busy, wait=wait)
+    return refused(error.status, seconds_of(error.headers.get("Retry-After", "")) if error.headers else None)
 
 
 def _retrieve(task: "asyncio.Task[_Connection]") -> None:
