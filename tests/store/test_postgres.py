@@ -140,6 +140,15 @@ def test_nor_does_it_when_the_next_connection_is_lost_as_well(
         assert write(database) > 0
 
 
+def test_the_server_ends_an_idle_transaction_that_writes_and_no_other(database: PostgresDatabase) -> None:
+    setting = "SELECT current_setting('idle_in_transaction_session_timeout') AS found"
+    assert [row.found for row in database.write_unversioned(setting)] == ["1min"]
+    with database.transaction() as transaction:
+        assert [row.found for row in transaction.all(setting)] == ["1min"]
+    with database.snapshot():
+        assert [row.found for row in database.read(setting)] == ["0"]
+
+
 def test_each_commit_notifies_of_its_revision_and_nothing_else_does(
     database: PostgresDatabase, url: DatabaseUrl
 ) -> None:

@@ -27,7 +27,7 @@ from relaydeck.store.postgres_connection import (
     to_store_error,
     translate_errors,
 )
-from relaydeck.store.postgres_reader import SUSPENDED, PostgresReader, execute, first_row, named_rows
+from relaydeck.store.postgres_reader import SUSPENDED, PostgresCursor, PostgresReader, execute, first_row, named_rows
 from relaydeck.store.postgres_transaction import PostgresBulkTransaction, PostgresTransaction, begin_early, staging
 from relaydeck.store.reader_threads import ReaderThreads
 from relaydeck.store.row_sets import Stage
@@ -41,6 +41,10 @@ _LONGEST_SEARCH = 1.9  # for what became of a commit that was not confirmed
 _MIGRATION_LOCK = int.from_bytes(b"relaydck")
 _OPENING_LOCK = _MIGRATION_LOCK + 1
 _OPENING_SECONDS = 0.05
+# On a connection for reads, which may stay idle in a transaction: one that writes keeps locks, so the server ends it.
+_BEGIN_UNVERSIONED = (
+    b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '60s'"
+)
 # The update locks the row of the clock until the transaction ends: the next writer waits for it, so transactions
 # commit in the order of their revisions.
 _BEGIN = (
@@ -163,7 +167,7 @@ class PostgresDatabase(PostgresReader):
         return _begin(self.writer)
 
     def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
-        self._query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        self._ask(_begin_unversioned)
         connection = self.reader
         with _committed_or_rolled_back(connection):
             return named_rows(sql, execute(connection, sql, values))
@@ -256,6 +260,11 @@ def _begin(connection: PostgresConnection) -> tuple[PostgresConnection, Row]:
         if isinstance(error, psycopg.Error):
             raise to_store_error(error) from None
         raise
+
+
+def _begin_unversioned(connection: PostgresConnection) -> PostgresCursor:
+    with translate_errors():
+        return connection.execute(_BEGIN_UNVERSIONED, prepare=False)
 
 
 @contextmanager

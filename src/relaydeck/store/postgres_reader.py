@@ -3,7 +3,7 @@
 A connection that breaks fails the current query with StoreTrouble; the next one connects again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -85,15 +85,18 @@ class PostgresReader:
             return [row[0] for row in self._query(sql, values)]
 
     def _query(self, sql: str, values: Values = NO_VALUES) -> PostgresCursor:
+        return self._ask(lambda connection: execute(connection, sql, values))
+
+    def _ask(self, question: Callable[[PostgresConnection], PostgresCursor]) -> PostgresCursor:
         connection = self.reader
         try:
-            return execute(connection, sql, values)
+            return question(connection)
         except StoreTrouble:
             if not connection.closed:
                 raise
-        # The server closed the connection since its last use: repeat the query once, on a new one. A query inside a
+        # The server closed the connection since its last use: repeat the question once, on a new one. One inside a
         # snapshot is repeated outside of it; the end of the snapshot then fails.
-        return execute(self.reader, sql, values)
+        return question(self.reader)
 
     def stream(self, sql: str) -> Iterator[Row]:
         with translate_errors(), self.reader.cursor(name=f"stream_{next(self._stream_numbers)}") as cursor:
