@@ -27,7 +27,7 @@ serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to
 test: $(VENV)/.dev $(TEST_TOOLS) ## Run the tests
 	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
-coverage: $(VENV)/.dev $(TEST_TOOLS) ## Measure which branches the tests reach, in every process; at least 97 % (half an hour)
+coverage: $(VENV)/.dev $(TEST_TOOLS) ## Measure which branches the tests reach, in every process; at least 97 % (twenty minutes)
 	@rm -rf .coverage && mkdir .coverage
 	@$(BIN)/python -m coverage run -m pytest -n $(TEST_PROCESSES) $(ARGS) || echo 'measuring slows the tests down: make test decides about failures' >&2
 	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
