@@ -119,7 +119,10 @@ def _measure(only: Sequence[str], pace: Pace, folder: Path, console: Console) ->
         done = 0.0
         for step in steps:
             progress.update(task, description=step.title, completed=done)
-            rows += step.measure(run)
+            try:
+                rows += step.measure(run)
+            except Exception as error:  # what the other steps measured is shown
+                rows.append(Row(step.title, "", "", None, note=f"the step failed: {type(error).__name__}: {error}"))
             done += step.seconds(pace)
         progress.update(task, description="done", completed=done)
     return Outcome(rows, run.small_print, run.load.name)

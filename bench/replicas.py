@@ -63,7 +63,7 @@ def expected_seconds(pace: Pace) -> float:
 
 def measure(run: Run) -> list[Row]:
     with postgres_server() as server, ExitStack() as stack:
-        first = copied(make_home(run.folder / "alone", signers=1, relayers=1), server, run.folder / "replica-1")
+        first = copied(make_home(run.folder / "replicated", signers=1, relayers=1), server, run.folder / "replica-1")
         homes = [first, replica_of(first, run.folder / "replica-2")]
         clients = [_client(stack, home) for home in homes]
         found = _watch(run, clients, total=1)
