@@ -13,7 +13,7 @@ _COLUMNS = ("what", "against", "measure", "ratio", "middle half", "goal", "")
 
 _PAGE = """# Benchmarks
 
-`make bench` measures these ratios in less than ten minutes and writes this page and its chart.
+`make bench` measures these ratios in about twenty minutes and writes this page and its chart.
 
 ![Ratios against their goals](benchmarks.svg)
 
