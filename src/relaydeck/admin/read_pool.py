@@ -25,10 +25,13 @@ class ReadPool:
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run `work` on a snapshot that includes every acknowledged write. Raises StoreError."""
-        return await self.write(partial(_in_snapshot, work))
+        return await self._run(partial(_in_snapshot, work))
 
     async def write(self, work: Callable[[Store], Result]) -> Result:
         """Run `work`, which makes its own transaction and calls `require_answerable` before its commit."""
+        return await self._run(work)
+
+    async def _run(self, work: Callable[[Store], Result]) -> Result:
         if self._suspended:
             raise StoreTrouble(_UNREACHABLE)
         return await self._thread.run(partial(self._on_store, work))

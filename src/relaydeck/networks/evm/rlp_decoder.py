@@ -1,6 +1,6 @@
 """Decodes RLP lists in canonical form, by position in the bytes of a transaction.
 
-Every estimate decodes one. The `rlp` library, which encodes where that is needed, takes about ten times as long.
+Every estimate decodes one. The `rlp` library, which encodes where that is needed, takes more than twice as long.
 """
 
 from typing import Any
