@@ -34,8 +34,11 @@ class Takeover(NamedTuple):
             yield "the lease of another process was released or taken"
 
 
-def take_over(transaction: Transaction, work: str, *, is_remote: bool) -> Takeover:
-    """As if the leases of all others had expired. Each has its own fence from now on."""
+def take_over(transaction: Transaction, work: str, *, is_remote: bool) -> Takeover | None:
+    """As if the leases of all others had expired. Each has its own fence from now on.
+
+    None: there was nothing to take over at this call.
+    """
     transaction.execute("UPDATE leases SET expires_at = 0")
     if work == "monitor":
         ShardLeases("monitor", SHARDS, _LONGER, holder=_OTHER)._claim(transaction)
@@ -44,8 +47,7 @@ def take_over(transaction: Transaction, work: str, *, is_remote: bool) -> Takeov
     else:
         Lease("delivery", _LONGER, holder=_OTHER)._take(transaction)
     held = _held(transaction.all, work, is_remote=is_remote)
-    assert held, "nothing was taken"
-    return Takeover(work, is_remote, held, _saved(transaction.all, work))
+    return Takeover(work, is_remote, held, _saved(transaction.all, work)) if held else None
 
 
 def _held(read: ReadRows, work: str, *, is_remote: bool) -> int:

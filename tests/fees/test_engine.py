@@ -211,6 +211,29 @@ async def test_a_chain_without_simulation_is_warmed_without_one(estimator: Estim
     assert (node.calls["eth_simulateV1"], node.calls["eth_estimateGas"]) == (0, 1)
 
 
+class WithoutBaseFee(FaultNode):
+    """A node of a chain before EIP-1559. Records the fields of the calls that it estimates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        block = {"number": "0x64", "gasLimit": "0x1c9c380"}
+        self.answers = {"eth_feeHistory": None, "eth_gasPrice": "0x78", "eth_getBlockByNumber": block}
+        self.asked: list[set[str]] = []
+
+    def _result(self, mood: str, method: str, params: Any) -> Any:
+        if method == "eth_estimateGas":
+            self.asked.append(set(params[0]))
+        return super()._result(mood, method, params)
+
+
+async def test_a_chain_without_a_base_fee_is_warmed_with_fields_that_its_nodes_know(estimator: Estimator) -> None:
+    node = WithoutBaseFee()
+    await node.start()
+    await estimator.warm([network(node.url)])
+    await node.stop()
+    assert node.asked == [{"from", "to", "value", "data", "gasPrice"}]
+
+
 async def test_an_unexpected_error_is_named_and_its_text_is_only_in_the_cause(node: FaultNode) -> None:
     def now() -> float:
         raise ZeroDivisionError("secret")
