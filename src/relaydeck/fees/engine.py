@@ -5,8 +5,6 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import rlp
-
 from relaydeck.background import gather_some
 from relaydeck.fees import explain
 from relaydeck.fees.chain_cache import ChainCaches, result_of
@@ -19,6 +17,7 @@ from relaydeck.fees.native_fee import native_fee
 from relaydeck.fees.node_failures import NODE_FAILURES, as_estimate_failure
 from relaydeck.fees.options import FeeOptions
 from relaydeck.fees.rates import NATIVE, Rate, find_token, uptime_feed
+from relaydeck.networks.evm import rlp
 from relaydeck.networks.evm.errors import BadTransaction
 from relaydeck.networks.evm.node_figures import NodeFigures
 from relaydeck.networks.evm.pool import NodePool
@@ -124,8 +123,7 @@ class Engine:
 
 def _transfer_of_nothing(chain_id: int) -> str:
     """A legacy transaction, which every chain takes: a node that refuses others is not asked about one."""
-    encoded: bytes = rlp.encode([0, 0, 0, bytes.fromhex(_NOBODY[2:]), 0, b"", chain_id, 0, 0])
-    return "0x" + encoded.hex()
+    return "0x" + rlp.encode([0, 0, 0, bytes.fromhex(_NOBODY[2:]), 0, b"", chain_id, 0, 0]).hex()
 
 
 def check_receiver(policies: Policies, to: str | None) -> None:

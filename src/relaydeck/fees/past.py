@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-import rlp
 from msgspec.structs import replace
 
+from relaydeck.networks.evm import rlp
 from relaydeck.networks.evm.transaction import Authorization, Transaction
 
 _KNOWN_TYPES = range(5)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from relaydeck.networks.evm import rlp
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.evm.questions import Question, read_quantity
 
@@ -52,12 +53,11 @@ class Landmark:
     @property
     def is_genuine(self) -> bool:
         """Whether the hash fits the content. False also for chains with other fields in their blocks."""
-        import rlp  # only when nodes contradict each other
-        from eth_hash.auto import keccak
+        from eth_hash.auto import keccak  # only when nodes contradict each other
 
         names = (*_ALWAYS, *(name for name in _BY_LATER_FORKS if self.header.get(name) is not None))
         try:
-            fields = [_encoded(name, self.header[name]) for name in names]
+            fields = [_header_field(name, self.header[name]) for name in names]
             return bool(keccak(rlp.encode(fields)) == bytes.fromhex(self.header["hash"][2:]))
         except (KeyError, TypeError, ValueError):
             return False
@@ -81,11 +81,8 @@ def _apart(one: int | None, other: int | None, blocks: int) -> bool:
     return high * scale > low * grown + 100 * scale  # a base fee near zero moves in whole Wei
 
 
-def _encoded(name: str, value: str) -> bytes:
-    if name not in _NUMBERS:
-        return bytes.fromhex(value[2:])
-    number = int(value, 16)
-    return number.to_bytes((number.bit_length() + 7) // 8, "big")
+def _header_field(name: str, value: str) -> int | bytes:
+    return int(value, 16) if name in _NUMBERS else bytes.fromhex(value[2:])
 
 
 def read_landmark(answer: Any) -> Landmark:

@@ -1,8 +1,5 @@
 """The reason of a revert as text: Error(string), Panic(uint256), or the selector of a custom error."""
 
-from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
-
 from relaydeck.networks.evm.errors import NodeError, returned_data
 
 _ERROR = bytes.fromhex("08c379a0")
@@ -19,6 +16,7 @@ _PANICS = {
     0x41: "too much memory allocated",
     0x51: "call of an uninitialized function pointer",
 }
+_WORD = 32  # bytes
 _LONGEST = 300
 
 
@@ -35,15 +33,32 @@ def _decoded(returned: bytes) -> str:
         return "no reason given"
     try:
         if returned.startswith(_ERROR):
-            return printable(decode(["string"], returned[4:])[0]) or "an empty reason"
+            return printable(_text(returned[4:])) or "an empty reason"
         if returned.startswith(_PANIC):
-            (code,) = decode(["uint256"], returned[4:])
+            code = _number(returned[4:], 0)
             return f"panic 0x{code:02x}: {_PANICS.get(code, 'unknown')}"
-    except (DecodingError, UnicodeDecodeError, OverflowError, ValueError):
+    except ValueError:
         return f"return data that cannot be decoded, selector 0x{returned[:4].hex()}"
     if len(returned) < 4:
         return f"return data 0x{returned.hex()}"
     return f"custom error 0x{returned[:4].hex()}"
+
+
+def _text(encoded: bytes) -> str:
+    """An ABI-encoded string: the position of its length, and at that position its length and its bytes."""
+    position = _number(encoded, 0)
+    start = position + _WORD
+    end = start + _number(encoded, position)
+    if end > len(encoded):
+        raise ValueError
+    return encoded[start:end].decode()
+
+
+def _number(encoded: bytes, position: int) -> int:
+    word = encoded[position : position + _WORD]
+    if len(word) < _WORD:
+        raise ValueError
+    return int.from_bytes(word, "big")
 
 
 def printable(words: str) -> str:

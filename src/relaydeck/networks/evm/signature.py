@@ -3,10 +3,10 @@
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import rlp
 from coincurve import PublicKey
 from eth_hash.auto import keccak
 
+from relaydeck.networks.evm import rlp
 from relaydeck.networks.evm import rlp_fields as fields
 from relaydeck.networks.evm.address import address_of
 from relaydeck.networks.evm.errors import BadTransaction
@@ -34,7 +34,7 @@ def legacy_signature(items: list[Any]) -> tuple[Signature | None, int | None]:
     if v < 35:
         raise BadTransaction("v is neither 27, 28 nor an EIP-155 value")
     chain = (v - 35) // 2
-    return Signature(rlp.encode([*items[:6], _minimal(chain), b"", b""]), (v - 35) % 2, r, s), chain
+    return Signature(rlp.encode([*items[:6], chain, b"", b""]), (v - 35) % 2, r, s), chain
 
 
 def typed_signature(kind: int, items: list[Any], unsigned: int) -> Signature | None:
@@ -71,7 +71,3 @@ def _signer(digest: bytes, serialised: bytes) -> str:
 
 def _serialised(signature: Signature) -> bytes:
     return signature.r.to_bytes(32, "big") + signature.s.to_bytes(32, "big") + bytes([signature.y_parity])
-
-
-def _minimal(number: int) -> bytes:
-    return number.to_bytes((number.bit_length() + 7) // 8, "big")

@@ -1,6 +1,6 @@
 """Decodes transactions: legacy and EIP-2718 types 1 to 4, signed or not, in canonical form only.
 
-`rlp_decoder.py` decodes RLP and `signature.py` recovers signers; this module knows the fields of each type.
+`rlp.py` decodes RLP and `signature.py` recovers signers; this module knows the fields of each type.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import msgspec
 
 from relaydeck.networks.evm import rlp_fields as fields
 from relaydeck.networks.evm.errors import BadTransaction
-from relaydeck.networks.evm.rlp_decoder import decode_list
+from relaydeck.networks.evm.rlp import decode_list
 from relaydeck.networks.evm.rlp_fields import AccessList, Item
 from relaydeck.networks.evm.signature import Signature, legacy_signature, recover, typed_signature
 

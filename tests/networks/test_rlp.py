@@ -1,4 +1,4 @@
-"""Our decoder beside the `rlp` library, which is slower: both accept the same bytes and find the same items."""
+"""Our RLP beside the `rlp` library: both write the same bytes, accept the same bytes and find the same items."""
 
 from typing import Any
 
@@ -8,10 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relaydeck.networks.evm.errors import BadTransaction
-from relaydeck.networks.evm.rlp_decoder import decode_list
+from relaydeck.networks.evm.rlp import decode_list, encode
 
 ITEMS = st.recursive(st.binary(max_size=70), lambda inner: st.lists(inner, max_size=6), max_leaves=30)
 NOT_CANONICAL = "the transaction is not canonical RLP: "
+
+
+@given(st.recursive(st.binary(max_size=70) | st.integers(0, 1 << 256), lambda inner: st.lists(inner, max_size=6)))
+def test_it_writes_what_the_library_writes(item: Any) -> None:
+    assert encode(item) == rlp.encode(item)
+
+
+@pytest.mark.parametrize("length", [55, 56, 255, 256, 65_535, 65_536])
+def test_lengths_on_both_sides_of_each_bound(length: int) -> None:
+    items = [bytes(length), b"\x7f", b"\x80"]
+    assert encode(items) == rlp.encode(items)
+    assert decode_list(encode(items)) == items
 
 
 @given(st.lists(ITEMS, max_size=14))
