@@ -140,6 +140,15 @@ def test_nor_does_it_when_the_next_connection_is_lost_as_well(
         assert write(database) > 0
 
 
+def test_the_statements_that_set_up_a_session_have_the_limit_of_connecting(
+    url: DatabaseUrl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that accepts a connection and then does not answer: its usual limit is a minute."""
+    monkeypatch.setattr("relaydeck.store.postgres_connection._DURABLE", "SELECT pg_sleep(30)")
+    with pytest.raises(StoreUnreachable, match="the database server does not answer"):
+        connect(url, writes=True, soon=True)
+
+
 def test_the_server_ends_an_idle_transaction_that_writes_and_no_other(database: PostgresDatabase) -> None:
     setting = "SELECT current_setting('idle_in_transaction_session_timeout') AS found"
     assert [row.found for row in database.write_unversioned(setting)] == ["1min"]
