@@ -362,6 +362,8 @@ class _Run:
         self.met = False
 
     def judge(self) -> None:
+        if isinstance(self._home.where, DatabaseUrl):
+            self._home.open()  # later, a stopped process of the server may hold the lock that opening needs
         for step in _steps(self._home, _task(self._homes, self._home, self._operation, self._fault, self._bug)):
             getattr(self, f"_{step.pop('step')}")(**step)
         self._continue_backend()

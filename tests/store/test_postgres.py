@@ -21,7 +21,7 @@ from relaydeck.settings import Settings
 from relaydeck.store import postgres_connection
 from relaydeck.store.migrate import migrate, newest_version
 from relaydeck.store.open_store import open_store_at
-from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.postgres import OPENING_LOCK, PostgresDatabase
 from relaydeck.store.postgres_connection import CHANNEL, PostgresConnection, connect
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import place_of
@@ -147,6 +147,28 @@ def test_the_statements_that_set_up_a_session_have_the_limit_of_connecting(
     monkeypatch.setattr("relaydeck.store.postgres_connection._DURABLE", "SELECT pg_sleep(30)")
     with pytest.raises(StoreUnreachable, match="the database server does not answer"):
         connect(url, writes=True, soon=True)
+
+
+def test_a_start_that_waits_too_long_names_the_session_that_it_waits_for(
+    home: Path, url: DatabaseUrl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaydeck.store.postgres.LONGEST_MIGRATION", 0.2)
+    with closing(connect(url)) as holder, pytest.raises(OperatorError) as refused:
+        holder.execute("SELECT pg_advisory_lock(%s)", [OPENING_LOCK])
+        pid = holder.info.backend_pid
+        open_store_at(home, url, home / "master.key")
+    assert refused.value.problem == f"another process has been opening the database {url} for 0.2 seconds"
+    assert refused.value.remedy == (
+        f"Check that process. If it is gone, end its session on the server: SELECT pg_terminate_backend({pid})."
+    )
+
+
+def test_the_server_notices_a_client_that_disappeared_within_a_minute(url: DatabaseUrl) -> None:
+    """Until then the session of that client keeps its locks; the server's own setting may mean two hours."""
+    names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
+    with closing(connect(url)) as connection:
+        idle, interval, count = (connection.execute(f"SELECT current_setting('{name}')").fetchone() for name in names)
+    assert (idle, interval, count) == (("30",), ("10",), ("3",))
 
 
 def test_the_server_ends_an_idle_transaction_that_writes_and_no_other(database: PostgresDatabase) -> None:

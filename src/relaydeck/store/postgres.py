@@ -39,7 +39,11 @@ from relaydeck.store.write_signal import WriteSignal
 _LONGEST_COMMIT = 1.9
 _LONGEST_SEARCH = 1.9  # for what became of a commit that was not confirmed
 _MIGRATION_LOCK = int.from_bytes(b"relaydck")
-_OPENING_LOCK = _MIGRATION_LOCK + 1
+OPENING_LOCK = _MIGRATION_LOCK + 1
+_HOLDER_OF_LOCK = (
+    "SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = database AND datname = current_database()"
+    " WHERE locktype = 'advisory' AND granted AND (classid::bigint << 32 | objid::bigint) = %s"
+)
 _OPENING_SECONDS = 0.05
 # On a connection for reads, which may stay idle in a transaction: one that writes keeps locks, so the server ends it.
 _BEGIN_UNVERSIONED = (
@@ -206,14 +210,26 @@ class PostgresDatabase(PostgresReader):
         connection = self.writer
         with translate_errors():
             self._refuse_shared_sessions(connection)
-            while not _took_opening_lock(connection):  # as long as it takes: another process may be migrating
-                time.sleep(_OPENING_SECONDS)
+            self._wait_for_opening_lock(connection)
         try:
             yield
         finally:
             if not connection.closed:
                 with translate_errors():
-                    connection.execute("SELECT pg_advisory_unlock(%s)", [_OPENING_LOCK])
+                    connection.execute("SELECT pg_advisory_unlock(%s)", [OPENING_LOCK])
+
+    def _wait_for_opening_lock(self, connection: PostgresConnection) -> None:
+        """For long: another process may be migrating."""
+        end = time.monotonic() + LONGEST_MIGRATION
+        while not _took_opening_lock(connection):
+            if time.monotonic() > end:
+                holder = connection.execute(_HOLDER_OF_LOCK, [OPENING_LOCK]).fetchone()
+                raise OperatorError(
+                    f"another process has been opening the database {self._url} for {LONGEST_MIGRATION:g} seconds",
+                    "Check that process. If it is gone, end its session on the server:"
+                    f" SELECT pg_terminate_backend({holder[0] if holder else 'its pid'}).",
+                )
+            time.sleep(_OPENING_SECONDS)
 
     def _refuse_shared_sessions(self, connection: PostgresConnection) -> None:
         """Two connections with one session are those of a pooler that assigns a session to each transaction."""
@@ -243,7 +259,7 @@ class PostgresDatabase(PostgresReader):
 
 
 def _took_opening_lock(connection: PostgresConnection) -> bool:
-    return connection.execute("SELECT pg_try_advisory_lock(%s)", [_OPENING_LOCK]).fetchone() == (True,)
+    return connection.execute("SELECT pg_try_advisory_lock(%s)", [OPENING_LOCK]).fetchone() == (True,)
 
 
 def _begin(connection: PostgresConnection) -> tuple[PostgresConnection, Row]:

@@ -30,7 +30,9 @@ _DEFAULTS = {
     "application_name": "relaydeck",
 }
 _SOON = {"connect_timeout": "2"}  # the least that the driver takes
-_LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
+# The server, too, notices within a minute that a client has disappeared: until then that session keeps its locks.
+_KEEPALIVES = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+_LIMITS = f"{_KEEPALIVES} -c statement_timeout=60s -c lock_timeout=10s"
 _LONGEST_WAIT = 65.0  # seconds: longer than the server lets a statement take
 LONGEST_MIGRATION = 3600.0  # of one statement, or the wait for another process that migrates
 LONGEST_STATEMENT = 15.0  # of a transaction that others wait for: longer than the server lets it wait for a lock
