@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from relaydeck.networks.evm.heads import compare_heads
-from relaydeck.networks.evm.landmark import Landmark, may_follow, read_landmark
+from relaydeck.networks.evm.landmark import _ALWAYS, Landmark, may_follow, read_landmark
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.model import RpcUrl
@@ -131,3 +131,9 @@ def test_which_base_fee_can_follow(base_fee: int, known: int, blocks: int, possi
 def test_a_block_without_a_header_is_not_genuine() -> None:
     assert not at(1, hash="0x00").is_genuine
     assert json.dumps(at(1).header) == "{}"
+
+
+@pytest.mark.parametrize("difficulty", ["-0x1", "0xzz", 1, None, [], {}])
+def test_a_header_that_cannot_be_hashed_is_not_genuine(difficulty: Any) -> None:
+    header = dict.fromkeys(_ALWAYS, "0x01") | {"difficulty": difficulty, "hash": "0x00"}
+    assert not Landmark(1, 10**9, 30_000_000, header).is_genuine

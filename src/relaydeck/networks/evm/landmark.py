@@ -59,7 +59,7 @@ class Landmark:
         try:
             fields = [_header_field(name, self.header[name]) for name in names]
             return bool(keccak(rlp.encode(fields)) == bytes.fromhex(self.header["hash"][2:]))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return False
 
 
