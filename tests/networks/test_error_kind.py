@@ -3,9 +3,13 @@
 from typing import Any
 
 import pytest
+from eth_abi.abi import decode, encode
+from eth_abi.exceptions import DecodingError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, error_kind
-from relaydeck.networks.evm.revert import reason
+from relaydeck.networks.evm.revert import printable, reason
 
 NOPE = "0x08c379a0" + "20".zfill(64) + "04".zfill(64) + b"nope".hex().ljust(64, "0")
 
@@ -21,6 +25,7 @@ REVERTED = [
     (3, "", {"data": {"data": {"data": {}}}}, "no reason given"),
     (3, "x", "0x08c379a0ffff", "return data that cannot be decoded, selector 0x08c379a0"),
     (3, "x", "0x08c379a0" + "ff" * 64, "return data that cannot be decoded, selector 0x08c379a0"),
+    (3, "x", "0x08c379a0" + "00" * 32, "return data that cannot be decoded, selector 0x08c379a0"),
     (3, "x", "0x12", "return data 0x12"),
     (3, "x", "0x4e487b71" + "32".zfill(64), "panic 0x32: array index out of bounds"),
     (3, "line\nbreak\x07", 17, "line break"),
@@ -32,6 +37,22 @@ def test_reverts(code: int, message: str, data: Any, words: str) -> None:
     error = NodeError(code, message, data)
     assert error_kind(error) is ErrorKind.REVERTED
     assert reason(error) == words
+
+
+@given(st.text(max_size=100))
+def test_a_reason_is_the_text_that_a_contract_encodes(text: str) -> None:
+    encoded = "0x08c379a0" + encode(["string"], [text]).hex()
+    assert reason(NodeError(3, "x", encoded)) == (printable(text) or "an empty reason")
+
+
+@given(st.lists(st.integers(0, 130) | st.integers(1 << 62, (1 << 256) - 1), max_size=5), st.integers(0, 160))
+def test_what_the_library_decodes_has_the_same_text(words: list[int], length: int) -> None:
+    data = b"".join(word.to_bytes(32, "big") for word in words)[:length]
+    try:
+        (text,) = decode(["string"], data)
+    except (DecodingError, UnicodeDecodeError, OverflowError):
+        return
+    assert reason(NodeError(3, "x", "0x08c379a0" + data.hex())) == (printable(text) or "an empty reason")
 
 
 def test_a_long_reason_is_cut() -> None:

@@ -222,12 +222,11 @@ class PostgresDatabase(PostgresReader):
         """For long: another process may be migrating."""
         end = time.monotonic() + LONGEST_MIGRATION
         while not _took_opening_lock(connection):
-            if time.monotonic() > end:
-                holder = connection.execute(_HOLDER_OF_LOCK, [OPENING_LOCK]).fetchone()
+            if time.monotonic() > end and (holder := connection.execute(_HOLDER_OF_LOCK, [OPENING_LOCK]).fetchone()):
                 raise OperatorError(
-                    f"another process has been opening the database {self._url} for {LONGEST_MIGRATION:g} seconds",
-                    "Check that process. If it is gone, end its session on the server:"
-                    f" SELECT pg_terminate_backend({holder[0] if holder else 'its pid'}).",
+                    f"waited {LONGEST_MIGRATION:g} seconds for another process that opens, migrates or fills the"
+                    f" database {self._url}",
+                    f"Wait until it is ready. If it is gone, end its session: SELECT pg_terminate_backend({holder[0]})",
                 )
             time.sleep(_OPENING_SECONDS)
 

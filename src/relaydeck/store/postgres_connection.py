@@ -30,9 +30,7 @@ _DEFAULTS = {
     "application_name": "relaydeck",
 }
 _SOON = {"connect_timeout": "2"}  # the least that the driver takes
-# The server, too, notices within a minute that a client has disappeared: until then that session keeps its locks.
-_KEEPALIVES = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
-_LIMITS = f"{_KEEPALIVES} -c statement_timeout=60s -c lock_timeout=10s"
+_LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
 _LONGEST_WAIT = 65.0  # seconds: longer than the server lets a statement take
 LONGEST_MIGRATION = 3600.0  # of one statement, or the wait for another process that migrates
 LONGEST_STATEMENT = 15.0  # of a transaction that others wait for: longer than the server lets it wait for a lock
@@ -42,6 +40,12 @@ _READER_LIMITS = " -c default_transaction_read_only=on"
 _WRITER_LIMITS = " -c idle_in_transaction_session_timeout=60s"
 # An acknowledged write is on disk: every value of synchronous_commit but `off` guarantees that.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+
+# The session of a client that disappeared keeps its locks until the server notices: so it does within about a minute.
+_KEEPALIVES = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
+# Also where it waits for its last answer to arrive, or runs a statement. Not every platform of a server can do that.
+_MORE_KEEPALIVES = "SET tcp_user_timeout = 60000; SET client_connection_check_interval = '10s'"
+_KNOWS_MORE = 140_000  # the version of a server that knows both
 
 # The start keeps it apart from a process of another server with the same number.
 _SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
@@ -91,10 +95,18 @@ def connect(url: DatabaseUrl, *, writes: bool = False, soon: bool = False) -> Po
             with connection.waiting(float(options["connect_timeout"]) or _LONGEST_WAIT):
                 connection.execute(_DURABLE)
                 connection.session = connection.execute(_SESSION).fetchone()
+                _notice_lost_clients(connection)
     except psycopg.Error as error:
         first_line = str(error).partition("\n")[0]
         raise StoreUnreachable(f"the database {url} cannot be reached: {first_line}") from None
     return _checked(connection, url)
+
+
+def _notice_lost_clients(connection: PostgresConnection) -> None:
+    connection.execute(_KEEPALIVES)
+    if connection.info.server_version >= _KNOWS_MORE:
+        with suppress(psycopg.DataError):
+            connection.execute(_MORE_KEEPALIVES)
 
 
 def end_session(silent: PostgresConnection, connection: PostgresConnection) -> None:

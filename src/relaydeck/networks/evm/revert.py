@@ -49,7 +49,7 @@ def _text(encoded: bytes) -> str:
     position = _number(encoded, 0)
     start = position + _WORD
     end = start + _number(encoded, position)
-    if end > len(encoded):
+    if position < _WORD or end > len(encoded):
         raise ValueError
     return encoded[start:end].decode()
 

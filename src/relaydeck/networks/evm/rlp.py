@@ -12,11 +12,13 @@ _LONGEST_SHORT = 55  # bytes of content; the length of longer content follows it
 
 
 def encode(item: Any) -> bytes:
-    """Encode a byte string, a number, or a sequence of such items."""
+    """Encode a byte string, a number, or a list of such items. Raises OverflowError for a negative number."""
     if isinstance(item, int):
         item = _number_bytes(item)
     if isinstance(item, bytes):
         return item if len(item) == 1 and item[0] < _STRING else _prefix(_STRING, len(item)) + item
+    if not isinstance(item, list):
+        raise TypeError(f"{type(item).__name__} has no RLP form")
     content = b"".join(map(encode, item))
     return _prefix(_LIST, len(content)) + content
 
