@@ -205,6 +205,31 @@ async def test_short_writes_to_a_file_do_not_leave_the_event_loop(database: Data
     assert set(threads) == {"writer" if database.remote else threading.current_thread().name}
 
 
+async def test_nor_do_short_writes_of_several_kinds(database: Database) -> None:
+    def other(transaction: Transaction, items: Sequence[str]) -> list[str]:
+        return [f"other: {thread}" for thread in thread_of(transaction, items)]
+
+    writer = Writer(database)
+    threads = await gathered(Gate(writer), *(jointly(writer, work, "") for work in (thread_of, other, thread_of)))
+    await writer.stop()
+    here = "writer" if database.remote else threading.current_thread().name
+    assert threads == [here, f"other: {here}", here]
+
+
+async def test_a_short_write_that_fails_does_not_undo_one_of_another_kind(database: Database) -> None:
+    def faulty(transaction: Transaction, items: Sequence[int]) -> list[int]:
+        raise ValueError("not this one")
+
+    def work(transaction: Transaction, items: Sequence[int]) -> list[int]:
+        return [note(item)(transaction) for item in items]
+
+    writer = Writer(database)
+    outcomes = await gathered(Gate(writer), *(jointly(writer, each, 7) for each in (work, faulty)))
+    await writer.stop()
+    assert [str(outcome) for outcome in outcomes] == ["7", "not this one"]
+    assert noted(database) == [7]
+
+
 async def test_a_very_large_group_is_made_by_the_thread(database: Database) -> None:
     writer = Writer(database)
     threads = await gathered(Gate(writer), *(jointly(writer, thread_of, "") for _ in range(MOST_AT_ONCE + 1)))

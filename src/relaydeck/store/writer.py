@@ -152,18 +152,18 @@ class Writer:
             by_work[each.work].append(each)
         group = list(chain.from_iterable(by_work.values()))
         items = {work: [each.item for each in its_group] for work, its_group in by_work.items()}
-        at_once = len(items) == 1 and group[0].short and len(group) <= MOST_AT_ONCE
+        at_once = len(group) <= MOST_AT_ONCE and all(each.short for each in group)
         finish = self._write_at_once(items) if at_once else None
         return group, finish or partial(self._commit, items, group, self._generation)
 
     def _write_at_once(self, items: _ItemsByWork) -> _Finish | None:
-        """Write a group of one work except for its commit. None: the thread has to write it."""
+        """Write a group except for its commit. None: the thread has to write it."""
         if (at_once := self._database.transaction_at_once()) is None:
             return None
-        work, its_items = next(iter(items.items()))
         try:
             with ExitStack() as opened:
-                outcomes = _outcomes(its_items, work, opened.enter_context(at_once))
+                transaction = opened.enter_context(at_once)
+                outcomes = [outcome for work in items for outcome in _outcomes(items[work], work, transaction)]
                 return partial(_commit_written, outcomes, opened.pop_all().close)
         except BaseException:  # a panic in a native library is not an Exception
             return None  # rolled back; the thread can wait, or find out which write is faulty
