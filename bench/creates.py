@@ -7,7 +7,7 @@ from bench.comparing import Side
 from bench.homes import Home, make_home
 from bench.load import NUMBER, Request
 from bench.rows import CPU, THROUGHPUT, Row
-from bench.run import SIGNERS, Run, started_relaydeck
+from bench.run import SIGNERS, Run, warm_relaydeck
 from bench.service import first_answer, serve_bare_create
 
 _AT_LEAST_BARE = 0.5
@@ -33,7 +33,7 @@ def measure(run: Run) -> list[Row]:
 
 def _sides(run: Run, home: Home, stack: ExitStack) -> list[Side]:
     request = create_request(home)
-    ours = started_relaydeck(stack, home)
+    ours = warm_relaydeck(stack, home)
     answer = run.capture("create", ours, request)
     bare = stack.enter_context(serve_bare_create(answer, run.folder / "plain.db"))
     first_answer(bare, request)

@@ -17,7 +17,7 @@ from bench.homes import Home, change, make_home
 from bench.load import Request
 from bench.processes import Server, free_port
 from bench.rows import Row
-from bench.run import RELAYERS, SIGNERS, Run, started_relaydeck
+from bench.run import RELAYERS, Run, started_relaydeck, warm_relaydeck
 from bench.service import first_answer
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
@@ -87,10 +87,10 @@ def _measure(run: Run, name: str, chain_id: int, url: str) -> list[Row]:
     ]
 
 
-def _served(stack: ExitStack, home: Home, chain_id: int) -> "Asking":
+def _served(stack: ExitStack, home: Home, chain_id: int, start: Callable[..., Server] = warm_relaydeck) -> "Asking":
     from bench import estimates
 
-    port = started_relaydeck(stack, home, SIGNERS).port
+    port = start(stack, home).port
     url = f"http://127.0.0.1:{port}{RELAYERS}/estimates/rpc"
     return estimates.over_http(url, home.token, "local", chain_id)
 
@@ -111,7 +111,7 @@ def _first_row(run: Run, home: Home, name: str, chain_id: int) -> Row:
     ratios = []
     for _ in range(run.pace.starts_of_the_large):
         with ExitStack() as stack:
-            first, warm = uvloop.run(_first(_served(stack, home, chain_id)))
+            first, warm = uvloop.run(_first(_served(stack, home, chain_id, started_relaydeck)))
         ratios.append(first / warm)
     found = Ratio(statistics.median(ratios), min(ratios), max(ratios))
     return Row(f"{_FIRST} ({name})", "the ones that follow", _TIME, found, at_most=_FIRST_AT_MOST)

@@ -7,7 +7,7 @@ from bench.comparing import Side
 from bench.homes import Home, make_home
 from bench.nginx import serve_files
 from bench.rows import CPU, Row, cpu_and_throughput
-from bench.run import RELAYERS, SIGNERS, Run, get, started_bare, started_relaydeck
+from bench.run import RELAYERS, SIGNERS, Run, get, started_bare, warm_relaydeck
 from bench.service import first_answer
 
 _AT_MOST_BARE = 1.33
@@ -37,7 +37,7 @@ def _one_list(run: Run, name: str, path: str, home: Home) -> list[Row]:
 
 def _sides(run: Run, path: str, home: Home, stack: ExitStack) -> list[Side]:
     request = get(home, path)
-    ours = started_relaydeck(stack, home)
+    ours = warm_relaydeck(stack, home)
     answer = run.capture("list", ours, request)
     sides = [Side("ours", ours, request), Side("bare", started_bare(stack, answer), request)]
     if run.nginx is not None:

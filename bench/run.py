@@ -9,7 +9,7 @@ from bench.comparing import Comparison, Side, alternate
 from bench.homes import Home
 from bench.load import Load, Request, ask_once
 from bench.processes import Server
-from bench.service import first_answer, serve_bare, serve_relaydeck
+from bench.service import await_quiet, first_answer, serve_bare, serve_relaydeck
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"
@@ -114,6 +114,13 @@ def started_relaydeck(
 ) -> Server:
     server = stack.enter_context(serve_relaydeck(home, workers=workers, **settings))
     first_answer(server, get(home, path))
+    return server
+
+
+def warm_relaydeck(stack: ExitStack, home: Home, path: str = SIGNERS) -> Server:
+    """Started, and finished with what a start does in the background: that is not part of serving a request."""
+    server = started_relaydeck(stack, home, path)
+    await_quiet(server)
     return server
 
 

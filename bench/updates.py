@@ -8,7 +8,7 @@ from bench.creates import create_request
 from bench.homes import Home, change, make_home
 from bench.load import NUMBER, Request
 from bench.rows import CPU, Row
-from bench.run import Run, started_relaydeck
+from bench.run import Run, warm_relaydeck
 from relaydeck.notifications import notification_rows
 from relaydeck.notifications.model import Notification
 from relaydeck.store.database import Transaction
@@ -35,8 +35,8 @@ def _add_notification(transaction: Transaction, vault: Vault) -> None:
 
 def _sides(updated: Home, created: Home, stack: ExitStack) -> list[Side]:
     return [
-        Side("updates", started_relaydeck(stack, updated), _update_request(updated)),
-        Side("creates", started_relaydeck(stack, created), create_request(created)),
+        Side("updates", warm_relaydeck(stack, updated), _update_request(updated)),
+        Side("creates", warm_relaydeck(stack, created), create_request(created)),
     ]
 
 
