@@ -20,8 +20,6 @@ from relaydeck.store.rounds import RoundOptions, Rounds
 from relaydeck.store.writer import Writer
 
 Count = Callable[[str], None]
-_Finished = tuple[CheckedSigner, SignerCheck]
-_Settled = tuple[SignerCheck, list[EventKind]]  # as it was saved, and the events that report it
 
 
 class SignerCheckRounds(Rounds[CheckedSigner]):
@@ -59,18 +57,15 @@ class SignerCheckRounds(Rounds[CheckedSigner]):
         keys = await self._access.keys()
         check = await check_signer(keys, checked.id, checked.type, checked.config, clock=self._now)
         if self._leases.holds(checked.sequence):
-            self._report(checked, *await self._writer.write_jointly(self._settle, (checked, check)))
+            await self._settle(checked, check)
 
-    def _settle(self, transaction: Transaction, many: Sequence[_Finished]) -> list[_Settled | Exception]:
-        """Checks that end together are saved together: a create that waits beside them is not delayed by each."""
-        protected = self._leases.protected(transaction, [signer.sequence for signer, _ in many])
-        context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
-        return [
-            check_changes.settle(context, signer, check) if signer.sequence in protected else self._leases.lost()
-            for signer, check in many
-        ]
+    async def _settle(self, signer: CheckedSigner, check: SignerCheck) -> None:
+        def write(transaction: Transaction) -> tuple[SignerCheck, list[EventKind]]:
+            self._leases.require(transaction, signer.sequence)
+            context = ChangeContext(transaction, self._audit, "monitor", int(self._now()))
+            return check_changes.settle(context, signer, check)
 
-    def _report(self, signer: CheckedSigner, check: SignerCheck, events: list[EventKind]) -> None:
+        check, events = await self._writer.write(write)
         self._count("ok" if check.succeeded else "failed")
         for kind in events:
             level = "info" if kind is EventKind.SIGNER_RECOVERED else "warning"

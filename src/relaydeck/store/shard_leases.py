@@ -93,10 +93,7 @@ class ShardLeases:
     def require(self, transaction: Transaction, sequence: int) -> None:
         """Raises LeaseLost when another process took the shard of this row."""
         if not self.protected(transaction, [sequence]):
-            raise self.lost()
-
-    def lost(self) -> LeaseLost:
-        return LeaseLost(f"another process holds a shard of the lease {self.name!r}")
+            raise LeaseLost(f"another process holds a shard of the lease {self.name!r}")
 
     def protected(self, transaction: Transaction, sequences: Iterable[int]) -> set[int]:
         """Those of the rows that no other process took: their results may be saved."""
