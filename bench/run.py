@@ -117,9 +117,9 @@ def started_relaydeck(
     return server
 
 
-def warm_relaydeck(stack: ExitStack, home: Home, path: str = SIGNERS) -> Server:
+def warm_relaydeck(stack: ExitStack, home: Home) -> Server:
     """Started, and finished with what a start does in the background: that is not part of serving a request."""
-    server = started_relaydeck(stack, home, path)
+    server = started_relaydeck(stack, home)
     await_quiet(server)
     return server
 

@@ -219,7 +219,7 @@ class PostgresDatabase(PostgresReader):
                     connection.execute("SELECT pg_advisory_unlock(%s)", [OPENING_LOCK])
 
     def _wait_for_opening_lock(self, connection: PostgresConnection) -> None:
-        """For long: another process may be migrating."""
+        """Wait for up to an hour: another process may be migrating."""
         end = time.monotonic() + LONGEST_MIGRATION
         while not _took_opening_lock(connection):
             if time.monotonic() > end and (holder := connection.execute(_HOLDER_OF_LOCK, [OPENING_LOCK]).fetchone()):

@@ -41,11 +41,11 @@ _WRITER_LIMITS = " -c idle_in_transaction_session_timeout=60s"
 # An acknowledged write is on disk: every value of synchronous_commit but `off` guarantees that.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
-# The session of a client that disappeared keeps its locks until the server notices: so it does within about a minute.
+# A session keeps its locks until the server notices that its client is gone: with these settings, in about a minute.
 _KEEPALIVES = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
-# Also where it waits for its last answer to arrive, or runs a statement. Not every platform of a server can do that.
+# The same while the client has not acknowledged an answer, and while a statement runs. Not every server supports it.
 _MORE_KEEPALIVES = "SET tcp_user_timeout = 60000; SET client_connection_check_interval = '10s'"
-_KNOWS_MORE = 140_000  # the version of a server that knows both
+_KNOWS_MORE = 140_000  # the first version of the server that has both settings
 
 # The start keeps it apart from a process of another server with the same number.
 _SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
