@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 
 from relaydeck.database_url import DatabaseUrl
+from relaydeck.store.database import Database
 from tests.running import free_port
 
 # Found without importing it: the package would set about managing servers in its own way.
@@ -239,3 +240,9 @@ class PostgresServer:
             self.stop()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def write(database: Database) -> int:
+    """A transaction that changes nothing. Its revision."""
+    with database.transaction() as transaction:
+        return transaction.revision

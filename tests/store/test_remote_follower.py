@@ -27,7 +27,7 @@ from relaydeck.store.remote_follower import RemoteFollower
 from relaydeck.store.removals import remove_row
 from relaydeck.store.write_signal import WriteSignal
 from tests.postgres import PostgresServer
-from tests.store.test_postgres import lost_on_the_way
+from tests.postgres_faults import lost_on_the_way
 
 
 def encode(row: Row) -> Encoded:
