@@ -133,14 +133,15 @@ class Archive(FaultNode):
     def __init__(self, *sent: dict[str, Any]) -> None:
         super().__init__()
         self.sent = sent
+        self.served: Any = {"number": "0x60", "transactions": list(sent), **BLOCK}
         self.receipt = RECEIPT | {"effectiveGasPrice": "0x96"}
         self.asked: list[tuple[str, Any]] = []
 
     def _result(self, mood: str, method: str, params: Any) -> Any:
         if method == "eth_getBlockByNumber" and params == ["0x60", True]:
-            return {"number": "0x60", "transactions": list(self.sent), **BLOCK}
-        if method == "eth_getBlockByNumber" and params == ["latest", False]:
-            return {**super()._result(mood, method, params), "number": "0x65"}
+            return self.served
+        if method == "eth_blockNumber":
+            return "0x65"
         if method == "eth_getTransactionReceipt":
             return self.receipt if params == [self.sent[0]["hash"]] else RECEIPT | {"effectiveGasPrice": "0x96"}
         if method in ("eth_simulateV1", "eth_call", "eth_estimateGas", "zks_estimateFee"):
@@ -191,6 +192,25 @@ async def test_three_senders_of_a_block_are_tested_once_each() -> None:
 
 async def test_an_empty_block() -> None:
     assert await backtest(Archive()) == (101, [])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"nonce": "-0x1"}, {"value": "0xzz"}, {"input": None}, {"to": 5}, {"accessList": [7]}]
+)
+async def test_a_transaction_that_the_node_describes_incorrectly(wrong: dict[str, Any]) -> None:
+    node = Archive(LEGACY | wrong, OF_OTHERS[0])
+    node.answers = {"eth_simulateV1": simulated(21_000)}
+    _, found = await backtest(node)
+    problem = "the node describes the transaction incorrectly"
+    assert found == [Result(96, "unreadable", None, problem), Result(96, "type 0, transfer", Decimal(0))]
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, {"transactions": None}, {"transactions": [{"from": SENDER}]}])
+async def test_a_block_that_is_none(wrong: Any) -> None:
+    node = Archive()
+    node.served = wrong
+    with pytest.raises(NodesUnreachable, match="answered something other than a block"):
+        await backtest(node)
 
 
 async def test_a_transaction_without_an_estimate() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from relaydeck.errors import OperatorError
 from relaydeck.networks.model import RpcUrl
+from relaydeck.store.home_folder import opening_lock
 from relaydeck.store.open_store import open_store_at
 from tests.running import Running, run_command
 from tests.seeding import fill, issue, relayer, relayer_shown
@@ -92,6 +93,18 @@ def test_a_home_opens_again_once_its_master_key_is_back(made: Path) -> None:
         open_store_at(made, made / "relaydeck.db", made / "master.key")
     (made / "master.key").write_bytes(kept)
     issue(made, "more")
+
+
+def test_a_start_that_waits_too_long_names_the_lock_that_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaydeck.store.home_folder._LONGEST_WAIT", 0.1)
+    with opening_lock(tmp_path), pytest.raises(OperatorError) as refused, opening_lock(tmp_path):
+        pass
+    assert (refused.value.problem, refused.value.remedy) == (
+        "waited 0.1 seconds for another process that opens this home",
+        f"Wait until it is ready, or end it: it is the process that has locked {tmp_path / 'run' / 'opening'}.",
+    )
 
 
 def test_a_home_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:

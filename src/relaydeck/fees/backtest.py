@@ -5,18 +5,33 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from relaydeck.fees.gas import Run
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.job import price_fields
 from relaydeck.fees.models import MODELS
 from relaydeck.fees.past import Past, read_past
 from relaydeck.fees.signed_price import own_price
-from relaydeck.networks.evm.errors import NodeError
-from relaydeck.networks.evm.questions import Question
+from relaydeck.networks.evm.errors import NodeError, UrlFailed
+from relaydeck.networks.evm.questions import BLOCK_NUMBER, Question
 from relaydeck.networks.evm.revert import printable
 from relaydeck.networks.model import Network
 
 _PER_BLOCK = 3  # the later ones in a block depend on those before
+# What reading a description raises that lacks something, or has something else in its place.
+_UNREADABLE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+
+
+class _Sent(msgspec.Struct):
+    """What is needed to choose a transaction."""
+
+    sender: str = msgspec.field(name="from")
+    hash: str
+
+
+class _Block(msgspec.Struct):
+    transactions: list[_Sent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +67,26 @@ class Backtest:
         self._deadline = deadline
 
     async def newest(self) -> int:
-        question = Question("eth_getBlockByNumber", ("latest", False), lambda block: int(block["number"], 16))
-        return int((await self._cache.pool.ask(question, self._deadline())).value)
+        return int((await self._cache.pool.ask(BLOCK_NUMBER, self._deadline())).value)
 
     async def block(self, number: int) -> list[Tested]:
         """Transactions that succeeded, one for each of the first senders in the block."""
-        question = Question("eth_getBlockByNumber", (hex(number), True), _read_object)
+        question = Question("eth_getBlockByNumber", (hex(number), True), _read_block)
         block = (await self._cache.pool.ask(question, self._deadline())).value
         chosen = _first_of_each_sender(block["transactions"])
         if not chosen:
             return []
         asked = [Question("eth_getTransactionReceipt", (each["hash"],), _read_object) for each in chosen]
         receipts = (await self._cache.pool.ask_all(asked, self._deadline())).value
-        pasts = [read_past(sent, receipt, block) for sent, receipt in zip(chosen, receipts, strict=True)]
-        return [await self._tested(number, past) for past in pasts if past is not None]
+        found = []
+        for sent, receipt in zip(chosen, receipts, strict=True):
+            try:
+                past = read_past(sent, receipt, block)
+            except _UNREADABLE:
+                found.append(Tested(number, "unreadable", None, "the node describes the transaction incorrectly"))
+            else:
+                found += [await self._tested(number, past)] if past is not None else []
+        return found
 
     async def _tested(self, number: int, past: Past) -> Tested:
         try:
@@ -107,6 +128,14 @@ def _first_of_each_sender(sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for each in sent:
         found.setdefault(each["from"], each)
     return list(found.values())[:_PER_BLOCK]
+
+
+def _read_block(answer: Any) -> dict[str, Any]:
+    try:
+        msgspec.convert(answer, _Block)
+    except msgspec.ValidationError:
+        raise UrlFailed("answered something other than a block with its transactions") from None
+    return dict(answer)
 
 
 def _read_object(answer: Any) -> dict[str, Any]:

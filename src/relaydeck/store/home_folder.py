@@ -2,11 +2,15 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from relaydeck.errors import OperatorError
+
+_LONGEST_WAIT = 3600.0  # another process may be migrating
+_RETRY_SECONDS = 0.02
 
 
 @contextmanager
@@ -18,12 +22,33 @@ def opening_lock(home: Path) -> Iterator[Path]:
     run_folder = home / "run"
     for folder in (home, run_folder):
         _create_folder(folder)
-    descriptor = os.open(run_folder / "opening", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = run_folder / "opening"
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _wait_for(descriptor, lock)
         yield run_folder
     finally:
         os.close(descriptor)
+
+
+def _wait_for(descriptor: int, lock: Path) -> None:
+    """The system frees the lock of a process that has ended, so a holder is alive: busy, or stopped."""
+    end = time.monotonic() + _LONGEST_WAIT
+    while not _took(descriptor):
+        if time.monotonic() > end:
+            raise OperatorError(
+                f"waited {_LONGEST_WAIT:g} seconds for another process that opens this home",
+                f"Wait until it is ready, or end it: it is the process that has locked {lock}.",
+            )
+        time.sleep(_RETRY_SECONDS)
+
+
+def _took(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _create_folder(folder: Path) -> None:
