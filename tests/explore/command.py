@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 
 from tests.explore import page, planted
-from tests.explore.explorer import Explorer, Ground, Homes, Tally, kinds_of, prepared_ground
+from tests.explore.explorer import Explorer, Tally, kinds_of
+from tests.explore.homes import Ground, Homes, prepared_ground
 from tests.explore.jobs import Unit, by_chance, running_jobs
 from tests.explore.operations import COMMANDS, OPERATIONS, Operation, by_name
 from tests.fork_server import _import_everything

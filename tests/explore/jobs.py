@@ -13,7 +13,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from tests.explore.boundary import Fault
-from tests.explore.explorer import Explorer, Finding, Ground, Tally
+from tests.explore.explorer import Explorer, Finding, Tally
+from tests.explore.homes import Ground
 from tests.explore.operations import by_name
 
 
