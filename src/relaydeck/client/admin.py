@@ -37,6 +37,7 @@ from relaydeck.client.documents import (
     RelayerChange,
     RelayerDocument,
     RelayerStateName,
+    SignerCheckState,
     SignerConfig,
     SignerType,
     TokenKind,
@@ -135,24 +136,32 @@ def list_signers(
     order: Order | None = None,
     type: str | None = None,
     id: str | None = None,
+    check: SignerCheckState | None = None,
 ) -> Call[Page[Signer]]:
     """One page of the signers with every field that is no secret; `id` is a part of the id.
 
     >>> client.admin.list_signers(type="plain", order="newest").items[-1].id
     'ops'
     """
-    return _listed("signers", Signer, page=page, per_page=per_page, order=order, type=type, id=id)
+    return _listed("signers", Signer, page=page, per_page=per_page, order=order, type=type, id=id, check=check)
 
 
 def signers(
-    *, per_page: int = PAGE_SIZE, order: Order | None = None, type: str | None = None, id: str | None = None
+    *,
+    per_page: int = PAGE_SIZE,
+    order: Order | None = None,
+    type: str | None = None,
+    id: str | None = None,
+    check: SignerCheckState | None = None,
 ) -> Walk[Signer]:
-    """Every signer.
+    """Every signer; `check` is the result of its latest check.
 
     >>> next(client.admin.signers()).id
     'ops'
     """
-    return walk_pages(lambda page: list_signers(page=page, per_page=per_page, order=order, type=type, id=id))
+    return walk_pages(
+        lambda page: list_signers(page=page, per_page=per_page, order=order, type=type, id=id, check=check)
+    )
 
 
 def get_signer(signer_id: str) -> Call[Signer]:
@@ -513,13 +522,13 @@ def list_events(
     return Call("GET", target, read_page(Event))
 
 
-def events(*, after: int = 0, per_page: int = PAGE_SIZE) -> Walk[Event]:
+def events(*, after: int = 0, per_page: int = PAGE_SIZE, relayer_id: str | None = None) -> Walk[Event]:
     """Every event that follows sequence number `after`.
 
     >>> [event.sequence for event in client.admin.events()][:2]
     [1, 2]
     """
-    return walk_sequence(lambda last: list_events(after=last, per_page=per_page), after)
+    return walk_sequence(lambda last: list_events(after=last, per_page=per_page, relayer_id=relayer_id), after)
 
 
 def get_event(event_id: str) -> Call[Event]:

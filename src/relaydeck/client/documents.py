@@ -8,6 +8,7 @@ SignerType = Literal[
 ]
 TokenKind = Literal["api", "readonly", "admin"]
 RelayerStateName = Literal["active", "paused", "disabled"]
+SignerCheckState = Literal["ok", "failing", "none"]
 TokenState = Literal["live", "expired", "revoked"]
 DeliveryState = Literal["pending", "delivered", "dead"]
 Order = Literal["oldest", "newest"]
@@ -106,6 +107,10 @@ class NetworkDocument(TypedDict):
     gas_limit_cap: NotRequired[int]
     sequencer_feed: NotRequired[str]
     sequencer_grace_seconds: NotRequired[int]
+    max_lag_blocks: NotRequired[int]
+    price_factor: NotRequired[int]
+    quorum: NotRequired[int]
+    runway_warn_hours: NotRequired[int]
 
 
 class NetworkChange(TypedDict, total=False):
@@ -119,6 +124,10 @@ class NetworkChange(TypedDict, total=False):
     gas_limit_cap: int | None
     sequencer_feed: str | None
     sequencer_grace_seconds: int | None
+    max_lag_blocks: int | None
+    price_factor: int | None
+    quorum: int | None
+    runway_warn_hours: int | None
 
 
 class NotificationChange(TypedDict, total=False):
@@ -137,6 +146,7 @@ class RelayerDocument(TypedDict):
     notification_id: NotRequired[str]
     custom_rpc_urls: NotRequired[Sequence[RpcUrlDocument]]
     policies: NotRequired[PoliciesDocument]
+    runway_warn_hours: NotRequired[int]
 
 
 class RelayerChange(TypedDict, total=False):
@@ -147,3 +157,4 @@ class RelayerChange(TypedDict, total=False):
     notification_id: str | None
     custom_rpc_urls: Sequence[RpcUrlDocument] | None
     policies: PoliciesDocument | None
+    runway_warn_hours: int | None

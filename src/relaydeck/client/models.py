@@ -3,7 +3,7 @@
 Fields that only `/admin/v1` returns (`created_at`) are None on `/api/v1`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -130,11 +130,18 @@ class Notification(Record, frozen=True):
     created_at: datetime | None = None
 
 
+class NodeHeader(msgspec.Struct, frozen=True):
+    """A header that a node gets with each request. No response contains its value."""
+
+    name: str
+
+
 class RpcUrl(msgspec.Struct, frozen=True):
     """`url` may hold a key, so the repr shows neither path nor query."""
 
     url: str
     weight: int = 1
+    headers: tuple[NodeHeader, ...] = ()
 
     def __repr__(self) -> str:
         scheme, _, rest = self.url.partition("://")
@@ -173,6 +180,7 @@ class Relayer(Record, frozen=True, kw_only=True):
     notification_id: str | None = None
     disabled_reason: DisabledReason | None = None
     custom_rpc_urls: tuple[RpcUrl, ...] | None = None
+    runway_warn_hours: int | None = None
     created_at: datetime | None = None
 
 
@@ -206,6 +214,10 @@ class Network(Record, frozen=True, kw_only=True):
     gas_limit_cap: int | None = None
     sequencer_feed: str | None = None
     sequencer_grace_seconds: int | None = None
+    max_lag_blocks: int | None = None
+    price_factor: int | None = None
+    quorum: int | None = None
+    runway_warn_hours: int | None = None
     created_at: datetime | None = None
 
 
@@ -243,6 +255,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     nodes: tuple[RelayerNode, ...]
     monitor: str
     next_probe_at: datetime | None = None
+    signer_check: str | None = None
 
 
 class BalancePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -425,6 +438,4 @@ class AuditEntry(Record, frozen=True, kw_only=True):
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     hash: str
-
-
-JsonObject = Mapping[str, Any]
+    origin: str | None = None
