@@ -199,6 +199,8 @@ async def test_on_an_idle_chain_fee_data_take_one_request() -> None:
     [
         (HISTORY, {}, "eth_feeHistory"),
         ({**HISTORY, "reward": None}, {"eth_maxPriorityFeePerGas": "0x7"}, "eth_maxPriorityFeePerGas"),
+        ({**HISTORY, "reward": []}, {"eth_maxPriorityFeePerGas": "0x7"}, "eth_maxPriorityFeePerGas"),
+        ({**HISTORY, "reward": [[]]}, {"eth_maxPriorityFeePerGas": "0x7"}, "eth_maxPriorityFeePerGas"),
         ({**HISTORY, "gasUsedRatio": [0]}, {}, "no transaction in any block, and no suggestion from the node"),
     ],
 )
@@ -216,7 +218,7 @@ async def test_the_trace_names_the_source_of_the_priority_fee(history: Any, extr
     "history",
     [
         [], {**HISTORY, "baseFeePerGas": [1, 2]},
-        {**HISTORY, "reward": [["0x1", "0x2"]]}, {**HISTORY, "reward": []}, {**HISTORY, "oldestBlock": None},
+        {**HISTORY, "reward": [["0x1", "0x2"]]}, {**HISTORY, "oldestBlock": None},
     ],
 )  # fmt: skip
 async def test_a_history_that_does_not_add_up_is_a_failure_of_the_url(history: Any) -> None:
@@ -231,8 +233,11 @@ UNKNOWN = {"code": -32601, "message": "the method does not exist"}
 
 @pytest.mark.parametrize(
     "history",
-    [UNKNOWN, None, {}, {**HISTORY, "baseFeePerGas": ["0x1"]}, {**HISTORY, "gasUsedRatio": []}],
-    ids=["missing", "null", "empty", "one short", "no blocks"],
+    [
+        *(UNKNOWN, None, {}, {**HISTORY, "baseFeePerGas": ["0x1"]}, {**HISTORY, "gasUsedRatio": []}),
+        {**HISTORY, "baseFeePerGas": [None, None]},
+    ],
+    ids=["missing", "null", "empty", "one short", "no blocks", "no base fees"],
 )
 @pytest.mark.parametrize(
     ("suggested", "base", "per_gas"), [("0x78", "0x64", 120), ("0x5a", "0x64", 100), ("0x78", None, 120)]

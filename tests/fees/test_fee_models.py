@@ -1,5 +1,6 @@
 """What each fee model charges, over scripted nodes."""
 
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeeModelName, Network
 from tests.fees.chain import call_data
-from tests.fees.scene import ask, network, transaction
+from tests.fees.scene import ask, network, relayer, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes, words
 
 OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
@@ -273,6 +274,47 @@ def test_what_each_model_charges(model: FeeModelName, answers: list[Any], charge
 def test_the_limit_is_charged_however_little_is_used() -> None:
     found = MODELS["gas_limit_charged"].charge(sent(gas_limit=90_000), GAS, [])
     assert found == Charge(90_000, {}, {"gas_used_at_most": 21_000, "own_limit": True})
+
+
+@pytest.mark.parametrize(("is_signed", "charged"), [(True, 1), (False, 21_000)])
+def test_a_limit_that_is_too_low_is_final_once_it_is_signed(is_signed: bool, charged: int) -> None:
+    low = msgspec.structs.replace(sent(gas_limit=1), sender=SENDER if is_signed else None)
+    found = MODELS["gas_limit_charged"].charge(low, GAS, [])
+    assert found == Charge(charged, {}, {"gas_used_at_most": 21_000, "own_limit": is_signed})
+
+
+@pytest.mark.parametrize(
+    ("model", "answer", "facts"),
+    [
+        ("zksync", 157_396, {"gas_from": "the transaction's limit"}),
+        (
+            "arbitrum",
+            number(157_396) + number(4_000) + number(1) + number(2),
+            {"gas_components": 157_396, "gas_for_l1": 4_000, "estimate_confirmed": False},
+        ),
+    ],
+)
+def test_the_own_limit_counts_where_gas_is_not_estimated(model: FeeModelName, answer: Any, facts: Any) -> None:
+    own = Gas(90_000, "", None, {})
+    assert MODELS[model].charge(sent(gas_limit=90_000), own, [answer]) == Charge(90_000, {}, facts)
+
+
+def test_arbitrum_counts_the_estimate_when_the_components_are_refused() -> None:
+    refused = NodeError(-32000, "insufficient funds for gas * price + value")
+    assert MODELS["arbitrum"].charge(sent(), GAS, [refused]) == Charge(21_000, {}, {"estimate_confirmed": False})
+
+
+@pytest.mark.parametrize("estimation", [True, False])
+async def test_a_question_that_a_node_cannot_answer_now_goes_to_the_next_one(estimation: bool) -> None:
+    """Else the operator fee would be left out without a word."""
+    async with fault_nodes("healthy", "healthy") as nodes:
+        for node, operator in zip(nodes, ({"code": -32603, "message": "internal error"}, words(5)), strict=True):
+            node.answers = {L1_FEE: words(700), OPERATOR: operator}
+        where = msgspec.structs.replace(network(*(node.url for node in nodes)), fee_model="op_stack")
+        estimator, who = Estimator(OPTIONS), relayer(gas_limit_estimation=estimation)
+        fees = {(await ask(estimator, where, transaction(), who=who)).estimated_fee for _ in range(4)}
+        await estimator.close()
+    assert fees == {f"{Decimal(21_000 * 110 + 700 + 5).scaleb(-18):f}"}
 
 
 @pytest.mark.parametrize(

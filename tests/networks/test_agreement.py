@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from relaydeck.networks.evm.agreement import Witness, believed_by_bounds, believed_by_quorum
-from relaydeck.networks.evm.errors import NodesDisagree
+from relaydeck.networks.evm.errors import NodeError, NodesDisagree
 from relaydeck.networks.evm.figures import Figures
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.options import PoolOptions, PoolRules
@@ -56,12 +56,35 @@ def test_suggestions_may_differ_by_the_factor() -> None:
         ([1, 10**9], 10**9, [10**9]),
         ([10**9, 10**16], 10**13, [10**9]),  # a tip is often far below the base fee
         ([10**9, 10**16], 10**6, [10**9]),  # or far above it
+        ([10**9, 10**16], None, []),  # a chain without a base fee
+        ([1, 10**9], 0, []),  # or with one that says nothing about the price
+        ([7, 4 * 10**7], 7, []),
         ([1, 10**9, 10**9], None, [10**9, 10**9]),
         ([10**9, 10**16, 10**9], None, [10**9, 10**9]),
     ],
 )
 def test_bounds(heard: list[int], base_fee: int | None, believed: list[int]) -> None:
     assert prices(believed_by_bounds(witnesses(*heard), 10, base_fee)) == believed
+
+
+def of_block(base_fee: int, price: int, block: int = 100, blob_price: int | None = None) -> Witness:
+    figures = Figures(block=block, base_fee=base_fee, price=price, blob_price=blob_price)
+    return Witness(Node(RpcUrl("http://node.example"), PoolOptions()), price, figures)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "agree"),
+    [
+        (of_block(7, 40_000_007), of_block(7, 80_000_007, 101), True),  # tips vary more than base fees
+        (of_block(7, 40_000_007), of_block(7, 400_000_007, 101), False),
+        (of_block(10**9, 10**9), of_block(2 * 10**9, 2 * 10**9, 101), False),
+        (of_block(10**9, 10**9, blob_price=10**9), of_block(10**9, 10**9, 101, 1_100_000_000), True),
+        (of_block(10**9, 10**9, blob_price=1), of_block(10**9, 10**9, blob_price=10**18), False),
+        (of_block(10**9, 10**9, blob_price=1), of_block(10**9, 10**9), True),  # one does not know blobs
+    ],
+)
+def test_data_of_blocks(one: Witness, other: Witness, agree: bool) -> None:
+    assert (one.agrees(other, 10), other.agrees(one, 10)) == (agree, agree)
 
 
 def lie(pool: NodePool, nodes: Sequence[FaultNode], *liars: int, price: str = "0xffffffff") -> None:
@@ -103,3 +126,40 @@ async def test_a_quorum_needs_as_many_nodes() -> None:
         lie(pool, nodes)
         with pytest.raises(NodesDisagree, match=r"no 2 nodes agree on the price of gas: http://127\.0\.0\.1"):
             await pool.ask(GAS_PRICE)
+
+
+async def test_of_two_that_are_far_apart_neither_is_believed_without_a_base_fee() -> None:
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
+        for node in nodes:
+            node.answers["eth_getBlockByNumber"] = {"number": "0x64", "gasLimit": "0x1c9c380"}
+        nodes[0].answers["eth_gasPrice"] = "0xffffffff"
+        with pytest.raises(NodesDisagree) as failure:
+            await pool.ask(GAS_PRICE)
+    shown = [f"http://127.0.0.1:{node.port} {price} Wei" for node, price in zip(nodes, (4294967295, 110), strict=True)]
+    assert str(failure.value) == f"no 2 nodes agree on the price of gas: {', '.join(shown)}"
+
+
+async def test_a_node_that_is_late_is_not_replaced_in_a_comparison() -> None:
+    """The answer of another node in its place would make one node agree with itself."""
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
+        lie(pool, nodes)
+        await pool.ask(GAS_PRICE)
+        for node in pool._nodes:
+            for _ in range(20):
+                node.pace.add(GAS_PRICE.method, 0.001)
+        for _ in range(10):
+            pool.hedges.earn()
+        nodes[0].delay = 0.1  # later than every answer so far
+        assert (await pool.ask(GAS_PRICE)).value == 110
+        assert pool.hedges.sent == 0
+
+
+async def test_a_method_that_no_node_offers_is_no_dispute() -> None:
+    unknown = {"code": -32601, "message": "the method does not exist"}
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
+        pool.rules = PoolRules(quorum=2)
+        for node in nodes:
+            node.answers["eth_gasPrice"] = unknown
+        with pytest.raises(NodeError, match="-32601: the method does not exist"):
+            await pool.ask(GAS_PRICE)
+        assert (pool.disagreements, pool.figures().disputes) == (0, {})

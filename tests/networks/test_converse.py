@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from relaydeck.networks.evm.client import Client
+from relaydeck.networks.evm.node import State
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import BLOCK_NUMBER, CHAIN_ID, Question, read_quantity
@@ -51,4 +52,20 @@ async def test_a_failing_url_starts_the_conversation_again_with_the_next(client:
         for _ in range(2):  # the choice alternates
             assert (await pool.converse(talk)).value == 110
         assert len({node.key for node in started}) == 2
+        await pool.close()
+
+
+async def test_the_same_conversation_is_not_blamed_twice(client: Client) -> None:
+    """However often one caller repeats what a node fails, the node stays in use for others."""
+
+    async def talk(node: OneNode) -> int:
+        return await node.ask(Question("eth_estimateGas", ({"from": "0xbad"},), read_quantity))
+
+    async with fault_nodes("healthy", "healthy") as nodes:
+        nodes[0].poison = "0xbad"
+        nodes[0].raw["poison"] = ("500 Oops", b"boom", "")
+        pool = pool_of(client, *(node.url for node in nodes))
+        for _ in range(12):
+            await pool.converse(talk, about={"from": "0xbad"})
+        assert {node.state for node in pool._nodes} == {State.UP}
         await pool.close()

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, error_kind
+from relaydeck.networks.evm.node import Node
+from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.revert import printable, reason
+from relaydeck.networks.model import RpcUrl
 
 NOPE = "0x08c379a0" + "20".zfill(64) + "04".zfill(64) + b"nope".hex().ljust(64, "0")
 
@@ -116,6 +119,11 @@ PROVIDERS = [
     (200, -32046, "Cannot fulfill request", ErrorKind.PASSING),
     (502, -32000, "x", ErrorKind.PASSING),
     (413, -32600, "request entity too large", ErrorKind.PASSING),
+    (200, -32011, "backend offline", ErrorKind.PASSING),
+    (200, -32012, "backend is over capacity", ErrorKind.BUSY),
+    (200, -32018, "backend is currently not healthy to serve traffic", ErrorKind.PASSING),
+    (500, -32000, "backend returned an invalid response", ErrorKind.PASSING),
+    (400, -32019, "block is out of range", ErrorKind.PASSING),
     (500, -32000, "execution reverted: too many requests", ErrorKind.REVERTED),
     (429, 3, "execution reverted: rate limit", ErrorKind.REVERTED),
     (404, 3, "execution reverted", ErrorKind.REVERTED),
@@ -126,3 +134,21 @@ PROVIDERS = [
 @pytest.mark.parametrize(("status", "code", "message", "meaning"), PROVIDERS)
 def test_answers_of_providers(status: int, code: int, message: str, meaning: ErrorKind) -> None:
     assert error_kind(NodeError(code, message, status=status)) is meaning
+
+
+@pytest.mark.parametrize(("wait", "meaning"), [(5.0, ErrorKind.BUSY), (None, ErrorKind.PASSING)])
+def test_a_service_that_is_unavailable_may_ask_to_wait(wait: float | None, meaning: ErrorKind) -> None:
+    assert error_kind(NodeError(-32000, "x", status=503, wait=wait)) is meaning
+
+
+def test_of_a_long_message_the_start_is_kept() -> None:
+    """A contract may revert with a reason of a megabyte."""
+    error = NodeError(3, "a" * 1_000_000)
+    node = Node(RpcUrl("http://node.example"), PoolOptions())
+    assert (len(error.message), len(str(error)), len(node.scrubbed(error).message)) == (4_000, 4_003, 2_000)
+
+
+def test_a_secret_at_the_cut_is_not_shown_in_part() -> None:
+    node = Node(RpcUrl("https://node.example/v2/planted-secret-4711"), PoolOptions())
+    shown = node.scrubbed(NodeError(3, "a " * 995 + "planted-secret-4711")).message
+    assert shown == "a " * 995 + "…"

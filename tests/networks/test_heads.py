@@ -100,6 +100,14 @@ def test_of_two_that_contradict_the_genuine_block_is_believed(chain: Chain) -> N
     assert newest.base_fee == int(block["baseFeePerGas"], 16)
 
 
+def test_of_two_far_apart_the_genuine_block_is_believed(chain: Chain) -> None:
+    genuine = read_landmark(chain.rpc("eth_getBlockByNumber", "latest", False))
+    ahead = Landmark(genuine.number + 1_000_000, genuine.base_fee, genuine.gas_limit)
+    nodes = [node(genuine), node(ahead)]
+    assert compare_heads(nodes, 3) == Landmark(genuine.number, genuine.base_fee, genuine.gas_limit)
+    assert [each.stale for each in nodes] == ["", f"reports block {ahead.number}, which no other node has reached"]
+
+
 def test_of_two_genuine_blocks_that_contradict_the_newer_is_believed(chain: Chain) -> None:
     older = chain.rpc("eth_getBlockByNumber", "latest", False)
     chain.pin_base_fee(10**13)

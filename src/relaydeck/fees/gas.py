@@ -22,10 +22,14 @@ from relaydeck.networks.evm.sender import OneNode
 
 _FUNDS = hex(1 << 128)  # more than any transaction moves, and far from an overflow
 _UNKNOWN_METHOD, _INVALID_PARAMS, _FAILED = -32601, -32602, 3
+# About the method: similar words about a transaction must not decide how the next one is asked.
 _NOT_OFFERED = re.compile(
-    r"not (?:found|supported|available|exist|allowed|implemented|whitelisted)|unsupported|unknown method",
+    r"(?:method|eth_simulateV1).{0,80}not (?:found|supported|available|exist|allowed|implemented|whitelisted)"
+    r"|(?:unsupported|unknown) (?:rpc )?method",
     re.IGNORECASE,
 )
+# A transaction with other fields may be refused for them: only one of these shows what a node accepts.
+_PLAIN_FIELDS = frozenset({"from", "to", "value", "data", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas"})
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -46,6 +50,10 @@ class Run(msgspec.Struct, frozen=True):
     def pending(self) -> str:
         return "pending" if self.at == "latest" else self.at
 
+    @property
+    def is_plain(self) -> bool:
+        return self.call.keys() | self.prices.keys() <= _PLAIN_FIELDS
+
     def priced(self, **more: str) -> dict[str, Any]:
         return {**self.call, **self.prices, **more}
 
@@ -56,7 +64,7 @@ class Run(msgspec.Struct, frozen=True):
 
 class Gas(msgspec.Struct, frozen=True):
     used: int
-    method: str
+    method: str  # empty: it is the transaction's own limit, and nothing was measured
     limit: int | None  # the limit that it needs, where known
     asked: dict[str, Any]
     beside: list[Any] = []  # the answers, some of which may be a `NodeError`
@@ -101,9 +109,17 @@ class GasMeter:
 
     async def measure(self, run: Run, deadline: float) -> Gas:
         """Raises `NodeError` when the transaction fails or the node refuses it."""
-        answer = await self._pool.converse(lambda node: self._measured(node, run), deadline)
+        answer = await self._pool.converse(lambda node: self._measured(node, run), deadline, about=run.call)
         found = answer.value
         return Gas(found.used, found.method, found.limit, found.asked, found.beside, answer.node)
+
+    async def own_limit(self, run: Run, deadline: float) -> Gas:
+        """Without measuring: the limit of the transaction, and the answers to the questions beside."""
+        beside: list[Any] = []
+        if run.beside:
+            asked = await self._pool.converse(lambda node: _ask_beside(node, run.beside), deadline, about=run.call)
+            beside = asked.value
+        return Gas(run.own_limit, "", None, {}, beside)
 
     async def _measured(self, node: OneNode, run: Run) -> Gas:
         if run.simulated and node.key not in self._without_simulation:
@@ -119,37 +135,48 @@ class GasMeter:
 
     async def _simulated(self, node: OneNode, run: Run) -> Gas | None:
         """None: the node does not answer this question."""
-        limit: list[Question[Any]] = [_estimate(_with_funds(run))] if run.wants_limit else []
-        number = self._block_number(node, run)
+        number = run.block + 1 if node.key in self._in_last_block else None
         try:
-            first, *rest = await _ask(node, [simulation(run, number), *limit, *run.beside])
+            first, rest = await self._simulate(node, run, number)
+            if isinstance(first, Simulated) and number is None and first.block <= run.block:
+                # It ran in a block that the price is not for: in the node's last one, or the node is behind.
+                if first.block <= node.key.head:
+                    self._in_last_block.add(node.key)
+                number = run.block + 1
+                first, rest = await self._simulate(node, run, number)
+            elif isinstance(first, NodeError) and number is not None:
+                number = None  # the node may be ahead of the price
+                first, rest = await self._simulate(node, run, number)
         except AnswerTooLarge:  # it lists every log
             return None
-        if isinstance(first, Simulated) and number is None and first.block <= run.block:
-            self._in_last_block.add(node.key)
-            return await self._simulated(node, run)
         if isinstance(first, NodeError):
             self._note_refusal(node, first)
             return None
-        beside = rest[len(limit) :]
-        need = rest[0] if limit and isinstance(rest[0], int) else None
+        limits = int(run.wants_limit)
+        need, beside = next((each for each in rest[:limits] if isinstance(each, int)), None), rest[limits:]
         if first.failure is None:
             return Gas(first.used, "eth_simulateV1", need, run.priced(), beside)
-        return await self._after_failure(node, run, first.failure, beside)
+        return await self._after_failure(node, run, number, first.failure, beside)
 
-    def _block_number(self, node: OneNode, run: Run) -> int | None:
-        return run.block + 1 if node.key in self._in_last_block else None
+    async def _simulate(self, node: OneNode, run: Run, number: int | None) -> tuple[Any, list[Any]]:
+        """The simulation; the limit, if it is wanted, and the answers to the questions beside."""
+        limit: list[Question[Any]] = [_estimate(_with_funds(run))] if run.wants_limit else []
+        first, *rest = await _ask(node, [simulation(run, number), *limit, *run.beside])
+        _require_answers(rest[len(limit) :])
+        return first, rest
 
     def _note_refusal(self, node: OneNode, error: NodeError) -> None:
-        if error.code == _UNKNOWN_METHOD or _NOT_OFFERED.search(error.message):
+        if _is_not_offered(error):
             self._without_simulation.add(node.key)
 
-    async def _after_failure(self, node: OneNode, run: Run, failure: NodeError, beside: list[Any]) -> Gas:
+    async def _after_failure(
+        self, node: OneNode, run: Run, number: int | None, failure: NodeError, beside: list[Any]
+    ) -> Gas:
         """Was it only the limit? A signed transaction keeps its limit, and the caller compares."""
         if not run.own_limit:
             raise failure
         if not run.is_signed:
-            (again,) = await _ask(node, [simulation(replace(run, own_limit=0), self._block_number(node, run))])
+            (again,) = await _ask(node, [simulation(replace(run, own_limit=0), number)])
             if isinstance(again, Simulated) and again.failure is None:
                 return Gas(again.used, "eth_simulateV1", None, run.priced(), beside)
             raise failure
@@ -164,22 +191,29 @@ class GasMeter:
         self, node: OneNode, run: Run, beside: Sequence[Question[Any]]
     ) -> tuple[int, dict[str, Any], list[Any]]:
         """The limit it needs, what was asked, and the answers to the questions beside."""
-        number = self._forms.get(node.key, 0)
+        number, accepted = self._form(node), self._form(node)
         while True:
             params = _FORMS[number](run)
             found, *answers = await _ask(node, [_estimate(params), *beside])
             if not isinstance(found, NodeError):
+                if run.is_plain and accepted > self._form(node):
+                    self._forms[node.key] = accepted
+                _require_answers(answers)
                 return found, params[0], answers
             number += 1
             if number == len(_FORMS) or error_kind(found) is ErrorKind.REVERTED:
                 raise found
             if found.code == _INVALID_PARAMS:  # it is the form that the node does not accept, not the transaction
-                self._forms[node.key] = number
+                accepted = number
+
+    def _form(self, node: OneNode) -> int:
+        return self._forms.get(node.key, 0)
 
     async def _fits(self, node: OneNode, run: Run) -> bool:
         """Whether the transaction succeeds with its own limit."""
-        question = Question("eth_call", (run.priced(gas=hex(run.own_limit)), run.at), read_bytes)
-        (found,) = await _ask(node, [question])
+        call = run.priced(gas=hex(run.own_limit))
+        params = (call, run.pending, run.override) if self._form(node) == 0 else (call, run.at)
+        (found,) = await _ask(node, [Question("eth_call", params, read_bytes)])
         return not isinstance(found, NodeError)
 
 
@@ -196,6 +230,26 @@ async def _ask(node: OneNode, questions: Sequence[Question[Any]]) -> list[Any]:
         if isinstance(answer, NodeError) and error_kind(answer) is ErrorKind.BUSY:
             raise answer
     return answers
+
+
+async def _ask_beside(node: OneNode, questions: Sequence[Question[Any]]) -> list[Any]:
+    answers = await _ask(node, questions)
+    _require_answers(answers)
+    return answers
+
+
+def _require_answers(beside: Sequence[Any]) -> None:
+    """Raise the error after which another node may answer. A refusal is an answer: what is asked may not exist."""
+    for answer in beside:
+        if not isinstance(answer, NodeError) or _is_not_offered(answer):
+            continue
+        if error_kind(answer) in (ErrorKind.PASSING, ErrorKind.DENIED):
+            raise answer
+
+
+def _is_not_offered(error: NodeError) -> bool:
+    """Whether the node lacks the method."""
+    return error.code == _UNKNOWN_METHOD or bool(_NOT_OFFERED.search(error.message))
 
 
 def _estimate(params: tuple[Any, ...]) -> Question[int]:
@@ -216,7 +270,7 @@ def simulation(run: Run, number: int | None) -> Question[Simulated]:
 
 def read_simulation(answer: Any) -> Simulated:
     try:
-        (block,) = answer
+        *_, block = answer  # before it there may be empty ones, up to the number that was asked for
         (call,) = block["calls"]
         used, status, number = read_gas(call["gasUsed"]), read_quantity(call["status"]), read_quantity(block["number"])
     except (TypeError, ValueError, KeyError):

@@ -158,13 +158,13 @@ def fee_history_question(options: FeeOptions) -> Question[History | None]:
 
 
 def read_history(answer: Any) -> History | None:
-    """None: no base fee of the next block in it. Some nodes return no blocks, or one base fee too few."""
+    """None: it is of no use. Some nodes return no blocks, one base fee too few, or no base fees and tips."""
     if answer is None:
         return None
     if not isinstance(answer, dict):
         raise UrlFailed("answered something other than a fee history")
     base_fees, ratios = answer.get("baseFeePerGas"), answer.get("gasUsedRatio")
-    if not base_fees or not isinstance(ratios, list) or not ratios:
+    if not base_fees or not isinstance(ratios, list) or not ratios or base_fees == [None] * len(base_fees):
         return None
     base_fees = read_quantities(base_fees)
     if len(base_fees) != len(ratios) + 1:
@@ -178,13 +178,13 @@ def read_history(answer: Any) -> History | None:
 
 
 def _rewards(rows: Any, ratios: list[Any]) -> tuple[int, ...]:
-    if rows is None:
+    if not rows:
         return ()
     if not isinstance(rows, list) or len(rows) != len(ratios):
         raise UrlFailed("answered an inconsistent fee history")
     found = []
     for row, ratio in zip(rows, ratios, strict=True):
-        if not ratio or row is None:  # the reward of an empty block is zero by convention
+        if not ratio or not row:  # the reward of an empty block is zero by convention
             continue
         tips = read_quantities(row)
         if len(tips) != 1:

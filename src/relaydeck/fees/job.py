@@ -36,13 +36,17 @@ class Job:
             return price.with_tip(0)
         return tip_within(price, self.network.tip_floor, self.network.tip_ceiling)
 
+    @property
+    def next_nonce(self) -> Question[int]:
+        return Question("eth_getTransactionCount", (self.transaction.sender, "latest"), read_quantity)
+
     def run(self, price: Price) -> Run:
         transaction = self.transaction
         call = transaction.as_call(transaction.sender or self.relayer.address)
         questions = list(self.model.questions(transaction, call))
         self.model_questions = len(questions)
         if transaction.is_signed:
-            questions.insert(0, Question("eth_getTransactionCount", (transaction.sender, "latest"), read_quantity))
+            questions.insert(0, self.next_nonce)
         return Run(
             call=call,
             prices=price_fields(transaction, price),

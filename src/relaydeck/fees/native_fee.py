@@ -37,7 +37,12 @@ async def native_fee(job: Job, deadline: float) -> int:
 
 async def _charge(job: Job, price: Price, block_task: "asyncio.Task[Block] | None", deadline: float) -> Charge:
     """What the network's fee model charges for the gas of the transaction."""
-    gas = await _gas(job, job.run(price), deadline)
+    try:
+        gas = await _gas(job, job.run(price), deadline)
+    except NodeError as error:
+        if block_task is not None:
+            await _require_sendable(job, block_task, deadline)
+        raise as_revert(error) from None
     if block_task is not None:
         job.check_sendable(gas, await result_of(block_task, deadline))
     charge = job.model.charge(job.transaction, gas, job.model_answers(gas))
@@ -46,18 +51,21 @@ async def _charge(job: Job, price: Price, block_task: "asyncio.Task[Block] | Non
     return charge
 
 
+async def _require_sendable(job: Job, block_task: "asyncio.Task[Block]", deadline: float) -> None:
+    """The gas of a transaction that cannot be sent any more may fail to be measured: then that is the reason."""
+    block = await result_of(block_task, deadline)
+    (next_nonce,) = (await job.cache.pool.ask_all([job.next_nonce], deadline)).value
+    job.check_sendable(Gas(0, "", None, {}, [next_nonce]), block)
+
+
 async def _gas(job: Job, run: Run, deadline: float) -> Gas:
     limit = job.transaction.gas_limit
     if job.relayer.policies.gas_limit_estimation:
-        try:
-            gas = await job.cache.gas.measure(run, deadline)
-        except NodeError as error:
-            raise as_revert(error) from None
+        gas = await job.cache.gas.measure(run, deadline)
     elif limit == 0:
         raise InvalidParams("the transaction has no gas limit, and gas_limit_estimation is off")
     else:
-        answers = (await job.cache.pool.ask_all(run.beside, deadline)).value if run.beside else []
-        gas = Gas(limit, "", None, {}, answers)
+        gas = await job.cache.gas.own_limit(run, deadline)
     if job.trace is not None:
         explain.gas(job.trace, gas)
     return gas

@@ -8,6 +8,7 @@ from typing import Any
 
 from relaydeck.fees.gas import Gas
 from relaydeck.fees.models.base import Charge, FeeModel, contract_question, returned
+from relaydeck.networks.evm.errors import ErrorKind, NodeError, error_kind
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.evm.transaction import Transaction
 
@@ -29,6 +30,8 @@ class Arbitrum(FeeModel):
         return (Question(question.method, (asked, "latest"), question.read),)
 
     def charge(self, transaction: Transaction, gas: Gas, answers: Sequence[Any]) -> Charge:
+        if isinstance(answers[0], NodeError) and error_kind(answers[0]) is ErrorKind.REFUSED:
+            return Charge(gas.used, {}, {"estimate_confirmed": False})  # for example, the sender has no funds
         total, for_l1, *_ = returned(answers[0], 4, f"the node interface at {NODE_INTERFACE}")
         facts = {"gas_components": total, "gas_for_l1": for_l1, "estimate_confirmed": gas.used >= total}
-        return Charge(max(gas.used, total), {}, facts)
+        return Charge(max(gas.used, total) if gas.method else gas.used, {}, facts)

@@ -13,5 +13,7 @@ class GasLimitCharged(FeeModel):
     simulated = False  # of a transaction without a limit, the limit that it needs is charged
 
     def charge(self, transaction: Transaction, gas: Gas, answers: Sequence[Any]) -> Charge:
+        """The limit of a signed transaction is final; one that is too low for an unsigned one will be raised."""
         limit = transaction.gas_limit
-        return Charge(limit or gas.used, {}, {"gas_used_at_most": gas.used, "own_limit": bool(limit)})
+        charged = limit if transaction.is_signed else max(limit, gas.used)
+        return Charge(charged, {}, {"gas_used_at_most": gas.used, "own_limit": charged == limit})

@@ -20,6 +20,8 @@ class ZkSync(FeeModel):
 
     def charge(self, transaction: Transaction, gas: Gas, answers: Sequence[Any]) -> Charge:
         """The chain's own method where the node offers it; `eth_estimateGas` contains the same data."""
+        if not gas.method:
+            return Charge(gas.used, {}, {"gas_from": "the transaction's limit"})
         if isinstance(answers[0], NodeError):
             return Charge(gas.used, {}, {"gas_from": "eth_estimateGas"})
         return Charge(answers[0], {}, {"gas_from": "zks_estimateFee"})

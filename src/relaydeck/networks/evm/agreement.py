@@ -9,6 +9,9 @@ from relaydeck.networks.evm.landmark import may_follow
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.view import within
 
+_WITH_TIPS = 3  # by which prices with tips may differ: the tips of a few blocks vary more than base fees
+_NOMINAL = 1000  # Wei: a base fee below it is no part of what a transaction pays
+
 
 @dataclass(frozen=True, slots=True)
 class Witness:
@@ -23,10 +26,15 @@ class Witness:
         return self.figures.price or 0
 
     def agrees(self, other: "Witness", factor: int) -> bool:
-        """Data from blocks differ only by the blocks between two answers; suggestions of two nodes by some factor."""
-        if self.figures.block is None or other.figures.block is None:
+        """Base fees differ only by the blocks between two answers; tips and suggestions of two nodes by some factor."""
+        ours, theirs = self.figures, other.figures
+        if ours.block is None or theirs.block is None:
             return within(self.price, other.price, factor)
-        return may_follow(self.price, other.price, 1 + abs(self.figures.block - other.figures.block))
+        blocks = 1 + abs(ours.block - theirs.block)
+        if not may_follow(ours.blob_price, theirs.blob_price, blocks):
+            return False
+        tips_agree = within(self.price, other.price, min(factor, _WITH_TIPS))
+        return tips_agree and may_follow(ours.base_fee, theirs.base_fee, blocks)
 
 
 def believed_by_quorum(witnesses: Sequence[Witness], quorum: int, factor: int) -> list[Witness]:
@@ -39,11 +47,16 @@ def believed_by_quorum(witnesses: Sequence[Witness], quorum: int, factor: int) -
 
 
 def believed_by_bounds(witnesses: Sequence[Witness], factor: int, base_fee: int | None) -> list[Witness]:
-    """Those near the median price. Of two that are far apart, the higher one that the base fee makes plausible."""
+    """Those near the median price. Of two that are far apart, the higher one that the base fee makes plausible.
+
+    Neither of the two where the chain has no base fee, or a nominal one that says nothing about the price.
+    """
     middle = sorted(witnesses, key=_price)[len(witnesses) // 2]
     near = [each for each in witnesses if within(each.price, middle.price, factor)]
-    if len(witnesses) != 2 or len(near) == 2 or base_fee is None:
+    if len(witnesses) != 2 or len(near) == 2:
         return near
+    if base_fee is None or base_fee < _NOMINAL:
+        return []
     plausible = [each for each in witnesses if each.price <= factor * base_fee]
     return [max(plausible, key=_price) if plausible else min(witnesses, key=_price)]
 

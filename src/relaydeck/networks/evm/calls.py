@@ -95,6 +95,14 @@ class Calls:
             await asyncio.wait((call.second,))
         return call.won
 
+    def refusal(self, node: Node, error: NodeError, call: Call[T]) -> NodeError | None:
+        """The error as the node's answer; None: the URL is over its limits, or does not serve us."""
+        try:
+            self._note_error(node, error, call)
+        except NodeError as answer:
+            return answer
+        return call.passing
+
     def _note_error(self, node: Node, error: NodeError, call: Call[T]) -> None:
         """An error after which another node may answer. Raises an error that is the node's answer."""
         match error_kind(error):

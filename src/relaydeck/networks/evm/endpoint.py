@@ -63,6 +63,6 @@ def seconds_of(retry_after: str) -> float | None:
         return float(retry_after)
     try:
         moment = parsedate_to_datetime(retry_after)
-    except (TypeError, ValueError):
+        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError, OverflowError):
         return None
-    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())

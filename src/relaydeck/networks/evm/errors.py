@@ -13,6 +13,8 @@ import re
 from enum import Enum
 from typing import Any
 
+_LONGEST_MESSAGE = 4_000  # characters that we read: a contract may revert with a reason of any length
+
 
 class BadTransaction(Exception):
     """The message may be shown to the caller."""
@@ -45,6 +47,7 @@ class NodeError(Exception):
     def __init__(
         self, code: int, message: str, data: Any = None, *, status: int = 200, wait: float | None = None
     ) -> None:
+        message = message[:_LONGEST_MESSAGE]
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
@@ -93,7 +96,7 @@ _BUSY_WORDS = _words(
     r"rate.?limit|rate exceeded|request rate|rps limit|per.second|too many (?:requests?|concurrent|connections)",
     r"(?<!gas )limit (?:exceeded|reached|exhausted)|(?:requests?|usage|throughput|plan|monthly|daily) (?:count|limit)",
     r"quota|compute units?|capacity (?:limit )?exceeded|out of (?:credits|capacity)|throttl|slow down|overloaded",
-    r"try again later|retry (?:in|after) \d|server (?:is )?busy",
+    r"try again later|retry (?:in|after) \d|server (?:is )?busy|over capacity",
 )
 _DENIED_STATUSES = frozenset({401, 402, 403, 404, 405, 407, 451})
 _DENIED_CODES = frozenset({-32051, -32052, -32701})  # -32701: only for users of a paid plan
@@ -107,9 +110,10 @@ _PASSING_CODES = frozenset({12, 19, 30, -32700, -32601, -32603, -32004, -32002, 
 _PASSING_STATUSES = frozenset({408, 413, 502, 503, 504})
 _PASSING_WORDS = _words(
     r"missing trie node|(?:header|block) not found|unknown block|timed? ?out|deadline exceeded",
+    r"backend (?:is )?offline|not healthy|backend returned|(?:block|request) is out of range",
     r"not synced|syncing|not (?:yet )?ready|not initiali[sz]ed|is behind|not available|unavailable",
-    r"state .*(?:pruned|discarded)|no (?:healthy |suitable )?(?:backends?|upstreams?|nodes?|providers?)",
-    r"can'?t route|bad gateway|temporary|internal (?:server )?error|method .*not (?:found|supported|exist)",
+    r"state .{0,100}(?:pruned|discarded)|no (?:healthy |suitable )?(?:backends?|upstreams?|nodes?|providers?)",
+    r"can'?t route|bad gateway|temporary|internal (?:server )?error|method .{0,100}not (?:found|supported|exist)",
 )
 
 
@@ -117,7 +121,8 @@ def error_kind(error: NodeError) -> ErrorKind:
     # Reverts first: one node reports them as -32603, others as 3, -32000 or -32015, and at any HTTP status.
     if error.code == 3 or returned_data(error) is not None or _FAILED_WORDS.search(error.message):
         return ErrorKind.REVERTED
-    if error.status == 429 or error.code in _BUSY_CODES or _BUSY_WORDS.search(error.message):
+    asks_to_wait = error.status == 429 or (error.status == 503 and error.wait is not None)
+    if asks_to_wait or error.code in _BUSY_CODES or _BUSY_WORDS.search(error.message):
         return ErrorKind.BUSY
     if error.status in _DENIED_STATUSES or error.code in _DENIED_CODES or _DENIED_WORDS.search(error.message):
         return ErrorKind.DENIED

@@ -38,21 +38,23 @@ class FeeComparison:
         return len(self._upkeep.fresh) > 1 and len(self._view.sampled(method)) < 2
 
     async def compare(self, question: Question[T], call: Call[T]) -> Answer[T]:
-        quorum = self._view.rules.quorum
-        witnesses = await self._hear(question, call, self._upkeep.fresh[: _MAX_WITNESSES if quorum > 1 else 2])
+        quorum, factor = self._view.rules.quorum, self._view.rules.price_factor
+        first = self._upkeep.fresh[: _MAX_WITNESSES if quorum > 1 else 2]
+        witnesses, refusals = await self._hear(question, call, first)
         if quorum > 1:
-            believed = believed_by_quorum(witnesses, quorum, self._view.rules.price_factor)
+            if refusals and not witnesses:
+                raise refusals[0]  # they agree that this question has no answer
+            believed = believed_by_quorum(witnesses, quorum, factor)
+            self.dispute = "" if len(believed) == len(witnesses) > 0 else testimony(witnesses)
         else:
-            if len(witnesses) == 2 and not witnesses[0].agrees(witnesses[1], self._view.rules.price_factor):
-                witnesses += await self._hear(question, call, self._upkeep.fresh[2:_MAX_WITNESSES])
+            if len(witnesses) == 2 and not witnesses[0].agrees(witnesses[1], factor):
+                witnesses += (await self._hear(question, call, self._upkeep.fresh[2:_MAX_WITNESSES]))[0]
             believed = self._believed(witnesses)
         self._note_disagreement(witnesses, believed)
-        if quorum > 1:
-            self.dispute = "" if len(believed) == len(witnesses) > 0 else testimony(witnesses)
         if believed:
             return Answer(believed[0].value, believed[0].node.shown)
-        if quorum > 1:
-            raise NodesDisagree(f"no {quorum} nodes agree on the price of gas: {testimony(witnesses)}")
+        if quorum > 1 or len(witnesses) > 1:
+            raise NodesDisagree(f"no {max(quorum, 2)} nodes agree on the price of gas: {testimony(witnesses)}")
         return await self._calls.run(call)
 
     def _believed(self, witnesses: list[Witness]) -> list[Witness]:
@@ -60,17 +62,24 @@ class FeeComparison:
         base_fee = newest.base_fee if newest else None
         return believed_by_bounds(witnesses, self._view.rules.price_factor, base_fee) if witnesses else []
 
-    async def _hear(self, question: Question[T], call: Call[T], nodes: Sequence[Node]) -> list[Witness]:
+    async def _hear(
+        self, question: Question[T], call: Call[T], nodes: Sequence[Node]
+    ) -> tuple[list[Witness], list[NodeError]]:
+        """The answers, and the errors of nodes that do not answer this question."""
         found = await asyncio.gather(*(self._witness(question, call, node) for node in nodes))
-        return [each for each in found if each is not None]
+        witnesses = [each for each in found if isinstance(each, Witness)]
+        return witnesses, [each for each in found if isinstance(each, NodeError)]
 
-    async def _witness(self, question: Question[T], call: Call[T], node: Node) -> Witness | None:
-        own = Call(lambda node: self._sender.ask_with_figures(node, question), call.deadline, question, call.label)
+    async def _witness(self, question: Question[T], call: Call[T], node: Node) -> Witness | NodeError | None:
+        # Without a label there is no second request: the answer of another node must not count as this one's.
+        own = Call(lambda node: self._sender.ask_with_figures(node, question), call.deadline, question, "")
         try:
             value, figures = await self._calls.attempt(node, own)
         except UrlFailed as failure:
             self._upkeep.doubt(node, failure)
-        except (NodeError, NodesUnreachable, Moved, Slow):
+        except NodeError as error:
+            return self._calls.refusal(node, error, own)
+        except (NodesUnreachable, Moved, Slow):
             pass
         else:
             return Witness(node, value, figures)

@@ -10,7 +10,7 @@ import msgspec
 
 _BASE_GAS = 21_000
 _ZERO_BYTE_GAS, _OTHER_BYTE_GAS = 4, 16
-COMPARED = frozenset({"eth_feeHistory", "eth_gasPrice", "eth_maxPriorityFeePerGas"})  # fee data
+COMPARED = frozenset({"eth_feeHistory", "eth_gasPrice", "eth_maxPriorityFeePerGas", "eth_blobBaseFee"})  # fee data
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -19,6 +19,7 @@ class Figures(msgspec.Struct, frozen=True):
     price: int | None = None  # per gas
     price_from: str = ""  # the method: two methods may name two prices
     is_whole_price: bool = True  # not the tip alone
+    blob_price: int | None = None  # per blob gas, of the block after that
     gas: int | None = None
     least_gas: int = 0  # that the call can use
 
@@ -40,7 +41,9 @@ def _fee_history(_: Any, result: Any) -> Figures:
     base = int(base_fees[-1], 16)
     block = int(result["oldestBlock"], 16) + len(ratios) - 1
     tip = sorted(tips)[len(tips) // 2] if tips else 0
-    return Figures(block=block, base_fee=base, price=base + tip, price_from="eth_feeHistory")
+    blob_prices = result.get("baseFeePerBlobGas")
+    blob_price = int(blob_prices[-1], 16) if blob_prices else None
+    return Figures(block=block, base_fee=base, price=base + tip, price_from="eth_feeHistory", blob_price=blob_price)
 
 
 def _gas_price(_: Any, result: Any) -> Figures:
@@ -49,6 +52,10 @@ def _gas_price(_: Any, result: Any) -> Figures:
 
 def _priority_fee(_: Any, result: Any) -> Figures:
     return Figures(price=int(result, 16), price_from="eth_maxPriorityFeePerGas", is_whole_price=False)
+
+
+def _blob_base_fee(_: Any, result: Any) -> Figures:
+    return Figures(price=int(result, 16), price_from="eth_blobBaseFee", is_whole_price=False)
 
 
 def _block(params: Any, result: Any) -> Figures:
@@ -61,8 +68,12 @@ def _estimated_gas(params: Any, result: Any) -> Figures:
 
 def _simulated_gas(params: Any, result: Any) -> Figures:
     (call,) = params[0]["blockStateCalls"][0]["calls"]
-    (answer,) = result[0]["calls"]
+    (answer,) = result[-1]["calls"]  # before it there may be empty blocks, up to the number that was asked for
     return Figures(gas=int(answer["gasUsed"], 16), least_gas=intrinsic_gas(call))
+
+
+def _charged_gas(_: Any, result: Any) -> Figures:
+    return Figures(gas=int(result["gas_limit"], 16))
 
 
 def intrinsic_gas(call: dict[str, Any]) -> int:
@@ -76,7 +87,9 @@ _READERS: dict[str, Callable[[Any, Any], Figures]] = {
     "eth_feeHistory": _fee_history,
     "eth_gasPrice": _gas_price,
     "eth_maxPriorityFeePerGas": _priority_fee,
+    "eth_blobBaseFee": _blob_base_fee,
     "eth_getBlockByNumber": _block,
     "eth_estimateGas": _estimated_gas,
     "eth_simulateV1": _simulated_gas,
+    "zks_estimateFee": _charged_gas,
 }

@@ -13,17 +13,28 @@ def compare_heads(nodes: Sequence[Node], max_lag: int) -> Landmark | None:
     """`nodes` have just been read, at the same moment. Return the newest block that they agree on."""
     if not nodes:
         return None
-    best = _best_head([node.head for node in nodes], max_lag)
+    best = _best_head(nodes, max_lag)
     for node in nodes:
         _mark_distance(node, best, max_lag)
     near = [node for node in nodes if not node.stale]
     return _agreed(_without_contradictions(near))
 
 
-def _best_head(heads: list[int], max_lag: int) -> int:
-    """The highest. Of three or more, one that is far ahead of all others is not believed."""
-    heads = sorted(heads, reverse=True)
-    return heads[1] if len(heads) > 2 and heads[0] - heads[1] > max_lag else heads[0]
+def _best_head(nodes: Sequence[Node], max_lag: int) -> int:
+    """The highest. One that is far ahead of all others is not believed, unless there are two and nothing disproves it.
+
+    A block with a hash that does not fit is disproved by one with a hash that does.
+    """
+    first, *others = sorted(nodes, key=lambda node: node.head, reverse=True)
+    if not others or first.head - others[0].head <= max_lag:
+        return first.head
+    if len(others) > 1 or (_is_genuine(others[0]) and not _is_genuine(first)):
+        return others[0].head
+    return first.head
+
+
+def _is_genuine(node: Node) -> bool:
+    return node.landmark is not None and node.landmark.is_genuine
 
 
 def _mark_distance(node: Node, best: int, max_lag: int) -> None:
@@ -42,7 +53,7 @@ def _without_contradictions(nodes: list[Node]) -> list[Node]:
     """Those with a hash that fits their block, if any has; of those the majority, or else the newest; or none."""
     if not _contradicting(nodes):
         return nodes
-    genuine = [node for node in nodes if node.landmark and node.landmark.is_genuine]
+    genuine = [node for node in nodes if _is_genuine(node)]
     if genuine:
         _mark(nodes, genuine, "sends a block that does not fit its hash")
     believed = _largest_group(genuine or nodes)

@@ -63,8 +63,8 @@ class Landmark:
             return False
 
 
-def may_follow(base_fee: int, known: int, blocks: int) -> bool:
-    """Whether a base fee is possible so many blocks before or after a known one.
+def may_follow(base_fee: int | None, known: int | None, blocks: int) -> bool:
+    """Whether a base fee is possible so many blocks before or after a known one. None: not known.
 
     EIP-1559 moves it by at most an eighth in a block. Twice that leaves room for chains with other parameters.
     """

@@ -18,7 +18,8 @@ from relaydeck.networks.evm.pace import Pace
 from relaydeck.networks.evm.url_secrets import secrets_pattern
 from relaydeck.networks.model import RpcUrl
 
-_URL = re.compile(r"\w+://\S+")
+_URL = re.compile(r"\b\w+://\S+")
+_LONGEST_SHOWN = 2_000  # characters of a node's message. It is cut after the secrets are out: none is cut in two.
 
 
 class State(Enum):
@@ -106,7 +107,7 @@ class Node:
     def scrubbed(self, error: NodeError) -> NodeError:
         """The same error without the secret parts of this URL, should the node quote them."""
         message = self._secrets.sub("…", error.message)
-        return NodeError(error.code, _URL.sub("(a URL)", message), error.data)
+        return NodeError(error.code, _URL.sub("(a URL)", message)[:_LONGEST_SHOWN], error.data)
 
     def shrink_batches(self, failed: int) -> None:
         """A batch of so many questions failed. Several that were under way together shrink the size once."""

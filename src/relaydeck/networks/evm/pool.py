@@ -108,9 +108,15 @@ class NodePool:
         await self._upkeep.introduce()
         return await self._calls.run(call)
 
-    async def converse(self, talk: Callable[[OneNode], Awaitable[T]], deadline: float | None = None) -> Answer[T]:
-        """Questions to one URL that depend on each other. When the URL fails, `talk` starts again with the next."""
-        call = Call(lambda node: talk(OneNode(node, self._sender)), self._deadline(deadline), talk, _CONVERSATION)
+    async def converse(
+        self, talk: Callable[[OneNode], Awaitable[T]], deadline: float | None = None, *, about: object = None
+    ) -> Answer[T]:
+        """Questions to one URL that depend on each other. When the URL fails, `talk` starts again with the next.
+
+        `about`: what the questions are about. A URL that fails the same again is not blamed twice.
+        """
+        key = talk if about is None else about
+        call = Call(lambda node: talk(OneNode(node, self._sender)), self._deadline(deadline), key, _CONVERSATION)
         await self._prepare()
         try:
             return await self._calls.run(call)

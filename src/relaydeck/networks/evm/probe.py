@@ -46,6 +46,8 @@ async def probe(client: Client, node: Node, chain_id: int, timeout: float) -> Ev
         error, wait, answers = failure.reason, failure.wait, failure.busy
     except NodeError as answer:
         error, wait = f"answered error {answer.code} when asked for its chain id", answer.wait
+    except Exception as defect:  # ours; without an end of the probe the URL would be probed again at once
+        error, answers = f"could not be probed: an unexpected {type(defect).__name__}", False
     return Evidence(node.shown, not error, chain, block, error, loop.time() - started, wait, answers)
 
 

@@ -13,7 +13,6 @@ from relaydeck.networks.evm.options import PoolRules
 _SAMPLE_SECONDS = 120.0  # a price may move far in a longer time
 _MAX_SAMPLES = 32
 _MAX_JUMP = 1_000  # blocks between two comparisons
-_MAX_DISTANCE = 8  # blocks; a base fee farther from the known one is not compared
 
 
 class _Sample(NamedTuple):
@@ -26,7 +25,7 @@ class ChainView:
     def __init__(self, rules: PoolRules, monotonic: Callable[[], float]) -> None:
         self.rules = rules
         self.newest: Landmark | None = None  # that the nodes agree on
-        self.best_block = 0  # the newest in any answer since then
+        self._claimed_block = 0  # the newest in any answer since then
         self._monotonic = monotonic
         self._samples: dict[str, deque[_Sample]] = {}  # accepted prices, by method
         self._claims: dict[tuple[Node, str], _Sample] = {}  # prices that were refused
@@ -55,8 +54,12 @@ class ChainView:
     def _block_problem(self, figures: Figures) -> str:
         if figures.block is None or self.newest is None:
             return ""
-        behind = max(self.newest.number, self.best_block) - figures.block
+        behind = self._known_block(self.newest) - figures.block
         return f"answered {behind} blocks behind the other nodes" if behind > self.rules.max_lag_blocks else ""
+
+    def _known_block(self, newest: Landmark) -> int:
+        """No farther ahead than a node may be behind: the claim of one node must not make all others old."""
+        return min(max(newest.number, self._claimed_block), newest.number + self.rules.max_lag_blocks)
 
     def _price_problem(self, figures: Figures, node: Node, fresh: list[Node]) -> str:
         if figures.price is None:
@@ -86,7 +89,7 @@ class ChainView:
         if figures.base_fee is None:  # a price that no block would include
             return figures.price is not None and 2 * figures.price + 100 < newest.base_fee
         distance = abs(figures.block - newest.number) if figures.block is not None else 0
-        return distance <= _MAX_DISTANCE and not may_follow(figures.base_fee, newest.base_fee, distance + 1)
+        return not may_follow(figures.base_fee, newest.base_fee, distance + 1)
 
     def _all_claim(self, price: int, method: str, node: Node, fresh: list[Node]) -> bool:
         """Whether every usable node answers the same: then what the pool knew is out of date."""
@@ -99,17 +102,17 @@ class ChainView:
         """None: the nodes agree on nothing now, so what they agreed on before stays."""
         if newest is not None:
             self.newest = newest
-            self.best_block = newest.number
+            self._claimed_block = newest.number
 
     def note_block(self, number: int) -> None:
-        """From an answer. One far ahead of what the nodes agree on is not believed: it would make all others old."""
+        """From an answer. One far ahead of what the nodes agree on is not believed."""
         if self.newest is not None and number <= self.newest.number + _MAX_JUMP:
-            self.best_block = max(self.best_block, number)
+            self._claimed_block = max(self._claimed_block, number)
 
     @property
     def is_outdated(self) -> bool:
         """Whether answers show blocks that are farther ahead than a node may be behind."""
-        return self.newest is not None and self.best_block - self.newest.number > self.rules.max_lag_blocks
+        return self.newest is not None and self._claimed_block - self.newest.number > self.rules.max_lag_blocks
 
     def accept(self, node: Node, figures: Figures) -> None:
         if figures.price is not None:
