@@ -19,22 +19,11 @@ from relaydeck.fees.past import Past, read_past
 from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.evm.transaction import Authorization, decode
 from relaydeck.networks.model import FeeModelName
+from tests.fees.archive import BLOCK, KEY, LEGACY, MARKET, RECEIPT, RECEIVER, SENDER, Archive, simulated
 from tests.fees.scene import network
-from tests.networks.fault_node import FaultNode, words
+from tests.networks.fault_node import words
 
-RECEIVER, SENDER = "0x" + "99" * 20, "0x" + "11" * 20
 SIGNER = Account.from_key("0x" + "46" * 32)
-KEY = "0x" + "05" * 32
-BLOCK = {"baseFeePerGas": "0x64"}
-LEGACY = {
-    "type": "0x0", "hash": "0xaa", "chainId": "0x7", "nonce": "0x2", "gas": "0xc350", "gasPrice": "0x96",
-    "to": RECEIVER, "value": "0x3", "input": "0x", "from": SENDER,
-}  # fmt: skip
-MARKET = LEGACY | {
-    "type": "0x2", "gasPrice": "0x78", "maxFeePerGas": "0x1f4", "maxPriorityFeePerGas": "0x14", "input": "0xabcd",
-    "accessList": [{"address": RECEIVER, "storageKeys": [KEY]}],
-}  # fmt: skip
-RECEIPT = {"status": "0x1", "gasUsed": "0x5208", "effectiveGasPrice": "0x78"}
 
 
 def past_of(sent: dict[str, Any], block: dict[str, Any] = BLOCK, **receipt: str) -> Past:
@@ -127,28 +116,6 @@ def test_the_spread_of_errors() -> None:
     assert spread_of([Decimal(3)]) == Spread(1, Decimal(3), Decimal(3), Decimal(3))
 
 
-class Archive(FaultNode):
-    """Serves one block of transactions, and records what it is asked beside."""
-
-    def __init__(self, *sent: dict[str, Any]) -> None:
-        super().__init__()
-        self.sent = sent
-        self.served: Any = {"number": "0x60", "transactions": list(sent), **BLOCK}
-        self.receipt = RECEIPT | {"effectiveGasPrice": "0x96"}
-        self.asked: list[tuple[str, Any]] = []
-
-    def _result(self, mood: str, method: str, params: Any) -> Any:
-        if method == "eth_getBlockByNumber" and params == ["0x60", True]:
-            return self.served
-        if method == "eth_blockNumber":
-            return "0x65"
-        if method == "eth_getTransactionReceipt":
-            return self.receipt if params == [self.sent[0]["hash"]] else RECEIPT | {"effectiveGasPrice": "0x96"}
-        if method in ("eth_simulateV1", "eth_call", "eth_estimateGas", "zks_estimateFee"):
-            self.asked.append((method, params))
-        return super()._result(mood, method, params)
-
-
 async def backtest(node: Archive, model: FeeModelName = "ethereum") -> tuple[int, list[Result]]:
     await node.start()
     caches, loop = ChainCaches(FeeOptions(deadline=30.0), time.monotonic), asyncio.get_running_loop()
@@ -160,10 +127,6 @@ async def backtest(node: Archive, model: FeeModelName = "ethereum") -> tuple[int
     finally:
         await caches.close()
         await node.stop()
-
-
-def simulated(used: int) -> list[dict[str, Any]]:
-    return [{"number": "0x60", "calls": [{"gasUsed": hex(used), "status": "0x1", "returnData": "0x"}]}]
 
 
 OF_OTHERS = [LEGACY | {"from": f"0x{number:040x}", "hash": hex(number)} for number in range(1, 5)]
@@ -293,18 +256,54 @@ async def test_a_block_is_simulated_after_the_block_before() -> None:
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
 async def test_each_question_has_a_deadline(kept: int) -> None:
-    """About the block, its receipts and the gas."""
+    """About the block, its receipts and the gas. Without the gas, only this transaction has no estimate."""
     node, now = Archive(LEGACY), asyncio.get_running_loop().time()
     node.answers = {"eth_simulateV1": simulated(21_000)}
     await node.start()
     caches = ChainCaches(FeeOptions(), time.monotonic)
     where, deadlines = network(node.url), [now + 60] * kept + [now - 1]
     test = Backtest(where, caches.find(where.rpc_urls, where.chain_id), lambda: deadlines.pop(0))
-    with pytest.raises(NodesUnreachable):
-        await test.block(0x60)
+    if kept < 2:
+        with pytest.raises(NodesUnreachable):
+            await test.block(0x60)
+    else:
+        (found,) = await test.block(0x60)
+        problem = f"no node answered in time: http://127.0.0.1:{node.port} did not answer in time"
+        assert found == Result(96, "type 0, transfer", None, problem)
     deadlines.append(now - 1)
     with pytest.raises(NodesUnreachable):
         await test.newest()
     await caches.close()
     await node.stop()
     assert deadlines == []
+
+
+async def test_a_transaction_that_no_node_would_take() -> None:
+    """Chains let some transactions pay less than the base fee."""
+    node = Archive(LEGACY | {"gasPrice": "0x63"}, OF_OTHERS[0])
+    node.answers = {"eth_simulateV1": simulated(21_000)}
+    _, found = await backtest(node)
+    why = "the transaction cannot be sent: its gas price of 99 Wei is below the next block's base fee of 100 Wei"
+    assert found == [Result(96, "type 0, transfer", None, why), Result(96, "type 0, transfer", Decimal(0))]
+
+
+async def test_a_fee_model_that_the_chain_does_not_have() -> None:
+    node = Archive(LEGACY)
+    node.answers = {"eth_simulateV1": simulated(21_000), "eth_call": "0x"}
+    _, found = await backtest(node, "scroll")
+    why = (
+        "the L1 gas price oracle at 0x5300000000000000000000000000000000000002 does not answer: "
+        "fee_model of the network is probably wrong"
+    )
+    assert found == [Result(96, "type 0, transfer", None, why)]
+
+
+async def test_a_receipt_that_the_node_refuses() -> None:
+    node = Archive(LEGACY, OF_OTHERS[0])
+    node.answers = {"eth_simulateV1": simulated(21_000)}
+    node.receipt = {"code": -32000, "message": "not for \x1b[31myou"}
+    _, found = await backtest(node)
+    assert found == [
+        Result(96, "unknown", None, "not for  [31myou"),
+        Result(96, "type 0, transfer", Decimal(0)),
+    ]

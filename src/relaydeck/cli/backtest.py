@@ -10,9 +10,10 @@ from relaydeck.cli.json_shapes import Backtest as Report
 from relaydeck.cli.json_shapes import BacktestProblem, BacktestRow
 from relaydeck.cli.local.store import existing_store
 from relaydeck.cli.output import print_json, print_line, print_note, print_rows, progress_bar
-from relaydeck.errors import RecordNotFound
+from relaydeck.errors import OperatorError, RecordNotFound
 from relaydeck.fees.backtest import Backtest, Tested, spread_of
 from relaydeck.fees.chain_cache import ChainCaches
+from relaydeck.fees.node_failures import NODE_FAILURES, as_estimate_failure
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.settings import read_settings
@@ -20,7 +21,15 @@ from relaydeck.worker.fee_settings import fee_options
 
 
 def run(name: str, blocks: int, svg: Path | None, as_json: bool) -> None:
-    found = asyncio.run(_tested(_network(name), blocks))
+    """Print what was tested. If the nodes stop answering, raise OperatorError after the report."""
+    found, problem = asyncio.run(_tested(_network(name), blocks))
+    if found or not problem:
+        _present(name, found, svg, as_json)
+    if problem:
+        raise OperatorError(problem, "Run 'relaydeck doctor' to check the network's nodes.")
+
+
+def _present(name: str, found: list[Tested], svg: Path | None, as_json: bool) -> None:
     report = _report(name, found)
     if as_json:
         print_json(report)
@@ -39,22 +48,34 @@ def _network(name: str) -> Network:
         return network_rows.from_row(rows[0], store.vault)
 
 
-async def _tested(network: Network, blocks: int) -> list[Tested]:
+async def _tested(network: Network, blocks: int) -> tuple[list[Tested], str]:
+    """The transactions tested, and why the backtest ended early, if it did."""
     options, loop = fee_options(read_settings()), asyncio.get_running_loop()
     caches = ChainCaches(options, time.monotonic)
     cache = caches.find(network.rpc_urls, network.chain_id)
     test = Backtest(network, cache, lambda: loop.time() + options.deadline)
+    try:
+        return await _test_blocks(test, blocks)
+    finally:
+        await caches.close()
+
+
+async def _test_blocks(test: Backtest, blocks: int) -> tuple[list[Tested], str]:
     found: list[Tested] = []
     try:
         newest = await test.newest()
-        numbers = range(max(1, newest - blocks + 1), newest + 1)
-        with progress_bar("testing blocks", len(numbers)) as advance:
-            for number in numbers:
+    except NODE_FAILURES as failure:
+        return found, f"nothing was tested: {as_estimate_failure(failure).description}"
+    numbers = range(max(1, newest - blocks + 1), newest + 1)
+    with progress_bar("testing blocks", len(numbers)) as advance:
+        for number in numbers:
+            try:
                 found += await test.block(number)
-                advance(1)
-    finally:
-        await caches.close()
-    return found
+            except NODE_FAILURES as failure:
+                ended = f"the backtest ended at block {number}: {as_estimate_failure(failure).description}"
+                return found, ended if found else f"nothing was tested: {ended}"
+            advance(1)
+    return found, ""
 
 
 def _report(network: str, found: list[Tested]) -> Report:

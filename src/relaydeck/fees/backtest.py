@@ -7,15 +7,16 @@ from typing import Any
 
 import msgspec
 
+from relaydeck.fees.errors import RpcFailure
 from relaydeck.fees.gas import Run
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.job import price_fields
 from relaydeck.fees.models import MODELS
+from relaydeck.fees.node_failures import NODE_FAILURES, as_estimate_failure
 from relaydeck.fees.past import Past, read_past
 from relaydeck.fees.signed_price import own_price
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.questions import BLOCK_NUMBER, Question
-from relaydeck.networks.evm.revert import printable
 from relaydeck.networks.model import Network
 
 _PER_BLOCK = 3  # the later ones in a block depend on those before
@@ -67,10 +68,14 @@ class Backtest:
         self._deadline = deadline
 
     async def newest(self) -> int:
+        """Raises one of `NODE_FAILURES`."""
         return int((await self._cache.pool.ask(BLOCK_NUMBER, self._deadline())).value)
 
     async def block(self, number: int) -> list[Tested]:
-        """Transactions that succeeded, one for each of the first senders in the block."""
+        """Transactions that succeeded, one for each of the first senders in the block.
+
+        Raises one of `NODE_FAILURES` when the block cannot be read. A transaction that cannot be estimated is reported.
+        """
         question = Question("eth_getBlockByNumber", (hex(number), True), _read_block)
         block = (await self._cache.pool.ask(question, self._deadline())).value
         chosen = _first_of_each_sender(block["transactions"])
@@ -80,6 +85,9 @@ class Backtest:
         receipts = (await self._cache.pool.ask_all(asked, self._deadline())).value
         found = []
         for sent, receipt in zip(chosen, receipts, strict=True):
+            if isinstance(receipt, NodeError):
+                found.append(Tested(number, "unknown", None, as_estimate_failure(receipt).description))
+                continue
             try:
                 past = read_past(sent, receipt, block)
             except _UNREADABLE:
@@ -91,8 +99,10 @@ class Backtest:
     async def _tested(self, number: int, past: Past) -> Tested:
         try:
             estimated = await self._estimated(number - 1, past)
-        except NodeError as error:
-            return Tested(number, past.kind, None, printable(error.message))
+        except RpcFailure as failure:  # the configuration does not fit the chain, or the block before differs
+            return Tested(number, past.kind, None, failure.description)
+        except NODE_FAILURES as failure:
+            return Tested(number, past.kind, None, as_estimate_failure(failure).description)
         return Tested(number, past.kind, Decimal(100) * (estimated - past.paid) / past.paid)
 
     async def _estimated(self, parent: int, past: Past) -> int:
