@@ -116,10 +116,10 @@ def test_the_spread_of_errors() -> None:
     assert spread_of([Decimal(3)]) == Spread(1, Decimal(3), Decimal(3), Decimal(3))
 
 
-async def backtest(node: Archive, model: FeeModelName = "ethereum") -> tuple[int, list[Result]]:
+async def backtest(node: Archive, model: FeeModelName = "ethereum", *others: str) -> tuple[int, list[Result]]:
     await node.start()
     caches, loop = ChainCaches(FeeOptions(deadline=30.0), time.monotonic), asyncio.get_running_loop()
-    where = msgspec.structs.replace(network(node.url), fee_model=model)
+    where = msgspec.structs.replace(network(node.url, *others), fee_model=model)
     cache = caches.find(where.rpc_urls, where.chain_id)
     test = Backtest(where, cache, lambda: loop.time() + 5)
     try:
@@ -307,3 +307,27 @@ async def test_a_receipt_that_the_node_refuses() -> None:
         Result(96, "unknown", None, "not for  [31myou"),
         Result(96, "type 0, transfer", Decimal(0)),
     ]
+
+
+@pytest.mark.parametrize("wrong", ["abc", "", [1], [], 5, 0, True])
+async def test_a_receipt_that_is_none(wrong: Any) -> None:
+    node = Archive(LEGACY)
+    node.receipt = wrong
+    with pytest.raises(NodesUnreachable, match="answered something other than a receipt"):
+        await backtest(node)
+
+
+async def test_a_receipt_that_is_none_comes_from_the_next_node() -> None:
+    wrong, right = Archive(LEGACY), Archive(LEGACY)
+    wrong.receipt = "abc"
+    wrong.answers = right.answers = {"eth_simulateV1": simulated(21_000)}
+    await right.start()
+    _, found = await backtest(wrong, "ethereum", right.url)
+    await right.stop()
+    assert found == [Result(96, "type 0, transfer", Decimal(0))]
+
+
+async def test_a_receipt_that_the_node_does_not_have() -> None:
+    node = Archive(LEGACY)
+    node.receipt = None
+    assert await backtest(node) == (101, [])

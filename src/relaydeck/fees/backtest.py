@@ -81,7 +81,7 @@ class Backtest:
         chosen = _first_of_each_sender(block["transactions"])
         if not chosen:
             return []
-        asked = [Question("eth_getTransactionReceipt", (each["hash"],), _read_object) for each in chosen]
+        asked = [Question("eth_getTransactionReceipt", (each["hash"],), _read_receipt) for each in chosen]
         receipts = (await self._cache.pool.ask_all(asked, self._deadline())).value
         found = []
         for sent, receipt in zip(chosen, receipts, strict=True):
@@ -148,5 +148,8 @@ def _read_block(answer: Any) -> dict[str, Any]:
     return dict(answer)
 
 
-def _read_object(answer: Any) -> dict[str, Any]:
-    return dict(answer or {})
+def _read_receipt(answer: Any) -> dict[str, Any] | None:
+    """None: the node does not have it."""
+    if answer is not None and not isinstance(answer, dict):
+        raise UrlFailed("answered something other than a receipt")
+    return answer
