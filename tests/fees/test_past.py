@@ -90,6 +90,14 @@ def test_the_fees_of_a_rollup_count() -> None:
     assert found.paid == 21_000 * 120 + 5_000 + 10_500 + 77
 
 
+@pytest.mark.parametrize("footprint", ["0x190", "0x0"])
+def test_the_operator_fee_since_jovian(footprint: str) -> None:
+    """The upgrade of the OP stack multiplies the scalar by 100 instead of dividing it by a million."""
+    fields = {"operatorFeeScalar": "0x3", "operatorFeeConstant": "0x4d"}
+    found = past_of(LEGACY, l1Fee="0x1388", daFootprintGasScalar=footprint, **fields)
+    assert found.paid == 21_000 * 120 + 5_000 + 21_000 * 3 * 100 + 77
+
+
 @pytest.mark.parametrize(
     ("sent", "receipt"),
     [

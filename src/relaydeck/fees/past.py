@@ -53,7 +53,10 @@ def _paid(receipt: dict[str, Any]) -> int:
 
 
 def _operator(receipt: dict[str, Any], gas: int) -> int:
-    return gas * _number(receipt.get("operatorFeeScalar")) // 10**6 + _number(receipt.get("operatorFeeConstant"))
+    """The operator fee of an OP-stack chain. From its upgrade Jovian on, receipts contain `daFootprintGasScalar`."""
+    scaled = gas * _number(receipt.get("operatorFeeScalar"))
+    variable = scaled // 10**6 if receipt.get("daFootprintGasScalar") is None else scaled * 100
+    return variable + _number(receipt.get("operatorFeeConstant"))
 
 
 def _number(text: Any) -> int:
