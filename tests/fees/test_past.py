@@ -85,6 +85,30 @@ def test_blobs_and_authorizations() -> None:
     assert found.transaction.authorizations == (Authorization(7, RECEIVER, 1, 0, 8, 9),)
 
 
+def test_the_encoding_of_blobs() -> None:
+    """EIP-4844: the highest price of blob gas and the hashes of the blobs follow the access list."""
+    hashes = ["0x01" + "ab" * 31, "0x01" + "cd" * 31]
+    found = past_of(MARKET | {"type": "0x3", "maxFeePerBlobGas": "0x6", "blobVersionedHashes": hashes})
+    receiver, listed = bytes.fromhex(RECEIVER[2:]), [[bytes.fromhex(RECEIVER[2:]), [bytes.fromhex(KEY[2:])]]]
+    fields = [7, 2, 20, 500, 50_000, receiver, 3, b"\xab\xcd", listed, 6, [bytes.fromhex(each[2:]) for each in hashes]]
+    assert found.transaction.unsigned == b"\x03" + rlp.encode(fields)
+    expected = decode("0x" + found.transaction.unsigned.hex(), chain_id=7, max_bytes=1000)
+    assert found.transaction == replace(expected, sender=SENDER)
+
+
+def test_the_encoding_of_authorizations() -> None:
+    """EIP-7702: the list of authorizations, each with its signature, follows the access list."""
+    signed = SIGNER.sign_authorization({"chainId": 7, "address": RECEIVER, "nonce": 1})
+    fields = {"chainId": 7, "nonce": 2, "gas": 50_000, "maxFeePerGas": 500, "maxPriorityFeePerGas": 20, "value": 3}
+    listed = [{"address": RECEIVER, "storageKeys": [KEY]}]
+    whole = fields | {"to": RECEIVER, "data": "0xabcd", "accessList": listed, "authorizationList": [signed]}
+    expected = decode(SIGNER.sign_transaction(whole).raw_transaction.to_0x_hex(), chain_id=7, max_bytes=1000)
+    entry = {"chainId": "0x7", "address": RECEIVER, "nonce": "0x1", "yParity": hex(signed.y_parity)}
+    entry |= {"r": hex(signed.r), "s": hex(signed.s)}
+    found = past_of(MARKET | {"type": "0x4", "authorizationList": [entry]})
+    assert found.transaction == replace(expected, sender=SENDER, signed_bytes=0)
+
+
 def test_the_fees_of_a_rollup_count() -> None:
     found = past_of(LEGACY, l1Fee="0x1388", operatorFeeScalar="0x7a120", operatorFeeConstant="0x4d")
     assert found.paid == 21_000 * 120 + 5_000 + 10_500 + 77
@@ -93,9 +117,8 @@ def test_the_fees_of_a_rollup_count() -> None:
 @pytest.mark.parametrize("footprint", ["0x190", "0x0"])
 def test_the_operator_fee_since_jovian(footprint: str) -> None:
     """The upgrade of the OP stack multiplies the scalar by 100 instead of dividing it by a million."""
-    fields = {"operatorFeeScalar": "0x3", "operatorFeeConstant": "0x4d"}
-    found = past_of(LEGACY, l1Fee="0x1388", daFootprintGasScalar=footprint, **fields)
-    assert found.paid == 21_000 * 120 + 5_000 + 21_000 * 3 * 100 + 77
+    found = past_of(LEGACY, daFootprintGasScalar=footprint, operatorFeeScalar="0x3", operatorFeeConstant="0x4d")
+    assert found.paid == 21_000 * 120 + 21_000 * 3 * 100 + 77
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,27 @@ def _authorization(entry: dict[str, Any]) -> Authorization:
 def _with_encoding(found: Transaction) -> Transaction:
     """With its size, for chains that charge for it. The signature is not in it."""
     prices = [found.gas_price] if found.type < 2 else [found.max_priority_fee_per_gas, found.max_fee_per_gas]
-    to = bytes.fromhex(found.to[2:]) if found.to else b""
+    to = _octets(found.to) if found.to else b""
     fields: list[Any] = [found.nonce, *prices, found.gas_limit, to, found.value, found.data]
     if found.type == 0:
         return replace(found, unsigned=rlp.encode([*fields, found.chain_id or 0, b"", b""]))
-    listed = [[bytes.fromhex(where[2:]), [bytes.fromhex(key[2:]) for key in keys]] for where, keys in found.access_list]
-    return replace(found, unsigned=bytes([found.type]) + rlp.encode([found.chain_id or 0, *fields, listed]))
+    listed = [[_octets(where), [_octets(key) for key in keys]] for where, keys in found.access_list]
+    whole = [found.chain_id or 0, *fields, listed, *_own_fields(found)]
+    return replace(found, unsigned=bytes([found.type]) + rlp.encode(whole))
+
+
+def _own_fields(found: Transaction) -> list[Any]:
+    """What follows the access list: EIP-4844 for type 3, EIP-7702 for type 4."""
+    if found.type == 3:
+        return [found.max_fee_per_blob_gas or 0, [_octets(each) for each in found.blob_hashes]]
+    if found.type == 4:
+        return [[_authorization_fields(each) for each in found.authorizations]]
+    return []
+
+
+def _authorization_fields(entry: Authorization) -> list[Any]:
+    return [entry.chain_id, _octets(entry.address), entry.nonce, entry.y_parity, entry.r, entry.s]
+
+
+def _octets(text: str) -> bytes:
+    return bytes.fromhex(text[2:])
