@@ -122,6 +122,15 @@ async def test_a_feed_without_an_earlier_round_cannot_show_its_move(estimator: E
     assert await refusal_of(estimator, node, rate) == f"feed {A} has no usable round before 9"
 
 
+async def test_a_feed_in_its_round_zero_cannot_show_its_move(estimator: Estimator, node: FaultNode) -> None:
+    """There is no round before it to ask for: a negative number would be refused as a wrong parameter."""
+    set_price(node, A, 2000, round_id=0)
+    node.answers[f"eth_call 0x9a6fc8f5 {A}"] = {"code": -32602, "message": "invalid argument 0: invalid hex string"}
+    assert await rate_of(estimator, node, FeedRate(feed=A, max_age=60)) == "2000"
+    rate = FeedRate(feed=A, max_age=60, max_move_percent=Decimal(5))
+    assert await refusal_of(estimator, node, rate) == f"feed {A} has no usable round before 0"
+
+
 @pytest.mark.parametrize(
     ("answer", "since", "problem"),
     [

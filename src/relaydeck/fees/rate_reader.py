@@ -114,11 +114,16 @@ class RateReader:
             raise NoFreshRate(f"feed {address} does not answer as an aggregator does")
         found = read_round(feed, decimals, fields)
         if feed.max_move_percent is not UNSET:
-            before = await self._call_words(address, f"{_GET_ROUND_DATA}{found.round_id - 1:064x}", 5)
-            if before is None:
-                raise NoFreshRate(f"feed {address} has no usable round before {found.round_id}")
-            check_move(found, before, feed.max_move_percent)
+            check_move(found, await self._round_before(found), feed.max_move_percent)
         return found
+
+    async def _round_before(self, found: Round) -> list[int]:
+        before = None
+        if found.round_id > 0:  # else there is none, and no number for it
+            before = await self._call_words(found.feed, f"{_GET_ROUND_DATA}{found.round_id - 1:064x}", 5)
+        if before is None:
+            raise NoFreshRate(f"feed {found.feed} has no usable round before {found.round_id}")
+        return before
 
     async def _call_words(self, address: str, data: str, count: int) -> list[int] | None:
         return words(await self._call(address, data), count)
