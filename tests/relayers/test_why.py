@@ -91,6 +91,15 @@ async def test_a_node_that_is_behind_is_shown_with_its_distance(scene: Watching)
     assert [node["blocks_behind"] for node in found["nodes"]] == [0, 40, None]
 
 
+async def test_blocks_of_another_chain_do_not_count(scene: Watching) -> None:
+    nodes = await scene.node(), await scene.node(), await scene.node("wrong_chain")
+    nodes[1].block, nodes[2].block = 99, 20_000_000
+    scene.add("r1", *nodes)
+    found = await explained(scene, "r1")
+    shown = [(node["ok"], node["block"], node["blocks_behind"]) for node in found["nodes"]]
+    assert shown == [(True, 100, 0), (True, 99, 1), (False, 20_000_000, None)]
+
+
 async def test_what_is_wrong_is_told_with_its_cause_and_beside_what_the_nodes_do_now(scene: Watching) -> None:
     gone, other = await scene.node("dead"), await scene.node(balance=5)
     scene.add("r1", gone, other, min_balance=ETHER)

@@ -40,7 +40,10 @@ class RelayerNode(msgspec.Struct, frozen=True, kw_only=True):
     problem: Annotated[str | None, field("What was wrong just now.", example=None)]
     chain_id: Annotated[Whole | None, field("The chain id it returned.", example=11_155_111)]
     block: Annotated[Whole | None, field("The newest block it returned.", example=4_321_987)]
-    blocks_behind: Annotated[Whole | None, field("How many blocks that is behind the best of these nodes.", example=0)]
+    blocks_behind: Annotated[
+        Whole | None,
+        field("How many blocks that is behind the newest of the nodes that are ok; null for another.", example=0),
+    ]
     milliseconds: Annotated[Whole, field("How long that took.", example=38)]
     last_fault: Annotated[
         str | None,

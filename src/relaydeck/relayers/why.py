@@ -106,7 +106,8 @@ def _nodes(
     snapshot: RelayerSnapshot, evidence: "Sequence[Evidence]", faults: "Sequence[Fault | None]"
 ) -> list[RelayerNode]:
     checked_at = utc(snapshot.incident.checked_at)
-    newest = max((each.block or 0 for each in evidence), default=0)
+    # A URL on another chain has blocks of its own: neither do they count, nor is it behind.
+    newest = max((each.block or 0 for each in evidence if each.ok), default=0)
     return [
         RelayerNode(
             node=each.node,
@@ -115,7 +116,7 @@ def _nodes(
             problem=each.error or None,
             chain_id=each.chain_id,
             block=each.block,
-            blocks_behind=None if each.block is None else newest - each.block,
+            blocks_behind=newest - each.block if each.ok and each.block is not None else None,
             milliseconds=round(each.seconds * 1000),
             last_fault=fault.reason if fault else None,
             last_fault_at=utc(fault.at) if fault else None,
