@@ -210,28 +210,28 @@ _HOSTS = "The first 100 hosts in use."
 NODE_UP = Metric(
     "node_up",
     "gauge",
-    f"Whether a node on this host answers on the right chain, in any worker. {_HOSTS}",
+    f"Whether at least one URL on this host answers on the right chain, in any worker. {_HOSTS}",
     looked_up=True,
     by=("host",),
 )
 NODE_LAG = Metric(
     "node_lag_blocks",
     "gauge",
-    f"Blocks that the nodes on this host are behind the best node of their network, at most. {_HOSTS}",
+    f"Blocks behind the best node of its network, of the URL on this host that is furthest behind. {_HOSTS}",
     looked_up=True,
     by=("host",),
 )
 NODE_LATENCY = Metric(
     "node_latency_seconds",
     "gauge",
-    f"Average time of recent answers of the nodes on this host, of the slowest kind of question. {_HOSTS}",
+    f"Average time of recent answers of the slowest URL on this host, of its slowest kind of question. {_HOSTS}",
     looked_up=True,
     by=("host",),
 )
 NODE_ERRORS = Metric(
     "node_errors_total",
     "counter",
-    "Calls and probes of the nodes on this host that failed, and answers that were not believed, of running workers. "
+    "Calls and probes of all URLs on this host that failed, and answers that were not believed, of running workers. "
     f"{_HOSTS}",
     looked_up=True,
     by=("host",),
