@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import statistics
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import uvloop
 
-from bench.comparing import Ratio
+from bench.comparing import Ratio, ratio_of
 from bench.homes import Home, change, make_home
 from bench.load import Request
 from bench.processes import Server, free_port
@@ -108,13 +107,11 @@ def _passed_on(stack: ExitStack, node: "estimates.NodeUrl") -> "Asking":
 
 def _first_row(run: Run, home: Home, name: str, chain_id: int) -> Row:
     """Of several starts."""
-    ratios = []
+    pairs = []
     for _ in range(run.pace.starts_of_the_large):
         with ExitStack() as stack:
-            first, warm = uvloop.run(_first(_served(stack, home, chain_id, started_relaydeck)))
-        ratios.append(first / warm)
-    found = Ratio(statistics.median(ratios), min(ratios), max(ratios))
-    return Row(f"{_FIRST} ({name})", "the ones that follow", _TIME, found, at_most=_FIRST_AT_MOST)
+            pairs.append(uvloop.run(_first(_served(stack, home, chain_id, started_relaydeck))))
+    return Row(f"{_FIRST} ({name})", "the ones that follow", _TIME, ratio_of(pairs), at_most=_FIRST_AT_MOST)
 
 
 async def _first(asking: "Asking") -> tuple[float, float]:
