@@ -308,6 +308,27 @@ async def test_a_contract_without_the_tokens_of_a_pool(estimator: Estimator, nod
         await rate_of(estimator, node, pool_rate())
 
 
+async def test_the_bounds_of_the_feed_beside_a_pool(estimator: Estimator, node: FaultNode) -> None:
+    set_pool(node, TOKEN, WETH, 0)
+    set_price(node, A, 2000)
+    rate = msgspec.structs.replace(pool_rate(), native_feed=A, native_max_price=Decimal(1999))
+    assert await refusal_of(estimator, node, rate) == f"feed {A} answers 2000, more than max_price 1999"
+    rate = msgspec.structs.replace(pool_rate(), native_feed=A, native_min_price=Decimal(2001))
+    assert await refusal_of(estimator, node, rate) == f"feed {A} answers 2000, less than min_price 2001"
+
+
+async def test_the_age_and_the_bounds_of_a_feed_in_a_median(estimator: Estimator, node: FaultNode) -> None:
+    set_price(node, A, 2000)
+    set_price(node, B, 2002, age=7200)
+    bounded = FeedRate(feed=B, max_age=7200, min_price=Decimal(1000), max_price=Decimal(3000))
+    rate = MedianRate(feeds=(A,), bounded_feeds=(bounded,), max_age=60, max_spread_percent=Decimal(1))
+    assert await rate_of(estimator, node, rate) == "2002"
+    stale = msgspec.structs.replace(rate, bounded_feeds=(msgspec.structs.replace(bounded, max_age=7199),))
+    assert await refusal_of(estimator, node, stale) == f"feed {B} was updated 7200 s ago, more than 7199 s"
+    low = msgspec.structs.replace(rate, bounded_feeds=(msgspec.structs.replace(bounded, max_price=Decimal(2001)),))
+    assert await refusal_of(estimator, node, low) == f"feed {B} answers 2002, more than max_price 2001"
+
+
 @pytest.mark.parametrize("sides", [(TOKEN, WETH), (WETH, TOKEN)])
 async def test_a_token_of_the_pool_without_decimals(
     estimator: Estimator, node: FaultNode, sides: tuple[str, str]

@@ -26,6 +26,7 @@ BOUNDS: dict[str, Any] = {
     "token_max_price": Decimal(7),
     "token_max_move_percent": Decimal(8),
 }
+OWN_BOUNDS: dict[str, Any] = {"min_price": Decimal(6), "max_price": Decimal(7), "max_move_percent": Decimal(8)}
 CROSSED = CrossedRate(native_usd=A, token_usd=B, max_age=60, **BOUNDS)
 CROSSED_FEEDS = (
     Feed(A, 1, Decimal(2), Decimal(3), Decimal(4)),
@@ -46,9 +47,31 @@ def answer(price: int, decimals: int = 0, feed: str = A) -> Round:
             MedianRate(feeds=(C,), crossed=(CROSSED,), max_age=60, max_spread_percent=Decimal(1)),
             (Feed(C, 60), *CROSSED_FEEDS),
         ),
+        (
+            MedianRate(
+                feeds=(C,),
+                bounded_feeds=(FeedRate(feed=B, max_age=5, **OWN_BOUNDS), FeedRate(feed=A, max_age=7)),
+                crossed=(CROSSED,),
+                max_age=60,
+                max_spread_percent=Decimal(1),
+            ),
+            (Feed(C, 60), Feed(B, 5, Decimal(6), Decimal(7), Decimal(8)), Feed(A, 7), *CROSSED_FEEDS),
+        ),
         (PoolRate(pool=C, window=60, min_liquidity=Decimal(1)), ()),
         (PoolRate(pool=C, window=60, min_liquidity=Decimal(1), native_feed=A), (Feed(A, 3600),)),
         (PoolRate(pool=C, window=60, min_liquidity=Decimal(1), native_feed=A, native_max_age=9), (Feed(A, 9),)),
+        (
+            PoolRate(
+                pool=C,
+                window=60,
+                min_liquidity=Decimal(1),
+                native_feed=A,
+                native_min_price=Decimal(2),
+                native_max_price=Decimal(3),
+                native_max_move_percent=Decimal(4),
+            ),
+            (Feed(A, 3600, Decimal(2), Decimal(3), Decimal(4)),),
+        ),
     ],
 )
 def test_the_feeds_of_a_rate(source: Any, feeds: tuple[Feed, ...]) -> None:
@@ -190,6 +213,20 @@ def test_crossed_pairs_and_a_pool_in_a_median() -> None:
     crossed = [answer(4000, 0, A), answer(2, 0, B), answer(6030, 0, A), answer(30, 1, B)]
     found = median("1", answer(2005), *crossed, feeds=1, twap=Exact(5, 4))
     assert found == (Exact(2005, 0), {"sources": ["2000", "2000", "2005", "2010"]})
+
+
+def test_bounded_feeds_in_a_median() -> None:
+    """Between the plain feeds and the pairs; one of them returns coins for one token."""
+    bounded = FeedRate(feed=B, max_age=60), FeedRate(feed=C, max_age=60, inverse=True)
+    source = MedianRate(
+        feeds=(A,),
+        bounded_feeds=bounded,
+        crossed=(CrossedRate(native_usd=A, token_usd=B, max_age=60),),
+        max_age=60,
+        max_spread_percent=Decimal(1),
+    )
+    rounds = [answer(2005), answer(2015, 0, B), answer(5, 4, C), answer(4020, 0, A), answer(2, 0, B)]
+    assert value_of(source, rounds, None) == (Exact(2010, 0), {"sources": ["2000", "2005", "2010", "2015"]})
 
 
 def test_a_median_of_nothing() -> None:

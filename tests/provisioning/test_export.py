@@ -45,6 +45,7 @@ feeds = ["{ADDRESS}"]
 max_age = "1h"
 max_spread_percent = "1.5"
 crossed = [{{ native_usd = "{ADDRESS}", token_usd = "{OTHER_ADDRESS}", max_age = "2h", token_max_age = "25h" }}]
+bounded_feeds = [{{ feed = "{OTHER_ADDRESS}", max_age = "25h", min_price = "1500" }}]
 [networks."a net/with \\"quotes\\"".fee_tokens.USDT]
 address = "{ADDRESS}"
 decimals = 6

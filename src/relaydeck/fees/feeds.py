@@ -65,16 +65,30 @@ class Sequencer:
 
 
 def feeds_of(source: FeedRate | CrossedRate | PoolRate | MedianRate) -> tuple[Feed, ...]:
+    """In the order in which `rates.value_of` takes their rounds."""
     if isinstance(source, FeedRate):
-        return (Feed(source.feed, source.max_age, source.min_price, source.max_price, source.max_move_percent),)
+        return (_bounded_feed(source),)
     if isinstance(source, CrossedRate):
         return _crossed_feeds(source)
     if isinstance(source, MedianRate):
         direct = (Feed(address, source.max_age) for address in source.feeds)
-        return (*direct, *(feed for each in source.crossed for feed in _crossed_feeds(each)))
+        crossed = (feed for each in source.crossed for feed in _crossed_feeds(each))
+        return (*direct, *map(_bounded_feed, source.bounded_feeds), *crossed)
     if source.native_feed is UNSET:
         return ()
-    return (Feed(source.native_feed, _or(source.native_max_age, _DEFAULT_AGE)),)
+    return (
+        Feed(
+            source.native_feed,
+            _or(source.native_max_age, _DEFAULT_AGE),
+            source.native_min_price,
+            source.native_max_price,
+            source.native_max_move_percent,
+        ),
+    )
+
+
+def _bounded_feed(source: FeedRate) -> Feed:
+    return Feed(source.feed, source.max_age, source.min_price, source.max_price, source.max_move_percent)
 
 
 def _crossed_feeds(source: CrossedRate) -> tuple[Feed, ...]:

@@ -59,9 +59,11 @@ def value_of(source: Source, rounds: list[Round], twap: Exact | None) -> tuple[E
     first = rounds[0]
     if isinstance(source, CrossedRate):
         return _crossed(first, rounds[1]), {}
-    if source.inverse:
-        return quotient(10**first.decimals, first.price), {}
-    return first.value, {}
+    return _direct(source, first), {}
+
+
+def _direct(source: FeedRate, found: Round) -> Exact:
+    return quotient(10**found.decimals, found.price) if source.inverse else found.value
 
 
 def _crossed(native: Round, token: Round) -> Exact:
@@ -70,9 +72,11 @@ def _crossed(native: Round, token: Round) -> Exact:
 
 def _median(source: MedianRate, rounds: list[Round], twap: Exact | None) -> tuple[Exact, dict[str, Any]]:
     """Of an even number of rates the higher of the two in the middle: an estimate is rather too high than too low."""
-    direct, crossed = rounds[: len(source.feeds)], rounds[len(source.feeds) :]
-    rates = [each.value for each in direct]
-    rates += map(_crossed, crossed[::2], crossed[1::2])
+    bounded = len(source.feeds)
+    crossed = bounded + len(source.bounded_feeds)
+    rates = [each.value for each in rounds[:bounded]]
+    rates += map(_direct, source.bounded_feeds, rounds[bounded:crossed])
+    rates += map(_crossed, rounds[crossed::2], rounds[crossed + 1 :: 2])
     if twap is not None:
         rates.append(quotient(10**twap.places, twap.units))
     if not rates:

@@ -157,6 +157,9 @@ class PoolRate(msgspec.Struct, frozen=True, tag_field="source", tag="pool"):
     native_max_age: Annotated[
         TimeSpan | UnsetType, own_field("Age above which its answer is not used. Left out: 1h.", example="1h")
     ] = UNSET
+    native_min_price: _MinPrice = UNSET
+    native_max_price: _MaxPrice = UNSET
+    native_max_move_percent: _MaxMove = UNSET
 
 
 class MedianRate(msgspec.Struct, frozen=True, tag_field="source", tag="median"):
@@ -177,6 +180,10 @@ class MedianRate(msgspec.Struct, frozen=True, tag_field="source", tag="median"):
     crossed: Annotated[
         Annotated[tuple[CrossedRate, ...], Meta(max_length=9)],
         own_field("Pairs of aggregators, native/USD and token/USD, each one more source.", example=[]),
+    ] = ()
+    bounded_feeds: Annotated[
+        Annotated[tuple[FeedRate, ...], Meta(max_length=9)],
+        own_field("Aggregators with an age and bounds of their own, each one more source.", example=[]),
     ] = ()
     dex_pool: Annotated[
         EvmAddress | UnsetType,
