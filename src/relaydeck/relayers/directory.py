@@ -52,7 +52,7 @@ class RelayerDirectory:
         return found
 
     async def networks_in_use(self) -> list[Network]:
-        """The first networks with relayers, without those that cannot be read."""
+        """The 100 oldest networks with relayers, without those that cannot be read."""
         return await self._database.run_in_reader(self._read_networks_in_use)
 
     def _read_networks_in_use(self) -> list[Network]:
