@@ -99,7 +99,7 @@ def _find(context: ChangeContext, scope: str, key: bytes) -> _StoredResponse | N
     if row is None:
         return None
     try:
-        return _decrypted(context.vault.open(row[0], _place(scope)), key)
+        return _decrypted(context.vault.open(row.sealed_answer, _place(scope)), key)
     except Damaged as damage:
         raise ServerFailure(str(damage)) from None
 

@@ -44,7 +44,7 @@ def list_page(
     """One page in the order of creation, or newest first. Raises BadRequest for a value that a filter refuses."""
     where, values = conditions(collection.filters, query)
     values["now"] = int(now())
-    total: int = read(f"SELECT count(*) FROM {collection.table} WHERE {where}", values)[0][0]
+    total: int = read(f"SELECT count(*) AS total FROM {collection.table} WHERE {where}", values)[0].total
     start, stop = page.bounds(total)
     rows = read(
         f"SELECT {collection.columns} FROM {collection.table} WHERE {where}"

@@ -12,19 +12,13 @@ from relaydeck.relayers import incidents
 from relaydeck.signers.check import SignerCheck
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
+from relaydeck.store.rows import columns_of
 from relaydeck.timestamps import utc
 
 ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 _MOST_SHOWN = 20
 _SLOW_SECONDS = 0.05
 _KEPT_TIMES = 50  # numbers that took long to read are kept this many times as long
-
-_COUNTS = (
-    "SELECT network, count(*) AS total,"
-    " coalesce(sum(CASE WHEN system_disabled THEN 1 ELSE 0 END), 0) AS disabled,"
-    " coalesce(sum(CASE WHEN paused AND NOT system_disabled THEN 1 ELSE 0 END), 0) AS paused"
-    " FROM relayers GROUP BY network ORDER BY network"
-)
 
 
 class NetworkCounts(NamedTuple):
@@ -36,6 +30,15 @@ class NetworkCounts(NamedTuple):
     @property
     def active(self) -> int:
         return self.total - self.disabled - self.paused
+
+
+_columns = columns_of(
+    NetworkCounts._fields,
+    total="count(*)",
+    disabled="coalesce(sum(CASE WHEN system_disabled THEN 1 ELSE 0 END), 0)",
+    paused="coalesce(sum(CASE WHEN paused AND NOT system_disabled THEN 1 ELSE 0 END), 0)",
+)
+_COUNTS = f"SELECT {_columns} FROM relayers GROUP BY network ORDER BY network"
 
 
 class SignerProblem(NamedTuple):
@@ -66,7 +69,7 @@ class FleetReader:
 
     def read(self, store: Store) -> Fleet:
         read = store.database.read
-        troubled: int = read(f"SELECT count(*) FROM {incidents.TABLE}", {})[0][0]
+        troubled: int = read(f"SELECT count(*) AS total FROM {incidents.TABLE}", {})[0].total
         return Fleet(
             self._read_counts(read),
             read_problems(read),

@@ -148,21 +148,20 @@ def issue_code(context: ChangeContext, token_name: str) -> Secret:
 def _admin_token(context: ChangeContext, wanted: str) -> int:
     name, number = wanted, 1
     while (row := _live_token(context.transaction, name)) is not None:
-        if row[1] == TokenKind.ADMIN.value and row[2] is None:
-            return row[0]
+        if row.kind == TokenKind.ADMIN.value and row.expires_at is None:
+            return int(row.seq)
         number += 1
         name = f"{wanted}-{number}"
     token_changes.issue(context, name, TokenKind.ADMIN, new_token())
     created = _live_token(context.transaction, name)
     assert created is not None
-    return created[0]
+    return int(created.seq)
 
 
-def _live_token(transaction: Transaction, name: str) -> tuple[int, str, int | None] | None:
-    row = transaction.one(
+def _live_token(transaction: Transaction, name: str) -> Row | None:
+    return transaction.one(
         "SELECT seq, kind, expires_at FROM tokens WHERE name = :name AND revoked_at IS NULL", {"name": name}
     )
-    return None if row is None else (row.seq, row.kind, row.expires_at)
 
 
 def use_code(transaction: Transaction, proofs: RowProofs, code: Secret, now: float) -> int | None:

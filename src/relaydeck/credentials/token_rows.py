@@ -9,6 +9,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
 from relaydeck.store.database import Database, Reader, ReadRows, Transaction
 from relaydeck.store.row_proofs import TOKEN_COLUMNS, RowProofs
+from relaydeck.store.rows import columns_of
 
 
 class Token(NamedTuple):
@@ -38,7 +39,7 @@ class Token(NamedTuple):
 
 
 FORGED = "was added or changed by something other than Relaydeck, which refuses it"
-_COLUMNS = ", ".join(Token._fields)
+_COLUMNS = columns_of(Token._fields)
 
 
 _proven = attrgetter(*TOKEN_COLUMNS)

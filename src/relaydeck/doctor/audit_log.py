@@ -58,7 +58,8 @@ def verify_stored_audit(settings: Settings, progress: Progress) -> AuditResult:
 def verify_chain(
     database: Reader, opener: Keyring | Vault, progress: Progress, saved: Head | None = None
 ) -> Head | BrokenLink:
-    ((total,),) = database.stream(COUNT_SQL)
+    (row,) = database.stream(COUNT_SQL)
+    total: int = row.total
     with progress(f"checking {total:,} audit entries", total) as advance:
         found = verify(lambda sql: _counting(database.stream(sql), advance), opener, saved)
     return found if isinstance(found, BrokenLink) else _counted(database, found)

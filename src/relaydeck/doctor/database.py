@@ -67,9 +67,9 @@ def _schema(version: int) -> Finding:
 
 def _tokens(database: Reader, now: float) -> Finding:
     live = database.read(
-        "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)",
+        "SELECT count(*) AS live FROM tokens WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)",
         {"now": now},
-    )[0][0]
+    )[0].live
     if not live:
         return Finding(
             "warn", "tokens", "there is no live token, so every request is refused; run 'relaydeck token create NAME'"

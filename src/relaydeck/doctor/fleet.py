@@ -19,7 +19,7 @@ def fleet_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
 
 
 def _relayer_finding(database: Reader) -> Finding:
-    (total,) = database.read("SELECT count(*) FROM relayers WHERE system_disabled", {})[0]
+    total: int = database.read("SELECT count(*) AS total FROM relayers WHERE system_disabled", {})[0].total
     if not total:
         return Finding("ok", "relayers", "no relayer is disabled")
     rows = database.read(

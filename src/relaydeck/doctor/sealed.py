@@ -19,7 +19,7 @@ def sealed_findings(database: Reader, settings: Settings, progress: Progress) ->
     except OperatorError as error:
         yield Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
         return
-    ((keys,),) = database.read("SELECT count(*) FROM data_keys")
+    keys: int = database.read("SELECT count(*) AS total FROM data_keys")[0].total
     yield Finding("ok", "master key", f"{settings.master_key_path} opens {counted(keys, 'data key')}")
     with progress("opening sealed values", 0):
         yield from sealed_value_findings(database, keyring)

@@ -26,15 +26,15 @@ def _driver_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _unbound_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
-    rows = database.read("SELECT type, count(*) FROM signers GROUP BY type ORDER BY type")
-    for signer_type, count in rows:
-        if signer_type not in settings.driver_bindings:
-            remark = f"{counted(count, 'signer')} of the type {signer_type} cannot be checked"
-            yield Finding("warn", "signers", f"{remark}; bind a driver: RELAYDECK_DRIVER_{signer_type.upper()}")
+    rows = database.read("SELECT type, count(*) AS total FROM signers GROUP BY type ORDER BY type")
+    for row in rows:
+        if row.type not in settings.driver_bindings:
+            remark = f"{counted(row.total, 'signer')} of the type {row.type} cannot be checked"
+            yield Finding("warn", "signers", f"{remark}; bind a driver: RELAYDECK_DRIVER_{row.type.upper()}")
 
 
 def _check_findings(database: Reader) -> Iterator[Finding]:
-    checked = database.read("SELECT count(*) FROM signer_checks")[0][0]
+    checked: int = database.read("SELECT count(*) AS total FROM signer_checks")[0].total
     failing = database.read(
         "SELECT signer_id, outcome FROM signer_checks WHERE outcome <> 'ok' ORDER BY signer_id LIMIT :most",
         {"most": _MOST_NAMED + 1},
@@ -43,6 +43,6 @@ def _check_findings(database: Reader) -> Iterator[Finding]:
         if checked:
             yield Finding("ok", "signers", f"{counted(checked, 'signer')} passed the latest check")
         return
-    named = ", ".join(f"{signer_id!r} ({outcome})" for signer_id, outcome in failing[:_MOST_NAMED])
+    named = ", ".join(f"{each.signer_id!r} ({each.outcome})" for each in failing[:_MOST_NAMED])
     more = " and more" if len(failing) > _MOST_NAMED else ""
     yield Finding("FAIL", "signers", f"{named}{more} failed the latest check; run 'relaydeck signer check ID'")

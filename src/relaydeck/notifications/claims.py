@@ -174,7 +174,7 @@ class RowClaims:
             return Claimed(deliveries, {})
         busy = [*_busy(capacities), *(delivery.sequence for delivery in deliveries)]
         found = self._read(_FREE_FROM, {"receivers": unfilled, "busy": busy})
-        return Claimed(deliveries, {receiver: max(free, now + _SKIPPED) for receiver, free in found})
+        return Claimed(deliveries, {row.id: max(row.free, now + _SKIPPED) for row in found})
 
     def _claim(self, capacities: Sequence[Capacity], now: int) -> list[PendingDelivery]:
         """One statement, and so a transaction by itself."""
@@ -191,7 +191,7 @@ class RowClaims:
 
     def still_held(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
         rows = transaction.all(_STILL_HELD, {"sequences": list(sequences), "holder": self._holder})
-        return {row[0] for row in rows}
+        return {row.seq for row in rows}
 
     def lose(self) -> None:
         """Losing one claim does not affect the others."""

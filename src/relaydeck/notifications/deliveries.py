@@ -6,17 +6,13 @@ from typing import Any, NamedTuple
 
 from relaydeck.notifications.outbox import NOW, AttemptRecord
 from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.rows import columns_of
 
 COUNT_LIMIT = 10_000  # anyone may ask for the metrics: counting on takes as long as there are failed deliveries
 
-_COLUMNS = (
-    "e.id, d.seq, e.kind, d.notification_id, d.relayer_id, d.state, d.tries, d.due_at, d.finished_at, e.created_at,"
-    " (SELECT problem FROM attempts WHERE delivery = d.seq ORDER BY seq DESC LIMIT 1),"
-    " (SELECT status FROM attempts WHERE delivery = d.seq ORDER BY seq DESC LIMIT 1)"
-)
 _TABLES = "deliveries d JOIN events e ON e.seq = d.seq"
 _RESET = "UPDATE deliveries SET state = 'pending', tries = 0, due_at = :due, finished_at = NULL, revision = :revision"
-_COUNT = "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE state = :state LIMIT :limit) AS counted"
+_COUNT = "SELECT count(*) AS total FROM (SELECT 1 FROM deliveries WHERE state = :state LIMIT :limit) AS counted"
 
 
 class DeliveryRow(NamedTuple):
@@ -39,6 +35,21 @@ class DeliveryRow(NamedTuple):
     created_at: int
     last_problem: str | None
     last_status: int | None
+
+
+_LAST_ATTEMPT = "FROM attempts WHERE delivery = d.seq ORDER BY seq DESC LIMIT 1"
+_COLUMNS = columns_of(
+    DeliveryRow._fields,
+    "d",
+    id="e.id",
+    sequence="d.seq",
+    kind="e.kind",
+    next_try_at="d.due_at",
+    created_at="e.created_at",
+    last_problem=f"(SELECT problem {_LAST_ATTEMPT})",
+    last_status=f"(SELECT status {_LAST_ATTEMPT})",
+)
+_ATTEMPT_COLUMNS = columns_of(AttemptRecord._fields, "a")
 
 
 def list_deliveries(
@@ -74,7 +85,7 @@ def find_delivery(read: ReadRows, delivery_id: str) -> DeliveryRow | None:
 def list_attempts(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
     """Every attempt of a delivery, oldest first."""
     rows = read(
-        "SELECT a.started_at, a.duration, a.status, a.problem, a.answer FROM attempts a"
+        f"SELECT {_ATTEMPT_COLUMNS} FROM attempts a"
         " JOIN events e ON e.seq = a.delivery WHERE e.id = :id ORDER BY a.seq",
         {"id": delivery_id},
     )
@@ -109,11 +120,11 @@ class DeliveryCounts(NamedTuple):
 def count_deliveries(read: ReadRows) -> DeliveryCounts:
     """For metrics: each number costs a few steps in an index."""
     # Sequence numbers have no gaps, so the last one is the number of events, whatever was removed since.
-    recorded: int | None = read("SELECT max(seq) FROM events", {})[0][0]
-    pending, dead = (read(_COUNT, {"state": state, "limit": COUNT_LIMIT})[0][0] for state in ("pending", "dead"))
+    recorded: int | None = read("SELECT max(seq) AS newest FROM events", {})[0].newest
+    pending, dead = (read(_COUNT, {"state": state, "limit": COUNT_LIMIT})[0].total for state in ("pending", "dead"))
     return DeliveryCounts(recorded or 0, pending, dead, _oldest_pending(read))
 
 
 def _oldest_pending(read: ReadRows) -> int | None:
     rows = read(f"SELECT e.created_at FROM {_TABLES} WHERE d.state = 'pending' ORDER BY d.seq LIMIT 1", {})
-    return rows[0][0] if rows else None
+    return rows[0].created_at if rows else None

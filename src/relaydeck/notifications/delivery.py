@@ -172,7 +172,7 @@ class Delivery:
 
     def _due_since(self, seen: int | None) -> tuple[int, list[tuple[str, int]]]:
         """With the revision from before the query: what is written during it is found again the next time."""
-        revision = self._read("SELECT revision FROM clock")[0][0]
+        revision = self._read("SELECT revision FROM clock")[0].revision
         if seen is None:
             return revision, outbox.receivers_with_deliveries(self._read)
         return revision, outbox.receivers_with_deliveries_since(self._read, seen)

@@ -15,11 +15,10 @@ from relaydeck.notifications import outbox
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.model import EventBody
 from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.rows import columns_of
 from relaydeck.timestamps import utc
 
 VERSION = 1  # of the payload: within a version fields may be added, never changed or removed
-
-COLUMNS = "e.seq, e.id, e.kind, e.relayer_id, e.notification_id, e.data, e.created_at"
 
 
 class Event(NamedTuple):
@@ -46,6 +45,9 @@ class Event(NamedTuple):
 
     def body(self) -> bytes:
         return msgspec.json.encode(self.shown())
+
+
+COLUMNS = columns_of(Event._fields, "e", sequence="e.seq")
 
 
 def record(
@@ -82,7 +84,7 @@ def record(
         },
     )
     assert row is not None
-    sequence: int = row[0]
+    sequence: int = row.seq
     transaction.newest_event = sequence
     if notification_id is not None:
         outbox.add(transaction, sequence, notification_id, relayer_id)
@@ -124,5 +126,5 @@ def find_event(read: ReadRows, event_id: str) -> Event | None:
 
 def oldest_sequence(read: ReadRows) -> int | None:
     """Older events were removed after their retention time: a reader that is behind missed them. None: no event."""
-    oldest: int | None = read("SELECT min(seq) FROM events", {})[0][0]
+    oldest: int | None = read("SELECT min(seq) AS oldest FROM events", {})[0].oldest
     return oldest

@@ -1,5 +1,6 @@
 """The message of a delivery: the event, signed with the keys of its receiver."""
 
+from operator import attrgetter
 from typing import NamedTuple
 
 from relaydeck.errors import Damaged
@@ -15,10 +16,12 @@ from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
 
 _MESSAGE = (
-    f"SELECT n.id, url, sealed_url, url_version,"
-    f" sealed_signing_key, sealed_previous_key, previous_key_until, secret_version, {COLUMNS}"
+    f"SELECT {COLUMNS}, n.url, n.sealed_url, n.url_version, n.sealed_signing_key, n.sealed_previous_key,"
+    " n.previous_key_until, n.secret_version"
     " FROM notifications n JOIN events e ON e.seq = :seq WHERE n.id = :id"
 )
+
+_event_fields = attrgetter(*Event._fields)
 
 
 class Message(NamedTuple):
@@ -34,15 +37,16 @@ def read_message(
     found = store.database.read(_MESSAGE, {"seq": delivery.sequence, "id": delivery.notification_id})
     if not found:
         return ReceiverResponse(problem="receiver_removed", final=True)
-    sealed, previous, previous_until, version, *row = found[0][4:]
-    event = Event(*row)
-    if previous is not None and now >= previous_until:
+    row, notification_id = found[0], delivery.notification_id
+    event = Event(*_event_fields(row))
+    previous = row.sealed_previous_key
+    if previous is not None and now >= row.previous_key_until:
         previous = None
     try:
-        url = opened_url(store.vault, found[0])
-        places = ((sealed, place), (previous, previous_place))
+        url = opened_url(store.vault, notification_id, row)
+        places = ((row.sealed_signing_key, place), (previous, previous_place))
         keys = [
-            _open_key(store.vault, each, at(delivery.notification_id, version))
+            _open_key(store.vault, each, at(notification_id, row.secret_version))
             for each, at in places
             if each is not None
         ]

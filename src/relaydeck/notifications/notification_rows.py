@@ -35,7 +35,7 @@ class _NotificationTable(RecordTable[Notification]):
         self.columns += ", sealed_url, url_version"
 
     def from_row(self, row: Row, vault: Vault) -> Notification:
-        return msgspec.structs.replace(super().from_row(row, vault), url=opened_url(vault, row))
+        return msgspec.structs.replace(super().from_row(row, vault), url=opened_url(vault, row.id, row))
 
     def create(self, transaction: Transaction, vault: Vault, record: Notification, *, origin: str, now: int) -> None:
         sealed = _sealed_url(transaction, vault, record.id, record.url, version := transaction.chain_end[0])
@@ -49,12 +49,12 @@ TABLE = _NotificationTable()
 COLUMNS = TABLE.columns
 
 
-def opened_url(vault: Vault, row: Row) -> str:
-    """The whole URL of a row with the columns `id`, `url`, `sealed_url` and `url_version`. Raises Damaged."""
+def opened_url(vault: Vault, notification_id: str, row: Row) -> str:
+    """The whole URL of a row with the columns `url`, `sealed_url` and `url_version`. Raises Damaged."""
     if row.sealed_url is None:
         url: str = row.url
         return url
-    return vault.open(row.sealed_url, TABLE.place(row.id, "url", row.url_version)).decode()
+    return vault.open(row.sealed_url, TABLE.place(notification_id, "url", row.url_version)).decode()
 
 
 def _sealed_url(transaction: Transaction, vault: Vault, record: str, url: str, version: int) -> bytes | None:
@@ -79,7 +79,9 @@ def previous_place(notification_id: str, version: int) -> Place:
 def from_row(row: Row, vault: Vault) -> Notification:
     """A notification without its signing key, which stays sealed. Raises Damaged."""
     has_key = row.sealed_signing_key is not None
-    return msgspec.structs.replace(TABLE.without_sealed(row), url=opened_url(vault, row), has_signing_key=has_key)
+    return msgspec.structs.replace(
+        TABLE.without_sealed(row), url=opened_url(vault, row.id, row), has_signing_key=has_key
+    )
 
 
 def without_url(row: Row) -> Notification:
@@ -136,7 +138,7 @@ def find(transaction: Transaction, vault: Vault, ids: Sequence[str]) -> dict[str
 def _stored(row: Row, vault: Vault) -> StoredNotification:
     """Of a URL that does not open any more, what may be shown."""
     with suppress(Damaged):
-        return StoredNotification(*row)._replace(url=opened_url(vault, row))
+        return StoredNotification(*row)._replace(url=opened_url(vault, row.id, row))
     return StoredNotification(*row)
 
 

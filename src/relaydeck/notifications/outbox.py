@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from relaydeck.store.database import ReadRows, Transaction
 from relaydeck.store.database_clock import DatabaseClock
+from relaydeck.store.rows import columns_of
 
 State = Literal["pending", "delivered", "dead"]
 NOW = 0  # a due time that is always in the past, whatever the clock is set to
@@ -74,7 +75,7 @@ def add(transaction: Transaction, sequence: int, notification_id: str, relayer_i
 _QUEUE = "FROM deliveries WHERE notification_id = :notification AND relayer_id = :relayer AND in_line"
 
 
-COLUMNS = "seq, due_at, tries, in_line, notification_id, relayer_id"
+COLUMNS = columns_of(PendingDelivery._fields, sequence="seq", in_order="in_line")
 FREE = "coalesce(claimed_until, due_at)"
 
 
@@ -91,18 +92,21 @@ def next_attempt_at(read: ReadRows, clock: DatabaseClock) -> int | None:
 def receivers_with_deliveries(read: ReadRows) -> list[tuple[str, int]]:
     """Every receiver with pending deliveries, and when the first of them may be attempted."""
     rows = read(
-        f"SELECT notification_id, min({FREE}) FROM deliveries WHERE due_at IS NOT NULL GROUP BY notification_id", {}
+        f"SELECT notification_id, min({FREE}) AS free FROM deliveries WHERE due_at IS NOT NULL"
+        " GROUP BY notification_id",
+        {},
     )
-    return [(row[0], row[1]) for row in rows]
+    return [(row.notification_id, row.free) for row in rows]
 
 
 def receivers_with_deliveries_since(read: ReadRows, revision: int) -> list[tuple[str, int]]:
     """The same for deliveries written after `revision`. A receiver may appear more than once."""
     # Without a condition on due_at: it would bypass the index by revision and scan every pending delivery.
     rows = read(
-        f"SELECT notification_id, due_at, {FREE} FROM deliveries WHERE revision > :revision", {"revision": revision}
+        f"SELECT notification_id, due_at, {FREE} AS free FROM deliveries WHERE revision > :revision",
+        {"revision": revision},
     )
-    return [(row[0], row[2]) for row in rows if row[1] is not None]
+    return [(row.notification_id, row.free) for row in rows if row.due_at is not None]
 
 
 def next_deliveries(read: ReadRows, notification_id: str, limit: int) -> list[PendingDelivery]:

@@ -169,9 +169,8 @@ def _applied_among(transaction: Transaction, records: set[Record]) -> set[Record
     """Of these records, those that pruning may remove now. The rows that this transaction wrote early are others."""
     found = set()
     for resource in RESOURCES:
+        identity = IDENTITY[resource]
         names = [name for each, name in records if each == resource[:-1]]
-        rows = (
-            transaction.matching(resource, (IDENTITY[resource], "origin"), IDENTITY[resource], names) if names else []
-        )
-        found |= {(resource[:-1], row[0]) for row in rows if row.origin == ORIGIN}
+        rows = transaction.matching(resource, (identity, "origin"), identity, names) if names else []
+        found |= {(resource[:-1], getattr(row, identity)) for row in rows if row.origin == ORIGIN}
     return found

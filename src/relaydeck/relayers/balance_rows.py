@@ -48,8 +48,8 @@ def next_period(last: BalancePeriod | None, balance: int, now: int) -> BalancePe
 
 
 def from_row(row: Row) -> BalancePeriod:
-    """From a row that starts with the columns since, until, balance, spent."""
-    return BalancePeriod(row[0], row[1], int(row[2]), int(row[3]))
+    """From a row with the columns since, until, balance, spent."""
+    return BalancePeriod(row.since, row.until, int(row.balance), int(row.spent))
 
 
 def read_periods(read: ReadRows, sequence: int, start: int, end: int) -> list[BalancePeriod]:
@@ -66,7 +66,7 @@ def read_periods(read: ReadRows, sequence: int, start: int, end: int) -> list[Ba
 def existing(transaction: Transaction, sequences: Sequence[int]) -> set[int]:
     """Those of the relayers that were not deleted meanwhile."""
     listed, values = in_list(sequences)
-    return {row[0] for row in transaction.all(f"SELECT seq FROM relayers WHERE seq IN ({listed})", values)}
+    return {row.seq for row in transaction.all(f"SELECT seq FROM relayers WHERE seq IN ({listed})", values)}
 
 
 def add(transaction: Transaction, periods: Sequence[tuple[int, BalancePeriod]]) -> None:

@@ -50,7 +50,7 @@ def _last_action(read_rows: ReadRows, relayer_id: str, action: str) -> LastActio
         "SELECT moment, actor FROM audit WHERE record = :id AND action = :action ORDER BY seq DESC LIMIT 1",
         {"id": relayer_id, "action": action},
     )
-    return LastAction(*rows[0]) if rows else LastAction()
+    return LastAction(rows[0].moment, rows[0].actor) if rows else LastAction()
 
 
 async def explain(

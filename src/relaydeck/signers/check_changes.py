@@ -36,7 +36,7 @@ def settle(context: ChangeContext, signer: CheckedSigner, check: SignerCheck) ->
 
 def _is_there(context: ChangeContext, signer: CheckedSigner) -> bool:
     found = context.transaction.one("SELECT seq FROM signers WHERE id = :id", {"id": signer.id})
-    return found is not None and found[0] == signer.sequence
+    return found is not None and found.seq == signer.sequence
 
 
 def _alarm(check: SignerCheck, kept: KeptCheck) -> str:

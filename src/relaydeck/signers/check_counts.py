@@ -12,6 +12,6 @@ class CheckCounts(NamedTuple):
 
 
 def count_checks(read: ReadRows) -> CheckCounts:
-    checked, oldest = read("SELECT count(*), min(checked_at) FROM signer_checks", {})[0]
-    failing = read("SELECT count(*) FROM signer_checks WHERE outcome <> 'ok'", {})[0][0]
-    return CheckCounts(checked, failing, oldest)
+    (every,) = read("SELECT count(*) AS checked, min(checked_at) AS oldest FROM signer_checks", {})
+    (bad,) = read("SELECT count(*) AS failing FROM signer_checks WHERE outcome <> 'ok'", {})
+    return CheckCounts(every.checked, bad.failing, every.oldest)

@@ -35,7 +35,7 @@ def read_signers(read: ReadRows, vault: Vault, sequences: Sequence[int], types: 
     """Those of them with one of the types. Raises Damaged for a config that does not open."""
     listed, values = in_list(sequences)
     rows = read(f"{_SIGNER} WHERE seq IN ({listed})", values)
-    return [_signer(row, vault) for row in rows if row[2] in types]
+    return [_signer(row, vault) for row in rows if row.type in types]
 
 
 def find_signer(read: ReadRows, vault: Vault, signer_id: str) -> CheckedSigner:
@@ -47,20 +47,18 @@ def find_signer(read: ReadRows, vault: Vault, signer_id: str) -> CheckedSigner:
 
 
 def _signer(row: Row, vault: Vault) -> CheckedSigner:
-    sequence, *stored = row
-    signer_id, signer_type = stored[:2]
-    config = signer_rows.open_config(vault, *stored)
-    return CheckedSigner(sequence, signer_id, signer_type, config)
+    config = signer_rows.open_config(vault, row.id, row.type, row.open_config, row.sealed_config, row.secret_version)
+    return CheckedSigner(row.seq, row.id, row.type, config)
 
 
 def relayers_of(read: ReadRows, signer_id: str) -> list[RelayerAddress]:
     rows = read("SELECT id, address FROM relayers WHERE signer_id = :id ORDER BY seq", {"id": signer_id})
-    return [RelayerAddress(*row) for row in rows]
+    return [RelayerAddress(row.id, row.address) for row in rows]
 
 
 def find_check(read: ReadRows, signer_id: str) -> KeptCheck:
     rows = read("SELECT alarm, result FROM signer_checks WHERE signer_id = :id", {"id": signer_id})
-    return KeptCheck(rows[0][0], _decode(rows[0][1])) if rows else KeptCheck()
+    return KeptCheck(rows[0].alarm, _decode(rows[0].result)) if rows else KeptCheck()
 
 
 def keep(transaction: Transaction, check: SignerCheck, alarm: str) -> None:

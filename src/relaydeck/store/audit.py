@@ -30,7 +30,7 @@ _KEY_SQL = "SELECT sealed_key FROM audit_keys WHERE name = 'chain'"
 _CONTENT = ("seq", "moment", "actor", "action", "record", "before_change", "after_change")
 _NAMES = (*_CONTENT, "hash", "origin")
 COLUMNS = ", ".join(_NAMES)
-COUNT_SQL = "SELECT count(*) FROM audit"
+COUNT_SQL = "SELECT count(*) AS total FROM audit"
 _TYPES = (int, int, str, str, str, str | None, str | None, bytes, str | None)
 _STAGED = ("action", "record", "before_change", "after_change")
 _STAGED_SLICE = 20_000
@@ -241,7 +241,7 @@ def _link(key: bytes, previous: bytes, content: tuple[Any, ...]) -> bytes:
 
 def head(read: Callable[[str], list[Row]]) -> Head:
     rows = read("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
-    return Head(*rows[0]) if rows else EMPTY
+    return Head(rows[0].seq, rows[0].hash) if rows else EMPTY
 
 
 def verify(rows: Callable[[str], Iterable[Row]], vault: Opener, saved: Head | None = None) -> Head | BrokenLink:

@@ -128,8 +128,8 @@ class Rounds(ABC, Generic[Checked]):
             " ORDER BY seq LIMIT :rows"
         )
         while rows := await self._run_in_reader(partial(self._read, sql, {"last": last, "rows": _LOAD_ROWS})):
-            self._add(row[0] for row in rows)
-            last = rows[-1][0]
+            self._add(row.seq for row in rows)
+            last = rows[-1].seq
             if self._leases.until_claim() <= 0:  # a million rows may take longer than a lease lasts
                 await self._leases.claim(self._database, self._writer)
             await asyncio.sleep(0)

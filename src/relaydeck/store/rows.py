@@ -27,6 +27,16 @@ class Described(Protocol):
     def description(self) -> Sequence[Sequence[Any]] | None: ...
 
 
+def columns_of(fields: tuple[str, ...], table: str = "", **sources: str) -> str:
+    """The columns of a SELECT for rows that become `T(*row)`, where `fields` is `T._fields`.
+
+    A field is the column of that name, or the expression that `sources` gives for it.
+    """
+    assert sources.keys() <= {*fields}
+    prefix = f"{table}." if table else ""
+    return ", ".join(f"{sources[name]} AS {name}" if name in sources else f"{prefix}{name}" for name in fields)
+
+
 _makers: dict[str, RowMaker] = {}
 
 
