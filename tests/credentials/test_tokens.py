@@ -318,6 +318,24 @@ def test_token_create_says_what_is_wrong(name: str, kind: str, expires: str, sai
     assert error.value.problem == said
 
 
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        (["--name", "C"], ["ci", "old-ci"]),
+        (["--kind", "readonly"], ["ci"]),
+        (["--state", "revoked"], ["old-ci"]),
+        (["--kind", "api", "--state", "live"], ["dapp"]),
+    ],
+)
+def test_token_list_takes_filters(home: Path, filters: list[str], names: list[str]) -> None:
+    make_token(home, "dapp")
+    make_token(home, "ci", "--kind", "readonly")
+    make_token(home, "old-ci")
+    assert run_command(home, "token", "revoke", "old-ci").returncode == 0
+    listed = run_command(home, "token", "list", "--json", *filters)
+    assert [each["name"] for each in json.loads(listed.stdout)] == names
+
+
 def test_token_revoke_of_nobody_says_so(home: Path) -> None:
     make_token(home, "somebody")
     done = run_command(home, "token", "revoke", "nobody")

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from relaydeck.admin.filters import FILTERS
 from relaydeck.cli.confirmation import asks_first
+from relaydeck.cli.filter_options import filters, given
 from relaydeck.cli.options import anywhere, as_json
 
 _FIELDS = (
@@ -27,23 +27,6 @@ def _order(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def _filters(collection: str) -> Callable[..., Any]:
-    """An option for each filter of a collection."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for each in reversed(FILTERS[collection]):
-            choices = click.Choice(list(each.choices)) if each.choices else click.IntRange(0) if each.whole else str
-            option = each.name.replace("_", "-")
-            command = click.option(f"--{option}", type=choices, help=each.description)(command)
-        return command
-
-    return add
-
-
-def _given(filters: dict[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in filters.items() if value}
-
-
 def _group(singular: str) -> click.Group:
     change = "check" if singular == "signer" else "change"  # key material is never changed in place
     group = click.Group(singular, help=f"List, show, create, {change} and delete {singular}s.")
@@ -57,12 +40,12 @@ def _group(singular: str) -> click.Group:
 
 def _add_reads(group: click.Group, singular: str) -> None:
     @group.command("list", help=f"List {singular}s, oldest first.")
-    @_filters(f"{singular}s")
+    @filters(f"{singular}s")
     @_limit(1000)
     @as_json(singular.capitalize(), many=True)
     @anywhere
-    def list_all(limit: int, as_json: bool, **filters: str | None) -> None:
-        _actions().show_all(f"{singular}s", _given(filters), limit, as_json)
+    def list_all(limit: int, as_json: bool, **query: str | None) -> None:
+        _actions().show_all(f"{singular}s", given(query), limit, as_json)
 
     @group.command("show", help=f"Show the {singular} called NAME.")
     @click.argument("name")
@@ -225,14 +208,14 @@ def _events() -> Any:
 
 
 @event.command("list", epilog="Example:  relaydeck event list --relayer-id sepolia-1 --limit 5")
-@_filters("events")
+@filters("events")
 @_order
 @_limit(100)
 @as_json("Event", many=True)
 @anywhere
 def event_list(limit: int, as_json: bool, **query: str | None) -> None:
     """List events, newest first."""
-    _events().show_all(_given(query), limit, as_json)
+    _events().show_all(given(query), limit, as_json)
 
 
 @event.command("tail", epilog="Example:  relaydeck event tail --follow --json | jq .type")
@@ -248,14 +231,14 @@ def event_tail(follow: bool, limit: int, as_json: bool) -> None:
 
 
 @event.command("deliveries")
-@_filters("deliveries")
+@filters("deliveries")
 @_order
 @_limit(100)
 @as_json("Delivery", many=True)
 @anywhere
 def event_deliveries(limit: int, as_json: bool, **query: str | None) -> None:
     """List deliveries, newest first: pending, delivered, or dead after the last attempt failed."""
-    _events().show_deliveries(_given(query), limit, as_json)
+    _events().show_deliveries(given(query), limit, as_json)
 
 
 @event.command("show")
@@ -294,13 +277,13 @@ def _audit() -> Any:
 
 
 @audit.command("list")
-@_filters("audit")
+@filters("audit")
 @_limit(20)
 @as_json("AuditEntry", many=True)
 @anywhere
-def audit_list(limit: int, as_json: bool, **filters: str | None) -> None:
+def audit_list(limit: int, as_json: bool, **query: str | None) -> None:
     """List the latest changes, newest first."""
-    _audit().show(_given(filters), limit, as_json)
+    _audit().show(given(query), limit, as_json)
 
 
 @audit.command("head")

@@ -2,6 +2,7 @@
 
 import click
 
+from relaydeck.cli.filter_options import filters, given
 from relaydeck.cli.options import anywhere, as_json
 from relaydeck.credentials.kinds import KIND_NAMES, describe_kinds
 
@@ -30,14 +31,15 @@ def token_create(name: str, kind: str, expires: str, as_json: bool) -> None:
     create(name, kind, expires, as_json)
 
 
-@token.command("list")
+@token.command("list", epilog="Example:  relaydeck token list --kind admin --state live")
+@filters("tokens")
 @as_json("Token", many=True)
 @anywhere
-def token_list(as_json: bool) -> None:
-    """List every token with its name, kind and state."""
+def token_list(as_json: bool, **query: str | None) -> None:
+    """List tokens with their names, kinds and states, oldest first."""
     from relaydeck.cli.tokens import show
 
-    show(as_json)
+    show(given(query), as_json)
 
 
 @token.command("revoke", epilog="Example:  relaydeck token revoke ci")

@@ -33,8 +33,8 @@ def revoke(name: str, as_json: bool) -> None:
     print_change(Revoked(name), as_json, f"revoked {name}")
 
 
-def show(as_json: bool) -> None:
-    views = backend().records.list_records("tokens", {}, _MANY).bodies
+def show(filters: dict[str, str], as_json: bool) -> None:
+    views = backend().records.list_records("tokens", filters, _MANY).bodies
     if as_json:
         print_json(views)
     else:
