@@ -1,15 +1,16 @@
 """Nothing that follows from a declaration is forgotten: every declared field appears everywhere, described."""
 
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import click
 import msgspec
 import pytest
 from msgspec import UNSET, UnsetType
 
-from relaydeck.admin import bodies, collections, queries, schemas
+from relaydeck.admin import collections, queries, schemas
 from relaydeck.admin.deliveries import list_deliveries, list_events
 from relaydeck.admin.filters import FILTERS
 from relaydeck.admin.openapi import document as admin_document
@@ -24,31 +25,38 @@ from relaydeck.fields import (
     own_field,
     response_view,
 )
-from relaydeck.http import envelope
 from relaydeck.http.paging import Page
 from relaydeck.networks import network_rows
-from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, Network, NodeHeader, RpcUrl
+from relaydeck.networks.model import FeeToken, FixedRate, Network, NodeHeader, RpcUrl
 from relaydeck.notifications import notification_rows
-from relaydeck.notifications.model import EventBody, Notification
+from relaydeck.notifications.model import Notification
+from relaydeck.provisioning.declared_records import REFERRING
 from relaydeck.relayers import relayer_rows
-from relaydeck.relayers.balance_history import BalanceHistory, BalancePoint, TopUp
-from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
-from relaydeck.relayers.runway_report import Runway, RunwayTime
 from relaydeck.secret import Secret
+from relaydeck.settings import SIGNER_TYPES
 from relaydeck.signers.signer_types import SHAPES
+from relaydeck.store import references
 from relaydeck.store.open_store import Store
 from relaydeck.store.record_table import RecordTable, json_reader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from tests.seeding import fill, opened, relayer
 
+
+def structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """The record types that a type mentions, at any depth."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+        for info in msgspec.structs.fields(kind):
+            yield from structs_in(info.type)
+    for argument in get_args(kind):
+        yield from structs_in(argument)
+
+
 RECORDS: list[type[msgspec.Struct]] = [
-    *(Relayer, Policies, DisabledReason, Network, RpcUrl, FeeToken, FixedRate, FeedRate, CrossedRate, Notification),
-    *(EventBody, Explanation, RelayerState, RelayerNode, FeeEstimateParams, BalanceHistory, BalancePoint, TopUp),
-    *(Runway, RunwayTime),
+    *dict.fromkeys(each for declared in schemas.DECLARED for each in structs_in(declared)),
+    FeeEstimateParams,
     *SHAPES.values(),
-    *(each for each in vars(bodies).values() if isinstance(each, type) and issubclass(each, msgspec.Struct)),
-    *(envelope.LogEntry, envelope.Metadata, envelope.Pagination),
 ]
 TABLES: list[tuple[RecordTable[Any], type[msgspec.Struct]]] = [
     (relayer_rows.TABLE, Relayer),
@@ -78,6 +86,14 @@ def test_every_example_is_of_its_type(record: type[msgspec.Struct]) -> None:
 def test_every_example_passes_its_check(record: type[msgspec.Struct]) -> None:
     for each in fields_of(record):
         assert each.check is None or each.check(each.example) == "", each.name
+
+
+def test_every_reference_is_checked_before_a_record_is_deleted() -> None:
+    assert {f"{resource}s": column for resource, column in references.COLUMNS.items()} == REFERRING
+
+
+def test_every_signer_type_can_be_bound_to_a_driver() -> None:
+    assert set(SIGNER_TYPES) == set(SHAPES)
 
 
 @pytest.mark.parametrize(("table", "record"), TABLES, ids=lambda each: getattr(each, "__name__", ""))

@@ -1,10 +1,11 @@
 """Imports only go down the layers, and no package needs itself through others.
 
-An import counts wherever it stands: at the top, in a function, under TYPE_CHECKING, or as the name of one of our
-modules in a string, which is how code is loaded late (`import_module`).
+An import counts wherever it stands: at the top, in a function, under TYPE_CHECKING, as the name of one of our modules
+in a string, which is how code is loaded late (`import_module`), or as an entry point in `pyproject.toml`.
 """
 
 import ast
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "src" / "relaydeck"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "relaydeck"
+DRIVER_LOADER = "relaydeck.signers.drivers.registry"  # loads the entry points
 
 INFRASTRUCTURE = {"store", "networks", "http"}
 DOMAIN = {"signers", "relayers", "notifications", "fees", "credentials"}
@@ -83,11 +86,19 @@ def _computes_name(call: ast.Call, constants: set[str]) -> bool:
     return False
 
 
+def entry_points() -> list[Edge]:
+    """What is loaded through entry points counts as an import by the module that loads it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    drivers = project["entry-points"]["relaydeck.drivers"].values()
+    return [(DRIVER_LOADER, driver.split(":")[0]) for driver in drivers]
+
+
 @cache
 def all_imports() -> list[Edge]:
-    return [
+    in_sources = [
         (module, name) for module, path in MODULES.items() for name in sorted(set(imported(path.read_text("utf-8"))))
     ]
+    return [*in_sources, *entry_points()]
 
 
 def edges(source: set[str], target: set[str]) -> list[Edge]:
@@ -234,3 +245,13 @@ def test_a_circle_is_found() -> None:
 
 def test_imports_of_the_package_are_found() -> None:
     assert ("relaydeck.contract.operations", "relaydeck.store.audit") in all_imports()
+
+
+def test_entry_points_are_imports_of_modules_that_exist() -> None:
+    assert {name for _, name in entry_points()} <= MODULES.keys()
+    assert (DRIVER_LOADER, "relaydeck.signers.drivers.aws_kms") in all_imports()
+
+
+def test_every_group_of_entry_points_is_known() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"].keys() == {"relaydeck.drivers"}

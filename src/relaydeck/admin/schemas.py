@@ -51,6 +51,9 @@ _RESPONSES = (
     Metadata,
     Pagination,
 )
+_REQUESTS = (bodies.SignerRequest, bodies.TokenRequest, bodies.EstimateRequest, bodies.ApplyRequest)
+# The types that the document is derived from, together with those that they contain.
+DECLARED: tuple[type[msgspec.Struct], ...] = (*RECORDS, *_RESPONSES, *_REQUESTS, EventBody, Problem, Created)
 _NAMES = {"EventBody": "Event"}
 
 
@@ -70,18 +73,7 @@ def schemas() -> dict[str, Json]:
 
 
 def _derived() -> dict[str, Json]:
-    types = [
-        *RECORDS,
-        *_RESPONSES,
-        bodies.SignerRequest,
-        bodies.TokenRequest,
-        bodies.EstimateRequest,
-        bodies.ApplyRequest,
-        EventBody,
-        Problem,
-        Created,
-    ]
-    _, components = msgspec.json.schema_components(types, schema_hook=_secret, ref_template=PLACE + "{name}")
+    _, components = msgspec.json.schema_components(DECLARED, schema_hook=_secret, ref_template=PLACE + "{name}")
     components.pop("Created")
     return {_NAMES.get(name, name): _cleaned(schema) for name, schema in components.items()}
 

@@ -28,7 +28,7 @@ class NodeHeader(msgspec.Struct, frozen=True):
     name: Annotated[HeaderName, own_field("Name of the header.", example="Authorization")]
     value: Annotated[
         HeaderValue | UnsetType,
-        own_field("Its value. No response contains it; it may be a reference.", example="Bearer …", write_only=True),
+        own_field("Its value. No response contains it; it may be a reference.", example="Bearer key", write_only=True),
     ]
 
 
