@@ -6,6 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
+from relaydeck.console.forms import inputs_of
+from relaydeck.relayers.model import Relayer
 from relaydeck.signers.signer_types import SHAPES
 from tests.admin.conftest import POLICIES
 from tests.console.conftest import Operator, plain
@@ -143,6 +145,15 @@ def test_the_help_of_a_form_describes_what_to_fill_in(operator: Operator) -> Non
     page = plain(operator.get("/relayers/new"))
     assert "Left empty: the value of its network" in page
     assert [words for words in ("Left out", "a ruling") if words in page] == []
+
+
+def test_a_new_form_has_the_declared_defaults() -> None:
+    values = {each.name: each.value for each in inputs_of(Relayer) if each.value}
+    assert values == {
+        "policies.eip1559_pricing": "True",
+        "policies.gas_limit_estimation": "True",
+        "policies.min_balance": "0",
+    }
 
 
 def test_create_and_delete_a_relayer(served: Running, operator: Operator) -> None:

@@ -38,7 +38,7 @@ class Input(NamedTuple):
 
 
 def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterable[str] = ()) -> list[Input]:
-    """The inputs for every field that a request can set."""
+    """The inputs for every field that a request can set, filled with the declared defaults."""
     found: list[Input] = []
     for field in fields_of(record):
         name = f"{prefix}{field.name}"
@@ -53,7 +53,8 @@ def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterabl
 
 def _input(field: Field, name: str) -> Input:
     required = field.required and not field.traits.generated
-    return Input(name, _kind(field), _help(field.description), required=required, choices=field.choices)
+    empty = Input(name, _kind(field), _help(field.description), required=required, choices=field.choices)
+    return empty if field.required or field.may_be_unset else empty._replace(value=_text(empty, field.default))
 
 
 def _help(description: str) -> str:

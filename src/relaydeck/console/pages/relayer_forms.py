@@ -47,9 +47,7 @@ async def _choices(visit: Visit) -> dict[str, Any]:
 
 
 async def show_new(visit: Visit) -> Reply:
-    defaults = {"network_type": "evm", "policies": {"eip1559_pricing": True, "gas_limit_estimation": True}}
-    inputs = filled(_NEW, defaults)
-    return visit.page("relayer_new.html", inputs=inputs, problem="", **await _choices(visit))
+    return visit.page("relayer_new.html", inputs=_NEW, problem="", **await _choices(visit))
 
 
 async def show_edit(visit: Visit) -> Reply:
