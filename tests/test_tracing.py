@@ -174,7 +174,7 @@ def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.
         open_tracing("http://127.0.0.1:4318")
     assert str(refused.value) == (
         "RELAYDECK_OTEL_ENDPOINT is set, and the package 'opentelemetry.sdk.resources' is not installed\n"
-        "Install relaydeck[otel], or remove the setting."
+        "Install it: pip install '.[otel]' in the clone, or remove the setting."
     )
 
 

@@ -219,7 +219,7 @@ class NotPossible(RequestError):
     status = 409
     message = "<problem>"
     description = "The state of the record does not allow this; the message states the problem."
-    example = "Delivery is still on its way"
+    example = "Delivery is still pending"
     traits = frozenset({"change"})
 
     def __init__(self, problem: str) -> None:

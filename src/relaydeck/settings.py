@@ -426,7 +426,8 @@ class Settings:
         _collector,
         None,
         "URL of an OpenTelemetry collector that receives traces over OTLP/HTTP, such as `http://127.0.0.1:4318`. Needs "
-        "the extra `relaydeck[otel]`. The variables `OTEL_*` of OpenTelemetry set headers, sampling and more.",
+        "the extra `otel` (`pip install '.[otel]'` in the clone). The variables `OTEL_*` of OpenTelemetry set headers, "
+        "sampling and more.",
         "none: no traces",
     )
     log_format: str = _setting(

@@ -27,7 +27,7 @@ def open_tracing(endpoint: str) -> "Tracing":
         tracing: Tracing = import_module(_TRACING).Tracing(endpoint)
     except ModuleNotFoundError as missing:
         problem = f"RELAYDECK_OTEL_ENDPOINT is set, and the package {missing.name!r} is not installed"
-        raise OperatorError(problem, "Install relaydeck[otel], or remove the setting.") from None
+        raise OperatorError(problem, "Install it: pip install '.[otel]' in the clone, or remove the setting.") from None
     vars(import_module(_OUTGOING))["trace_with"] = tracing.outgoing
     return tracing
 

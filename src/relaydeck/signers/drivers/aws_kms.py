@@ -167,7 +167,7 @@ def _new_session() -> "Session":
         from botocore.session import Session
     except ImportError:
         raise OperatorError(
-            "the driver aws-kms needs the package botocore", "Install it: pip install 'relaydeck[aws]'."
+            "the driver aws-kms needs the package botocore", "Install it: pip install '.[aws]' in the clone."
         ) from None
     logging.getLogger("botocore.auth").setLevel(logging.WARNING)  # below that it logs session tokens
     return Session()
