@@ -6,6 +6,7 @@ from typing import Annotated
 
 from relaydeck.fields import TextForm, value_type
 
+NATIVE_DECIMALS = 18  # of the native coin of every EVM network
 _AMOUNT = re.compile(r"[0-9]{1,60}(\.[0-9]{1,60})?")
 _AMOUNT_EXPECTED = 'a decimal in a string, such as "1.5"'
 _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")

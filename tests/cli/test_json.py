@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from relaydeck.cli.json_reference import json_options, json_page, schema_of
+from relaydeck.cli.json_reference import json_options, json_page, schema_of_shape
 from relaydeck.cli.options import JsonOption
 from tests.conftest import DEMO
 from tests.running import Running, make_token, run_command
@@ -76,8 +76,13 @@ APART = {"conform", "demo", "login", "logout", "profile list", "restore", "serve
 EXIT_CODES = {"doctor": 1, "estimate": 1}  # the node does not answer
 
 
+def schema_of(name: str) -> dict[str, Any]:
+    option = OPTIONS[f"relaydeck {name}"]
+    return schema_of_shape(option.shape, many=option.many)
+
+
 def validate(name: str, value: Any) -> None:
-    jsonschema_rs.Draft202012Validator(closed(schema_of(OPTIONS[f"relaydeck {name}"]))).validate(value)
+    jsonschema_rs.Draft202012Validator(closed(schema_of(name))).validate(value)
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +189,7 @@ def test_serve_logs_in_json(served: Running) -> None:
     assert served.ask("GET", "/healthz").status == 200
     lines = [json.loads(line) for line in served.log.splitlines()]
     assert "serving" in [line.get("event") for line in lines]
-    schema = schema_of(OPTIONS["relaydeck serve"])
+    schema = schema_of("serve")
     jsonschema_rs.Draft202012Validator(schema).validate(next(line for line in lines if line.get("event") == "serving"))
 
 

@@ -45,12 +45,8 @@ def json_options(command: click.Command = cli, path: str = "relaydeck") -> Itera
     yield path, options[0]
 
 
-def schema_of(option: JsonOption) -> dict[str, Any]:
-    """The JSON Schema of what a command prints."""
-    return schema_of_shape(option.shape, many=option.many)
-
-
 def schema_of_shape(shape: str, *, many: bool = False) -> dict[str, Any]:
+    """The JSON Schema of what a command prints."""
     found, components = _schemas(shape)
     schema = {"type": "array", "items": found} if many else found
     return schema | {"components": {"schemas": components}}

@@ -6,7 +6,7 @@ from typing import Any
 
 from relaydeck.cli.output import print_json, print_line, print_note, print_rows
 from relaydeck.cli.target import backend
-from relaydeck.quantities import counted
+from relaydeck.quantities import NATIVE_DECIMALS, counted
 
 Json = dict[str, Any]
 
@@ -96,7 +96,7 @@ def duration(seconds: int) -> str:
 
 def amount(wei: int | None, symbol: str) -> str:
     """For people: six decimals. `--json` is exact."""
-    return "unknown" if wei is None else f"{Decimal(wei) / 10**18:.6f} {symbol}"
+    return "unknown" if wei is None else f"{Decimal(wei) / 10**NATIVE_DECIMALS:.6f} {symbol}"
 
 
 def sparkline(balances: Sequence[int | None]) -> str:

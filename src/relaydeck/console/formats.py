@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from markupsafe import Markup, escape
 
+from relaydeck.quantities import NATIVE_DECIMALS
+
 _TONES = {
     "ok": ("active", "ok", "delivered", "live"),
     "warn": ("pending", "failing", "low_balance", "low_runway", "warning"),
@@ -67,7 +69,7 @@ def lasts(seconds: int) -> str:
 
 def coins(wei: int | str, symbol: str = "") -> Markup:
     """An amount in whole coins, with the exact one in Wei as its title."""
-    return _amount(int(wei), 18, symbol)
+    return _amount(int(wei), NATIVE_DECIMALS, symbol)
 
 
 def gwei(wei: int | str) -> Markup:

@@ -18,7 +18,6 @@ _LISTED = {
     "low_balance": f"{incidents.TABLE} t ON t.relayer_id = r.id WHERE t.low_since IS NOT NULL",
     "low_runway": f"{runway_rows.TABLE} t ON t.relayer_seq = r.seq WHERE t.low_since IS NOT NULL",
 }
-STATES = (*_COUNTS, *_LISTED)
 
 
 class RelayerCounts(NamedTuple):

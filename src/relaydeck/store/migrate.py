@@ -18,6 +18,7 @@ from relaydeck.store.row_proofs import PROOFS_SINCE, prove_stored_rows
 from relaydeck.store.sealed_columns import URLS_SINCE, VERSIONS_SINCE, add_versions, seal_webhook_urls
 from relaydeck.store.sealing import Keyring
 from relaydeck.store.sql_script import statements
+from relaydeck.timestamps import utc
 
 _CHECKSUMS_SINCE = 6  # the step that adds the column
 _PLACEHOLDER = re.compile(r"\$(serial|bytes)\b")
@@ -138,7 +139,7 @@ def _apply(execute: Execute, step: Step, types: Mapping[str, str], now: float) -
         execute(statement)
     execute(
         "INSERT INTO schema_versions (version, applied_at) VALUES (:version, :moment)",
-        {"version": step.version, "moment": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))},
+        {"version": step.version, "moment": utc(now)},
     )
 
 

@@ -1,7 +1,7 @@
 """Health: what `relaydeck doctor` finds on the machine that serves the page."""
 
+import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from relaydeck.console.services import Pages, PageServices
 from relaydeck.console.visit import Visit
@@ -9,6 +9,7 @@ from relaydeck.console.work import answer_with_result
 from relaydeck.doctor.finding import Finding
 from relaydeck.http.pipeline import Reply
 from relaydeck.quantities import counted
+from relaydeck.timestamps import utc
 
 _WORST_FIRST = ("FAIL", "warn", "ok")
 
@@ -30,7 +31,7 @@ def _findings_page(visit: Visit, found: Sequence[Finding]) -> Reply:
     worst_first = sorted(found, key=lambda each: _WORST_FIRST.index(each.result))
     counts = {result: sum(each.result == result for each in found) for result in _WORST_FIRST}
     counted_up = summary(counts["FAIL"], counts["warn"], len(found))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = utc(time.time())
     return visit.page("health_checks.html", findings=worst_first, counts=counts, summary=counted_up, checked_at=now)
 
 

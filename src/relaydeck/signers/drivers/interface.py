@@ -13,7 +13,7 @@ and verifies it against the key before anybody sees it, so that a driver cannot 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -96,6 +96,3 @@ class DriverContext:
     client: HttpClient
     endpoint: str | None  # the override for this signer type
     clock: Callable[[], float]  # seconds since the epoch
-
-
-DriverFactory = Callable[[DriverContext], Driver[Any]]

@@ -48,9 +48,6 @@ class SignerKeys:
         self._client: KeySystemClient | None = None
         self._bound: dict[str, _Binding] = {}
 
-    def is_bound(self, signer_type: str) -> bool:
-        return signer_type in self._names
-
     async def identify(self, signer_type: str, config: Config) -> KeyIdentity:
         """Which key the signer has, without signing anything. Raises DriverError."""
         binding = self._binding(signer_type)
