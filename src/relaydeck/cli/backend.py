@@ -2,7 +2,7 @@
 
 `local/` implements it on the home folder, without a running service; `remote/` over the admin API of a server. Both
 return JSON values in the form of the admin API, so that a command prints the same both ways. This module and those
-that print import neither: a remote command loads nothing of the server.
+that print import neither: of the server, a remote command loads only declarations.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
