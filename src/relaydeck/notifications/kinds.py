@@ -66,7 +66,7 @@ class EventKind(StrEnum):
     DATABASE_CHANGED = (
         "database.changed",
         "the database continues another history: a standby was promoted, or a backup restored, and changes and events"
-        " may be lost; sent to every notification, at most to the 1,000 oldest",
+        " may be lost; sent to every notification, or to the 1,000 oldest if there are more",
         "problem",
     )
     NOTIFICATION_TEST = "notification.test", "an operator sent a test event"
