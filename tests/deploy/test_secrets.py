@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from relaydeck.http.limit_server import LimitServer
+from relaydeck.http.limit_client import LimitClient
 from relaydeck.http.shared_limits import bucket_of
 from relaydeck.secret import Secret
 from tests.deploy.test_files import CONFIG, DEPLOY
@@ -50,14 +50,14 @@ def test_the_folder_is_its_owner_s_alone(secrets: Path) -> None:
 
 
 async def test_the_limits_user_may_take_from_a_bucket(secrets: Path, valkey: Valkey) -> None:
-    server = LimitServer(
+    client = LimitClient(
         Secret(f"valkey://relaydeck@127.0.0.1:{valkey.port}/0"), secrets / "limits.password", timeout_seconds=5
     )
-    await server.connect()
+    await client.connect()
     try:
-        assert await server.take(1, 5, {bucket_of(b"x"): 1}) == [5_000_000]
+        assert await client.take(1, 5, {bucket_of(b"x"): 1}) == [5_000_000]
     finally:
-        await server.close()
+        await client.close()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from relaydeck.credentials.token_book import TokenCredential
 from relaydeck.credentials.token_rows import Token
-from relaydeck.http.limit_server import LimitServer, LimitServerError
+from relaydeck.http.limit_client import LimitClient, LimitServerError
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
@@ -33,10 +33,10 @@ def valkey(tmp_path: Path) -> Iterator[Valkey]:
 
 @pytest.fixture
 async def limiter(valkey: Valkey, tmp_path: Path) -> AsyncIterator[SharedLimiter]:
-    server = LimitServer(Secret(valkey.url), None, TIMEOUT)
+    client = LimitClient(Secret(valkey.url), None, TIMEOUT)
     log = Log(as_json=True, level="error")
     local = RateLimiter(tmp_path / "limits", RATE, 1000)  # so large that an answer of its own is known by what remains
-    shared = SharedLimiter(server, local, RATE, BURST, log, Metrics(tmp_path / "metrics"), probe_seconds=0.01)
+    shared = SharedLimiter(client, local, RATE, BURST, log, Metrics(tmp_path / "metrics"), probe_seconds=0.01)
     yield shared
     await shared.close()
 
@@ -116,18 +116,18 @@ async def test_what_waits_when_the_service_stops_is_answered(limiter: SharedLimi
 async def test_a_user_of_few_rights_is_enough(valkey: Valkey, rules: list[str], problem: str) -> None:
     needed = ["on", ">secret", "~{relaydeck}:limit:*", "+get", "+set", "+time"]
     valkey.ask("ACL", "SETUSER", "limits", *needed, *rules)
-    server = LimitServer(Secret(f"redis://limits:secret@127.0.0.1:{valkey.port}"), None, timeout_seconds=TIMEOUT)
-    assert await asked(server) == problem
+    client = LimitClient(Secret(f"redis://limits:secret@127.0.0.1:{valkey.port}"), None, timeout_seconds=TIMEOUT)
+    assert await asked(client) == problem
 
 
-async def asked(server: LimitServer) -> str:
+async def asked(client: LimitClient) -> str:
     try:
-        await server.connect()
-        assert await server.take(1, 5, {"{relaydeck}:limit:a": 1}) == [5_000_000]
+        await client.connect()
+        assert await client.take(1, 5, {"{relaydeck}:limit:a": 1}) == [5_000_000]
     except LimitServerError as problem:
         return str(problem)
     finally:
-        await server.close()
+        await client.close()
     return ""
 
 
@@ -139,13 +139,13 @@ async def test_a_server_of_another_kind_is_told_of(tmp_path: Path, valkey: Valke
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as other:
         port = other.sockets[0].getsockname()[1]
-        server = LimitServer(Secret(f"redis://127.0.0.1:{port}"), None, timeout_seconds=TIMEOUT)
-        assert (await asked(server)).startswith("it ")
+        client = LimitClient(Secret(f"redis://127.0.0.1:{port}"), None, timeout_seconds=TIMEOUT)
+        assert (await asked(client)).startswith("it ")
 
 
 async def test_a_password_file_that_is_not_there_is_told_of(tmp_path: Path, valkey: Valkey) -> None:
-    server = LimitServer(Secret(valkey.url), tmp_path / "none", timeout_seconds=TIMEOUT)
-    assert await asked(server) == "a file that the connection needs cannot be read"
+    client = LimitClient(Secret(valkey.url), tmp_path / "none", timeout_seconds=TIMEOUT)
+    assert await asked(client) == "a file that the connection needs cannot be read"
 
 
 @asynccontextmanager
@@ -172,7 +172,7 @@ async def test_a_server_behind_tls_is_asked_only_when_its_certificate_is_known(t
     async with tls_in_front(valkey.port, certificate) as port:
         known = f"rediss://localhost:{port}/0?ssl_ca_certs={certificate}"
         outcomes = [
-            await asked(LimitServer(Secret(url), None, timeout_seconds=TIMEOUT))
+            await asked(LimitClient(Secret(url), None, timeout_seconds=TIMEOUT))
             for url in (known, f"valkeys://localhost:{port}", known.replace("localhost", "127.0.0.1", 1))
         ]
     assert outcomes == ["", *["the TLS handshake failed: check its certificate, and that it uses TLS"] * 2]

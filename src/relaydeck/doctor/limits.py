@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 from relaydeck.doctor.finding import Finding
-from relaydeck.http.limit_server import LimitServer, LimitServerError
+from relaydeck.http.limit_client import LimitClient, LimitServerError
 from relaydeck.settings import Settings
 
 _TIMEOUT_SECONDS = 5.0  # longer than the service waits, to tell a slow server from one that is down
@@ -14,10 +14,10 @@ _TIMEOUT_SECONDS = 5.0  # longer than the service waits, to tell a slow server f
 def limits_findings(settings: Settings) -> Iterator[Finding]:
     if settings.limits_url is None:
         return
-    server = LimitServer(settings.limits_url, settings.limits_password_file, _TIMEOUT_SECONDS)
-    subject = f"shared limits {server.shown}"  # scheme, host and port only
+    client = LimitClient(settings.limits_url, settings.limits_password_file, _TIMEOUT_SECONDS)
+    subject = f"shared limits {client.shown}"  # scheme, host and port only
     try:
-        seconds = asyncio.run(_response_seconds(server))
+        seconds = asyncio.run(_response_seconds(client))
     except LimitServerError as problem:
         yield Finding("FAIL", subject, f"{problem}; until it responds, each machine limits on its own")
         return
@@ -28,11 +28,11 @@ def limits_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", subject, "it responds")
 
 
-async def _response_seconds(server: LimitServer) -> float:
+async def _response_seconds(client: LimitClient) -> float:
     try:
-        await server.connect()
+        await client.connect()
         began = time.perf_counter()
-        await server.take(1, 1, {})
+        await client.take(1, 1, {})
         return time.perf_counter() - began
     finally:
-        await server.close()
+        await client.close()

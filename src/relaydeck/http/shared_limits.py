@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from relaydeck.http.credential import Credential
-from relaydeck.http.limit_server import LimitServer, LimitServerError
+from relaydeck.http.limit_client import LimitClient, LimitServerError
 from relaydeck.http.metrics import LIMITS_ALONE, LIMITS_FALLBACKS, Metrics
 from relaydeck.http.ratelimit import LimitDecision, RateLimiter
 from relaydeck.log import Log
@@ -26,7 +26,7 @@ Waiting = list[tuple[int, "asyncio.Future[LimitDecision]"]]  # the slot in the m
 class SharedLimiter:
     def __init__(
         self,
-        server: LimitServer,
+        client: LimitClient,
         local: RateLimiter,
         per_second: int,
         burst: int,
@@ -34,7 +34,7 @@ class SharedLimiter:
         metrics: Metrics,
         probe_seconds: float = _PROBE_SECONDS,
     ) -> None:
-        self._server = server
+        self._client = client
         self._local = local
         self._rate = per_second
         self._burst = burst
@@ -58,7 +58,7 @@ class SharedLimiter:
     async def _serve_batches(self) -> None:
         while True:
             try:
-                await self._server.connect()
+                await self._client.connect()
                 self._go_together()
                 await self._answer_batches()
             except LimitServerError as problem:
@@ -74,7 +74,7 @@ class SharedLimiter:
             batch, self._waiting = self._waiting, {}
             try:
                 asked = {bucket: len(waiting) for bucket, waiting in batch.items()}
-                levels = await self._server.take(self._rate, self._burst, asked)
+                levels = await self._client.take(self._rate, self._burst, asked)
             except BaseException:
                 self._answer_alone(batch)
                 raise
@@ -89,13 +89,13 @@ class SharedLimiter:
 
     def _go_together(self) -> None:
         if self._alone:
-            self._log.event("info", "the limit server responds again", server=self._server.shown)
+            self._log.event("info", "the limit server responds again", server=self._client.shown)
         self._alone = False
         self._metrics.set(LIMITS_ALONE, 0)
 
     def _go_alone(self, problem: str) -> None:
         if not self._alone:
-            self._log.event("warning", LIMITS_AWAY, server=self._server.shown, problem=problem)
+            self._log.event("warning", LIMITS_AWAY, server=self._client.shown, problem=problem)
             self._metrics.count(LIMITS_FALLBACKS)
         self._alone = True
         self._metrics.set(LIMITS_ALONE, 1)
@@ -115,7 +115,7 @@ class SharedLimiter:
         batch, self._waiting = self._waiting, {}
         self._alone = True
         self._answer_alone(batch)
-        await self._server.close()
+        await self._client.close()
 
 
 def decisions_for(level: int, requests: int, rate: int, burst: int) -> Iterator[LimitDecision]:

@@ -1,6 +1,6 @@
 """The rate limit of a worker: its own, or one that machines share through a server."""
 
-from relaydeck.http.limit_server import LimitServer
+from relaydeck.http.limit_client import LimitClient
 from relaydeck.http.metrics import Metrics
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
@@ -20,9 +20,9 @@ def shared_limiter(settings: Settings, local: RateLimiter | None, log: Log, metr
     """None: there is no server, or no limit."""
     if local is None or settings.limits_url is None:
         return None
-    server = LimitServer(settings.limits_url, settings.limits_password_file, settings.limits_timeout_seconds)
+    client = LimitClient(settings.limits_url, settings.limits_password_file, settings.limits_timeout_seconds)
     rate, burst = settings.rate_limit_per_second, settings.rate_limit_burst
-    return SharedLimiter(server, local, rate, burst, log=log, metrics=metrics)
+    return SharedLimiter(client, local, rate, burst, log=log, metrics=metrics)
 
 
 def limit_policy(settings: Settings) -> tuple[bytes, bytes]:

@@ -1,4 +1,4 @@
-"""The Valkey or Redis server that holds the rate limit buckets of several replicas: one connection, one script.
+"""The client of the Valkey or Redis server that holds the rate limit buckets of several replicas.
 
 Only the scheme, host and port of its address are ever shown, and its errors only in our own words: its own messages
 may quote a password.
@@ -29,8 +29,8 @@ class LimitServerError(Exception):
     """Why the limit server cannot be used, in our words."""
 
 
-class LimitServer:
-    """Uses a single connection of the client library: its connection pool costs twice as much per command."""
+class LimitClient:
+    """Runs one script over a single connection of the library: its connection pool costs twice as much per command."""
 
     def __init__(self, url: Secret, password_file: Path | None, timeout_seconds: float) -> None:
         self._url = url
