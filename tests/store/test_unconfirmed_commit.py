@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import ServerFailure, StoreTrouble
 from relaydeck.settings import read_settings
 from relaydeck.store.audit import AuditEntry, AuditLog
@@ -92,14 +92,14 @@ async def test_a_write_whose_commit_is_sent_is_not_failed_when_the_database_beco
 
 
 @pytest.fixture
-def applies(postgres: PostgresServer, name: str, tmp_path: Path) -> Iterator[ReadPool]:
+def applies(postgres: PostgresServer, name: str, tmp_path: Path) -> Iterator[StoreThread]:
     home, url = str(tmp_path / "home"), postgres.url(name).reveal()
-    applies = ReadPool(read_settings({"RELAYDECK_HOME": home, "RELAYDECK_DATABASE_URL": url}), "applies")
+    applies = StoreThread(read_settings({"RELAYDECK_HOME": home, "RELAYDECK_DATABASE_URL": url}), "applies")
     yield applies
     applies.close()
 
 
-async def apply(applies: ReadPool, write: Callable[[Transaction], str]) -> str:
+async def apply(applies: StoreThread, write: Callable[[Transaction], str]) -> str:
     def on_store(store: Store) -> str:
         with store.database.transaction() as transaction:
             written = write(transaction)
@@ -110,7 +110,7 @@ async def apply(applies: ReadPool, write: Callable[[Transaction], str]) -> str:
 
 
 async def test_an_apply_whose_commit_is_sent_is_not_failed_when_the_database_becomes_unavailable(
-    store: Store, postgres: PostgresServer, name: str, applies: ReadPool
+    store: Store, postgres: PostgresServer, name: str, applies: StoreThread
 ) -> None:
     held = HeldCommit(store, postgres, name, partial(apply, applies))
     await held.process()
@@ -120,7 +120,7 @@ async def test_an_apply_whose_commit_is_sent_is_not_failed_when_the_database_bec
     await held.writer.stop()
 
 
-async def test_an_apply_that_was_failed_before_its_commit_is_not_made(store: Store, applies: ReadPool) -> None:
+async def test_an_apply_that_was_failed_before_its_commit_is_not_made(store: Store, applies: StoreThread) -> None:
     begun, failed, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
 
     def write(transaction: Transaction) -> str:

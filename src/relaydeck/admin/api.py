@@ -16,12 +16,12 @@ from relaydeck.admin.export import ExportOperation
 from relaydeck.admin.lists import Lists
 from relaydeck.admin.operation import Operations
 from relaydeck.admin.operation_runner import OperationRunner
-from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.relayer_addresses import RelayerAddresses
 from relaydeck.admin.resources import ResourceOperations
 from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.signer_checks import SignerCheckOperation
 from relaydeck.admin.signer_creation import signer_creation
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.admin.tokens import TokenOperations
 from relaydeck.admin.why import WhyOperation
 from relaydeck.credentials.caller_writer import CallerWriter
@@ -49,9 +49,9 @@ class AdminApi:
         estimator: Estimator,
         access: KeyAccess,
     ) -> None:
-        self._read_pool = ReadPool(settings)
-        self._applies = ReadPool(settings, "admin-applies")  # a large one takes a minute, and reads go on
-        self.read = self._read_pool.run
+        self._reads = StoreThread(settings)
+        self._applies = StoreThread(settings, "admin-applies")  # a large one takes a minute, and reads go on
+        self.read = self._reads.run
         self.erase_removed = self._applies.erase_removed
         self.examination = SharedRun(partial(examine, settings), "doctor")
         runner = OperationRunner(writer, audit)
@@ -64,32 +64,32 @@ class AdminApi:
         self.find = AdminRouter(guarded, AdminDescription(render).routes(), max_bodies).find
 
     def _operations(self, settings: Settings, estimator: Estimator, access: KeyAccess) -> Iterator[Operations]:
-        read_pool, lists = self._read_pool, Lists(self._read_pool, settings.max_per_page)
+        reads, lists = self._reads, Lists(self._reads, settings.max_per_page)
         nodes = NodeRule(settings.rpc_allowed_over_http)
-        yield ResourceOperations(read_pool, lists, RelayerAddresses(read_pool, access), nodes).operations()
+        yield ResourceOperations(reads, lists, RelayerAddresses(reads, access), nodes).operations()
         yield signer_creation()
         yield action_operations()
-        yield SignerCheckOperation(read_pool, access).operations()
-        yield BalanceOperations(read_pool, settings).operations()
-        yield WhyOperation(read_pool, settings, estimator.pool).operations()
-        yield EstimateOperation(read_pool, estimator).operations()
+        yield SignerCheckOperation(reads, access).operations()
+        yield BalanceOperations(reads, settings).operations()
+        yield WhyOperation(reads, settings, estimator.pool).operations()
+        yield EstimateOperation(reads, estimator).operations()
         yield ApplyOperation(self._applies, access, nodes).operations()
-        yield ExportOperation(read_pool).operations()
+        yield ExportOperation(reads).operations()
         yield TokenOperations(lists).operations()
-        yield EventOperations(read_pool, settings.max_per_page).operations()
-        yield AuditOperations(read_pool, lists).operations()
+        yield EventOperations(reads, settings.max_per_page).operations()
+        yield AuditOperations(reads, lists).operations()
         yield DoctorOperation(self.examination).operations()
 
     def suspend(self) -> None:
         """Fail everything until `resume`: the database is unreachable."""
-        self._read_pool.suspend()
+        self._reads.suspend()
         self._applies.suspend()
 
     def resume(self) -> None:
-        self._read_pool.resume()
+        self._reads.resume()
         self._applies.resume()
 
     def close(self) -> None:
         self.examination.close()
         self._applies.close()
-        self._read_pool.close()
+        self._reads.close()

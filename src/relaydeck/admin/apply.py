@@ -11,7 +11,7 @@ from collections.abc import Callable
 from relaydeck.admin.apply_request import RequestedApply, expected_revision, read_apply
 from relaydeck.admin.operation import Content, ContextOf, Operations, RepeatableChange, Request, encoded
 from relaydeck.admin.plan_report import apply_report
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import MistakenDocument
 from relaydeck.http.pipeline import Reply
 from relaydeck.networks.node_rule import NodeRule
@@ -27,7 +27,7 @@ from relaydeck.store.open_store import Store
 
 
 class ApplyOperation:
-    def __init__(self, thread: ReadPool, access: KeyAccess, nodes: NodeRule) -> None:
+    def __init__(self, thread: StoreThread, access: KeyAccess, nodes: NodeRule) -> None:
         """`thread` is one for applies alone."""
         self._thread = thread
         self._access = access

@@ -4,7 +4,7 @@ from relaydeck.admin.bodies import AuditHead, AuditVerification
 from relaydeck.admin.collections import AUDIT
 from relaydeck.admin.lists import Lists
 from relaydeck.admin.operation import Content, Operations, Request
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.doctor.audit_log import verify_audit
 from relaydeck.errors import BadRequest
 from relaydeck.store import audit
@@ -12,8 +12,8 @@ from relaydeck.store.open_store import Store
 
 
 class AuditOperations:
-    def __init__(self, read_pool: ReadPool, lists: Lists) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, lists: Lists) -> None:
+        self._reads = reads
         self._lists = lists
 
     def operations(self) -> Operations:
@@ -27,12 +27,12 @@ class AuditOperations:
         return await self._lists.list_page(request, AUDIT)
 
     async def head(self, request: Request) -> Content:
-        found = await self._read_pool.run(lambda store: audit.head(store.database.read))
+        found = await self._reads.run(lambda store: audit.head(store.database.read))
         return Content(AuditHead(str(found)))
 
     async def verify(self, request: Request) -> Content:
         saved = request.read_query().get("head", "")
-        return Content(await self._read_pool.run(lambda store: verification(store, saved)))
+        return Content(await self._reads.run(lambda store: verification(store, saved)))
 
 
 def verification(store: Store, saved: str) -> AuditVerification:

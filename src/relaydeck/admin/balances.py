@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from relaydeck.admin.operation import Content, Operations, Query, Request
 from relaydeck.admin.queries import whole
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import BadRequest
 from relaydeck.quantities import parse_span, span_problem
 from relaydeck.relayers.balance_history import Range, choose_range, read_history
@@ -37,8 +37,8 @@ _FIRST, _MOST_FIRST = 20, 1000
 
 
 class BalanceOperations:
-    def __init__(self, read_pool: ReadPool, settings: Settings) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, settings: Settings) -> None:
+        self._reads = reads
         self._warn_hours = settings.runway_warn_hours
 
     def operations(self) -> Operations:
@@ -51,21 +51,17 @@ class BalanceOperations:
     async def show(self, request: Request) -> Content:
         name = request.identifier
         shown = requested_range(request.read_query(), int(time.time()))
-        history = await self._read_pool.run(lambda store: read_history(store.database.read, name, shown))
+        history = await self._reads.run(lambda store: read_history(store.database.read, name, shown))
         return Content(history)
 
     async def show_runway(self, request: Request) -> Content:
         name, now, hours = request.identifier, int(time.time()), self._warn_hours
-        runway = await self._read_pool.run(
-            lambda store: read_runway(store.database.read, name, warn_hours=hours, now=now)
-        )
+        runway = await self._reads.run(lambda store: read_runway(store.database.read, name, warn_hours=hours, now=now))
         return Content(runway)
 
     async def list_first(self, request: Request) -> Content:
         count, now, hours = _first(request.read_query()), int(time.time()), self._warn_hours
-        found = await self._read_pool.run(
-            lambda store: read_first(store.database.read, count, warn_hours=hours, now=now)
-        )
+        found = await self._reads.run(lambda store: read_first(store.database.read, count, warn_hours=hours, now=now))
         return Content(FirstRunways(runways=tuple(found)))
 
 

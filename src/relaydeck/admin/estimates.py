@@ -4,15 +4,15 @@ import msgspec
 
 from relaydeck.admin.bodies import EstimateRequest
 from relaydeck.admin.operation import Content, Operations, Request
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.report import report_estimate
 from relaydeck.relayers.directory import RelayerDirectory
 
 
 class EstimateOperation:
-    def __init__(self, read_pool: ReadPool, estimator: Estimator) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, estimator: Estimator) -> None:
+        self._reads = reads
         self._estimator = estimator
 
     def operations(self) -> Operations:
@@ -20,8 +20,6 @@ class EstimateOperation:
 
     async def estimate(self, request: Request) -> Content:
         name, asked = request.identifier, request.decode(EstimateRequest)
-        relayer, network = await self._read_pool.run(
-            lambda store: RelayerDirectory(store.database, store.vault).read(name)
-        )
+        relayer, network = await self._reads.run(lambda store: RelayerDirectory(store.database, store.vault).read(name))
         token = "" if asked.token is msgspec.UNSET else asked.token
         return Content(await report_estimate(self._estimator, relayer, network, asked.transaction, token))

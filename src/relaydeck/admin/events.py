@@ -3,7 +3,7 @@
 from relaydeck.admin.bodies import Replayed
 from relaydeck.admin.deliveries import after, list_deliveries, list_events, read_delivery, replay_dead, replay_one
 from relaydeck.admin.operation import Content, Operations, RepeatableChange, Request
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import RecordNotFound
 from relaydeck.http.paging import read_page
 from relaydeck.notifications import events
@@ -11,8 +11,8 @@ from relaydeck.store.database import ReadRows
 
 
 class EventOperations:
-    def __init__(self, read_pool: ReadPool, max_per_page: int) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, max_per_page: int) -> None:
+        self._reads = reads
         self._max_per_page = max_per_page
 
     def operations(self) -> Operations:
@@ -31,25 +31,25 @@ class EventOperations:
         def read_events(read: ReadRows) -> Content:
             return Content(list_events(read, query, limit), notes=_gap(read, after(query)))
 
-        return await self._read_pool.run(lambda store: read_events(store.database.read))
+        return await self._reads.run(lambda store: read_events(store.database.read))
 
     async def list_deliveries(self, request: Request) -> Content:
         query, limit = request.read_query(), self._limit(request)
-        return Content(await self._read_pool.run(lambda store: list_deliveries(store.database.read, query, limit)))
+        return Content(await self._reads.run(lambda store: list_deliveries(store.database.read, query, limit)))
 
     def _limit(self, request: Request) -> int:
         return read_page(request.query_string, self._max_per_page).per_page
 
     async def find_event(self, request: Request) -> Content:
         name = request.identifier
-        event = await self._read_pool.run(lambda store: events.find_event(store.database.read, name))
+        event = await self._reads.run(lambda store: events.find_event(store.database.read, name))
         if event is None:
             raise RecordNotFound("event")
         return Content(event.shown())
 
     async def find_delivery(self, request: Request) -> Content:
         name = request.identifier
-        return Content(await self._read_pool.run(lambda store: read_delivery(store.database.read, name)))
+        return Content(await self._reads.run(lambda store: read_delivery(store.database.read, name)))
 
     async def replay(self, request: Request) -> RepeatableChange:
         name = request.identifier

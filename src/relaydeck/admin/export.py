@@ -2,21 +2,21 @@
 
 from relaydeck.admin.bodies import ExportedFile
 from relaydeck.admin.operation import Content, Operations, Request, encoded
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import Damaged, NotPossible
 from relaydeck.provisioning.export import export_pieces
 from relaydeck.store.open_store import Store
 
 
 class ExportOperation:
-    def __init__(self, read_pool: ReadPool) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread) -> None:
+        self._reads = reads
 
     def operations(self) -> Operations:
         return {"export": {"GET": self.export}}
 
     async def export(self, _request: Request) -> Content:
-        return await self._read_pool.run(_exported)
+        return await self._reads.run(_exported)
 
 
 def _exported(store: Store) -> Content:

@@ -6,20 +6,20 @@ from relaydeck.admin import queries
 from relaydeck.admin.collections import Collection
 from relaydeck.admin.operation import Content, Request
 from relaydeck.admin.queries import RecordPage
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.http.envelope import Pagination
 from relaydeck.http.paging import Page, read_page, require_bounded
 
 
 class Lists:
-    def __init__(self, read_pool: ReadPool, max_per_page: int) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, max_per_page: int) -> None:
+        self._reads = reads
         self._max_per_page = max_per_page
 
     async def list_page(self, request: Request, collection: Collection) -> Content:
         page, query = read_page(request.query_string, self._max_per_page), request.read_query()
         newest = queries.newest_first(query)
-        found = await self._read_pool.run(
+        found = await self._reads.run(
             lambda store: queries.list_page(store.database.read, store.vault, collection, query, page, newest=newest)
         )
         return _page_content(found, page)

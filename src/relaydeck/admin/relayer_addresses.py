@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 from relaydeck.admin import relayer_questions
 from relaydeck.admin.documents import Json
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
 from relaydeck.store.open_store import Store
 
 
 class RelayerAddresses:
-    def __init__(self, read_pool: ReadPool, access: KeyAccess) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, access: KeyAccess) -> None:
+        self._reads = reads
         self._access = access
 
     async def for_new(self, document: Json) -> KnownAddresses:
@@ -27,4 +27,4 @@ class RelayerAddresses:
         unknown = KnownAddresses(self._access.bound_types)
         if not unknown.asked_types:
             return unknown
-        return await find_addresses(self._access, await self._read_pool.run(questions))
+        return await find_addresses(self._access, await self._reads.run(questions))

@@ -12,16 +12,16 @@ from relaydeck.admin.operation import (
     Request,
     record_content,
 )
-from relaydeck.admin.read_pool import ReadPool
 from relaydeck.admin.relayer_addresses import RelayerAddresses
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.declared_records import RESOURCES, Resource
 from relaydeck.store.change_context import ChangeContext
 
 
 class ResourceOperations:
-    def __init__(self, read_pool: ReadPool, lists: Lists, addresses: RelayerAddresses, nodes: NodeRule) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, lists: Lists, addresses: RelayerAddresses, nodes: NodeRule) -> None:
+        self._reads = reads
         self._lists = lists
         self._addresses = addresses
         self._nodes = nodes
@@ -45,9 +45,7 @@ class ResourceOperations:
     def _finding(self, resource: Resource) -> Operation:
         async def find(request: Request) -> Content:
             name, collection = request.identifier, COLLECTIONS[resource]
-            view = await self._read_pool.run(
-                lambda store: queries.find(store.database.read, store.vault, collection, name)
-            )
+            view = await self._reads.run(lambda store: queries.find(store.database.read, store.vault, collection, name))
             return record_content(view)
 
         return find

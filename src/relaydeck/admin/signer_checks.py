@@ -2,7 +2,7 @@
 
 from relaydeck.admin.bodies import SignerDriver
 from relaydeck.admin.operation import Change, Content, Operations, Request
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.signers import check_changes, check_rows
 from relaydeck.signers.check import check_signer
 from relaydeck.signers.check_report import check_report
@@ -10,8 +10,8 @@ from relaydeck.signers.key_access import KeyAccess
 
 
 class SignerCheckOperation:
-    def __init__(self, read_pool: ReadPool, access: KeyAccess) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, access: KeyAccess) -> None:
+        self._reads = reads
         self._access = access
 
     def operations(self) -> Operations:
@@ -25,6 +25,6 @@ class SignerCheckOperation:
         """The key system is asked before the transaction, which only saves the result."""
         name = request.identifier
         request.refuse_content()
-        signer = await self._read_pool.run(lambda store: check_rows.find_signer(store.database.read, store.vault, name))
+        signer = await self._reads.run(lambda store: check_rows.find_signer(store.database.read, store.vault, name))
         check = await check_signer(await self._access.keys(), signer.id, signer.type, signer.config)
         return lambda context: Content(check_report(check_changes.settle(context, signer, check)[0]))

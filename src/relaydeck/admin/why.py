@@ -3,7 +3,7 @@
 import time
 
 from relaydeck.admin.operation import Content, Operations, Request
-from relaydeck.admin.read_pool import ReadPool
+from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import BadRequest
 from relaydeck.relayers import why
 from relaydeck.relayers.snapshots import GetPool
@@ -12,8 +12,8 @@ from relaydeck.signers.signer_state import read_signer_state, with_signer
 
 
 class WhyOperation:
-    def __init__(self, read_pool: ReadPool, settings: Settings, pool: GetPool) -> None:
-        self._read_pool = read_pool
+    def __init__(self, reads: StoreThread, settings: Settings, pool: GetPool) -> None:
+        self._reads = reads
         self._settings = settings
         self._pool = pool
 
@@ -22,7 +22,7 @@ class WhyOperation:
 
     async def explain(self, request: Request) -> Content:
         name, probe = request.identifier, _wants_probe(request)
-        stored, signer = await self._read_pool.run(
+        stored, signer = await self._reads.run(
             lambda store: (
                 why.read(store.database.read, store.vault, name),
                 read_signer_state(store.database.read, name),

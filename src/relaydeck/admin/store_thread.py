@@ -1,4 +1,4 @@
-"""Reads of the admin API, on a thread and connections of their own: a slow search does not delay `/api/v1`."""
+"""A thread of the admin API with a store of its own: neither a slow search nor a large apply delays `/api/v1`."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,8 +14,8 @@ Result = TypeVar("Result")
 _UNREACHABLE = "the database is unreachable"
 
 
-class ReadPool:
-    """The first read opens the connection."""
+class StoreThread:
+    """The first use opens the store."""
 
     def __init__(self, settings: Settings, name: str = "admin-reads") -> None:
         self._settings = settings
@@ -50,7 +50,7 @@ class ReadPool:
         return work(self._store)
 
     def suspend(self) -> None:
-        """Fail every read until `resume`: the database is unreachable."""
+        """Fail everything until `resume`: the database is unreachable."""
         self._suspended = True
         self._thread.give_up(StoreTrouble(_UNREACHABLE))
         if self._store is not None:
