@@ -18,7 +18,7 @@ class LocalBackend:
 
     @property
     def records(self) -> "Records":
-        from relaydeck.cli.local.records import LocalRecords
+        from relaydeck.cli.local.local_records import LocalRecords
 
         return LocalRecords()
 

@@ -20,7 +20,7 @@ class RemoteBackend:
 
     @property
     def records(self) -> "Records":
-        from relaydeck.cli.remote.records import RemoteRecords
+        from relaydeck.cli.remote.remote_records import RemoteRecords
 
         return RemoteRecords(self._connection)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from relaydeck.cli.backend import Advance, Json
 from relaydeck.cli.remote.connection import Connection
-from relaydeck.cli.remote.records import RemoteRecords
+from relaydeck.cli.remote.remote_records import RemoteRecords
 
 _MANY = 1_000_000_000
 
