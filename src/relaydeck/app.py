@@ -63,7 +63,7 @@ class Application:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _start(self) -> Worker | OperationsWorker:
-        self._log.gather(asyncio.get_running_loop())
+        self._log.write_in_thread(asyncio.get_running_loop())
         metrics = Metrics(self._metrics_path)
         metrics.claim_row()
         self._log.dropped = lambda lines: metrics.count(LOG_LINES_DROPPED, by=lines)

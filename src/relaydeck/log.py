@@ -36,7 +36,7 @@ class Log:
         self._stamped = ""
         self.dropped: Callable[[int], None] = lambda lines: None
 
-    def gather(self, loop: asyncio.AbstractEventLoop) -> None:
+    def write_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         """Collect lines on this loop from now on, and write them in a thread."""
         self._loop = loop
         self._thread = threading.Thread(target=self._write_queued, name="log", daemon=True)
