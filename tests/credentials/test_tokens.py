@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, read_bootstrap_token
-from relaydeck.cli.tokens import create
+from relaydeck.cli.token_actions import create
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.token_book import TokenBook, TokenCredential
 from relaydeck.credentials.token_rows import Token, all_tokens

@@ -6,12 +6,12 @@ from typing import Any
 
 from relaydeck.admin.actions import action_operations
 from relaydeck.admin.apply import ApplyOperation
-from relaydeck.admin.audit import AuditOperations
+from relaydeck.admin.audit_operations import AuditOperations
 from relaydeck.admin.balances import BalanceOperations
 from relaydeck.admin.description import AdminDescription
 from relaydeck.admin.doctor import DoctorOperation
 from relaydeck.admin.estimates import EstimateOperation
-from relaydeck.admin.events import EventOperations
+from relaydeck.admin.event_operations import EventOperations
 from relaydeck.admin.export import ExportOperation
 from relaydeck.admin.lists import Lists
 from relaydeck.admin.operation import Operations
@@ -22,7 +22,7 @@ from relaydeck.admin.routes import AdminRouter, Methods
 from relaydeck.admin.signer_checks import SignerCheckOperation
 from relaydeck.admin.signer_creation import signer_creation
 from relaydeck.admin.store_thread import StoreThread
-from relaydeck.admin.tokens import TokenOperations
+from relaydeck.admin.token_operations import TokenOperations
 from relaydeck.admin.why import WhyOperation
 from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.doctor.all_checks import examine

@@ -8,7 +8,7 @@ from itertools import chain
 from types import FrameType
 
 from relaydeck.cli.backend import Events, Json
-from relaydeck.cli.events import relayer_of
+from relaydeck.cli.event_actions import relayer_of
 from relaydeck.cli.output import print_json_line, print_line
 from relaydeck.cli.target import backend
 

@@ -202,9 +202,9 @@ def event() -> None:
 
 
 def _events() -> Any:
-    from relaydeck.cli import events
+    from relaydeck.cli import event_actions
 
-    return events
+    return event_actions
 
 
 @event.command("list", epilog="Example:  relaydeck event list --relayer-id sepolia-1 --limit 5")
@@ -271,9 +271,9 @@ def audit() -> None:
 
 
 def _audit() -> Any:
-    from relaydeck.cli import audit
+    from relaydeck.cli import audit_actions
 
-    return audit
+    return audit_actions
 
 
 @audit.command("list")

@@ -26,7 +26,7 @@ def token() -> None:
 @anywhere
 def token_create(name: str, kind: str, expires: str, as_json: bool) -> None:
     """Create a token called NAME and print it on standard output. It is not shown again."""
-    from relaydeck.cli.tokens import create
+    from relaydeck.cli.token_actions import create
 
     create(name, kind, expires, as_json)
 
@@ -37,7 +37,7 @@ def token_create(name: str, kind: str, expires: str, as_json: bool) -> None:
 @anywhere
 def token_list(as_json: bool, **query: str | None) -> None:
     """List tokens with their names, kinds and states, oldest first."""
-    from relaydeck.cli.tokens import show
+    from relaydeck.cli.token_actions import show
 
     show(given(query), as_json)
 
@@ -48,6 +48,6 @@ def token_list(as_json: bool, **query: str | None) -> None:
 @anywhere
 def token_revoke(name: str, as_json: bool) -> None:
     """Revoke the token called NAME. The next request that uses it is refused."""
-    from relaydeck.cli.tokens import revoke
+    from relaydeck.cli.token_actions import revoke
 
     revoke(name, as_json)

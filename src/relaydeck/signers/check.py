@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from relaydeck.signers.drivers.errors import DriverError
+from relaydeck.signers.drivers.driver_errors import DriverError
 from relaydeck.signers.signer_types import Config
 
 if TYPE_CHECKING:

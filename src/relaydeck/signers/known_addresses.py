@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from relaydeck.signers.addresses import derived_address
-from relaydeck.signers.drivers.errors import DriverError
+from relaydeck.signers.drivers.driver_errors import DriverError
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.signers.signer_types import Config, NewSigner
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from relaydeck.signers.drivers.access_tokens import AccessToken, AccessTokens
-from relaydeck.signers.drivers.errors import AccessDenied
+from relaydeck.signers.drivers.driver_errors import AccessDenied
 
 
 class Clock:

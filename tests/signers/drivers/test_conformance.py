@@ -14,7 +14,7 @@ import pytest
 from eth_keys.datatypes import Signature as EthSignature
 
 from relaydeck.signers.check import SignerCheck, check_signer
-from relaydeck.signers.drivers.errors import DriverError
+from relaydeck.signers.drivers.driver_errors import DriverError
 from relaydeck.signers.drivers.interface import DriverOptions
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.signer_types import Config

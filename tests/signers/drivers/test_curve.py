@@ -14,7 +14,7 @@ from relaydeck.signers.drivers.curve import (
     signature_of_der,
     verified,
 )
-from relaydeck.signers.drivers.errors import AnswerRejected, WrongKeyKind
+from relaydeck.signers.drivers.driver_errors import AnswerRejected, WrongKeyKind
 from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature
 from tests.signers.drivers.system import OwnedKey, der_signature
 

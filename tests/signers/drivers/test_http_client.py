@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from relaydeck.signers.drivers.errors import ConfigUnusable, KeySystemUnreachable
+from relaydeck.signers.drivers.driver_errors import ConfigUnusable, KeySystemUnreachable
 from relaydeck.signers.drivers.http_client import KeySystemClient
 from relaydeck.signers.drivers.interface import DriverOptions, HttpAnswer
 from tests.notifications.certificates import make_certificate

@@ -8,7 +8,7 @@ import pytest
 
 from relaydeck.secret import Secret
 from relaydeck.signers.drivers import registry
-from relaydeck.signers.drivers.errors import KeySystemUnreachable, NotBound
+from relaydeck.signers.drivers.driver_errors import KeySystemUnreachable, NotBound
 from relaydeck.signers.drivers.interface import DriverContext, DriverOptions, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.signer_types import Config, KmsConfig, LocalConfig

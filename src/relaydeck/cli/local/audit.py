@@ -1,6 +1,6 @@
 """The audit log of the home."""
 
-from relaydeck.admin.audit import verification
+from relaydeck.admin.audit_operations import verification
 from relaydeck.admin.views import json_values
 from relaydeck.cli.backend import Json
 from relaydeck.cli.local.store import existing_store

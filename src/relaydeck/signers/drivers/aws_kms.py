@@ -16,7 +16,7 @@ import msgspec
 from relaydeck.errors import OperatorError
 from relaydeck.side_threads import SideThreads
 from relaydeck.signers.drivers.curve import identity_of_der, signature_of_der
-from relaydeck.signers.drivers.errors import (
+from relaydeck.signers.drivers.driver_errors import (
     AccessDenied,
     AnswerRejected,
     ConfigUnusable,

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key, l
 
 from relaydeck.networks.evm.address import checksummed, is_evm_address
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.errors import AccessDenied, AnswerRejected, ConfigUnusable, KeyNotFound
+from relaydeck.signers.drivers.driver_errors import AccessDenied, AnswerRejected, ConfigUnusable, KeyNotFound
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.json_web_token import JwtKey, make_jwt
 from relaydeck.signers.signer_types import Config, WalletServiceConfig

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key, lo
 from eth_hash.auto import keccak
 
 from relaydeck.networks.evm.address import checksummed
-from relaydeck.signers.drivers.errors import AnswerRejected, WrongKeyKind
+from relaydeck.signers.drivers.driver_errors import AnswerRejected, WrongKeyKind
 from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature
 
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141

@@ -18,7 +18,13 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from relaydeck.signers.drivers.access_tokens import AccessToken, AccessTokens
 from relaydeck.signers.drivers.crc32c import crc32c
 from relaydeck.signers.drivers.curve import identity_of_pem, signature_of_der
-from relaydeck.signers.drivers.errors import AccessDenied, AnswerRejected, ConfigUnusable, KeyNotFound, WrongKeyKind
+from relaydeck.signers.drivers.driver_errors import (
+    AccessDenied,
+    AnswerRejected,
+    ConfigUnusable,
+    KeyNotFound,
+    WrongKeyKind,
+)
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.json_web_token import make_jwt
 from relaydeck.signers.signer_types import Config, SecondKmsConfig

@@ -13,7 +13,7 @@ from yarl import URL
 
 from relaydeck.address_guard import AddressRefused, server_guard
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
-from relaydeck.signers.drivers.errors import AnswerRejected, ConfigUnusable, KeySystemUnreachable, Throttled
+from relaydeck.signers.drivers.driver_errors import AnswerRejected, ConfigUnusable, KeySystemUnreachable, Throttled
 from relaydeck.signers.drivers.interface import DriverOptions, HttpAnswer
 
 _MOST_BYTES = 256 * 1024

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from relaydeck.signers.drivers.errors import ConfigUnusable
+from relaydeck.signers.drivers.driver_errors import ConfigUnusable
 
 JwtKey = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
 

@@ -12,7 +12,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings
 from relaydeck.signers.drivers.challenge import new_challenge
 from relaydeck.signers.drivers.curve import Signature, verified
-from relaydeck.signers.drivers.errors import DriverError, KeySystemUnreachable, NotBound
+from relaydeck.signers.drivers.driver_errors import DriverError, KeySystemUnreachable, NotBound
 from relaydeck.signers.drivers.http_client import KeySystemClient
 from relaydeck.signers.drivers.interface import Driver, DriverContext, DriverOptions, KeyIdentity
 from relaydeck.signers.drivers.registry import new_driver

@@ -14,7 +14,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from relaydeck.secret import Secret
 from relaydeck.signers.drivers.curve import identity_of_hex
-from relaydeck.signers.drivers.errors import AccessDenied, AnswerRejected, ConfigUnusable, KeyNotFound, WrongKeyKind
+from relaydeck.signers.drivers.driver_errors import (
+    AccessDenied,
+    AnswerRejected,
+    ConfigUnusable,
+    KeyNotFound,
+    WrongKeyKind,
+)
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.json_web_token import base64url
 from relaydeck.signers.signer_types import Config, KeyServiceConfig

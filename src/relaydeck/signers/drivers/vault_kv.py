@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.errors import KeyNotFound, WrongKeyKind
+from relaydeck.signers.drivers.driver_errors import KeyNotFound, WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.local import identity_of_secret, sign_with_secret
 from relaydeck.signers.drivers.vault_session import VaultSession, vault_path

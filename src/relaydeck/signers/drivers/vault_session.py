@@ -8,7 +8,7 @@ import msgspec
 
 from relaydeck.secret import Secret
 from relaydeck.signers.drivers.access_tokens import AccessToken, AccessTokens
-from relaydeck.signers.drivers.errors import AccessDenied, ConfigUnusable, KeyNotFound
+from relaydeck.signers.drivers.driver_errors import AccessDenied, ConfigUnusable, KeyNotFound
 from relaydeck.signers.drivers.interface import HttpAnswer, HttpClient
 from relaydeck.signers.signer_types import SecretStoreConfig, TransitConfig
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from relaydeck.signers.drivers.errors import AnswerRejected, CannotSign, ConfigUnusable, WrongKeyKind
+from relaydeck.signers.drivers.driver_errors import AnswerRejected, CannotSign, ConfigUnusable, WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.vault_session import VaultSession, vault_path
 from relaydeck.signers.signer_types import Config, TransitConfig
