@@ -21,6 +21,7 @@ from relaydeck.store.row_proofs import RowProofs
 from tests.console.conftest import Operator, new_link, plain
 from tests.running import COMMAND, Running, ask, clean_environment, run_command
 from tests.seeding import issue, opened, withdraw
+from tests.statements import run_statement
 
 
 def test_the_root_leads_to_the_console(served: Running) -> None:
@@ -163,6 +164,35 @@ def test_a_session_of_a_token_that_was_changed_in_the_database_has_ended(home: P
             open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
             transaction.execute("UPDATE tokens SET kind = 'admin'")
         assert find_session(store.database.read, store.vault.proofs, secret, limits, 1000) is None
+
+
+SWAP_NUMBERS = ("UPDATE tokens SET seq = 99 WHERE seq = 2", "UPDATE tokens SET seq = 2 WHERE seq = 1")
+
+
+def test_a_session_does_not_pass_to_the_token_that_gets_its_number(home: Path) -> None:
+    issue(home, "root", "admin")
+    issue(home, "viewer", "readonly")
+    limits, secret = SessionLimits(3600, 43_200), new_session_secret()
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            open_session(transaction, store.vault.proofs, secret, 2, limits, 1000)
+        run_statement(store.database, "PRAGMA foreign_keys = OFF")
+        for statement in SWAP_NUMBERS:
+            run_statement(store.database, statement)
+        assert find_session(store.database.read, store.vault.proofs, secret, limits, 1000) is None
+
+
+def test_a_code_does_not_pass_to_the_token_that_gets_its_number(home: Path) -> None:
+    issue(home, "root", "admin")
+    issue(home, "console-me", "admin")
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            code = issue_code(ChangeContext(transaction, AuditLog(store.vault), "cli:me", 1000), "console-me")
+        run_statement(store.database, "PRAGMA foreign_keys = OFF")
+        for statement in SWAP_NUMBERS:
+            run_statement(store.database, statement)
+        with store.database.transaction() as transaction:
+            assert use_code(transaction, store.vault.proofs, code, 1000) is None
 
 
 def test_a_code_inserted_without_the_master_key_opens_nothing(home: Path) -> None:

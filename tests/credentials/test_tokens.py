@@ -12,12 +12,15 @@ import pytest
 
 from relaydeck.cli.startup_tokens import accept_bootstrap_token, read_bootstrap_token
 from relaydeck.cli.token_actions import create
+from relaydeck.credentials import token_changes
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.token_book import TokenBook, TokenCredential
 from relaydeck.credentials.token_rows import Token, all_tokens
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.log import Log
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import Store
 from relaydeck.store.row_proofs import PROOFS_SINCE
@@ -190,6 +193,28 @@ def test_commands_report_a_token_row_that_does_not_verify(home: Path, command: t
     done = run_command(home, *command)
     assert done.returncode == 1
     assert "'mine' was added or changed by something other than Relaydeck" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("audit", "verify")])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_commands_report_a_token_that_was_put_back(home: Path, command: tuple[str, ...], is_replaced: bool) -> None:
+    def change(now: int) -> ChangeContext:
+        return ChangeContext(transaction, AuditLog(store.vault), "cli:me", now)
+
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            token_changes.issue(change(1000), "mine", TokenKind.API, new_token())
+        (old,) = store.database.read("SELECT proof FROM tokens")
+        with store.database.transaction() as transaction:
+            token_changes.revoke(change(2000), "mine")
+            if is_replaced:
+                token_changes.issue(change(3000), "mine", TokenKind.API, new_token())
+        with store.database.transaction() as transaction:
+            transaction.execute("DELETE FROM tokens WHERE revoked_at IS NULL")
+            transaction.execute("UPDATE tokens SET revoked_at = NULL, proof = :proof", {"proof": old.proof})
+    done = run_command(home, *command)
+    assert done.returncode == 1
+    assert "'mine' is an old one that was put back" in done.stdout + done.stderr
 
 
 def test_token_list_shows_that_a_changed_token_is_refused(home: Path) -> None:

@@ -1,6 +1,7 @@
 """Sessions of the console, and the one-time codes that open one. The database holds only digests of both.
 
-A session belongs to a token: it grants what the kind of the token grants, and ends with the token.
+A session belongs to a token: it grants what the kind of the token grants, and ends with the token. The proofs of
+sessions and codes contain the digest of the token: its number alone could be given to another token.
 """
 
 import secrets
@@ -72,7 +73,7 @@ def find_session(
     if not rows or not _is_authentic(rows[0], proofs):
         return None
     row = rows[0]
-    if not proofs.holds(row.session_proof, "console_sessions", (_digest(secret), row.seq, row.created_at)):
+    if not proofs.holds(row.session_proof, "console_sessions", (_digest(secret), row.digest, row.created_at)):
         return None
     return ConsoleSession(row.created_at, row.used_at, row.seq, row.name, row.kind, row.digest)
 
@@ -107,7 +108,7 @@ def open_session(
             "digest": digest,
             "token": token_seq,
             "now": int(now),
-            "proof": proofs.of("console_sessions", (digest, token_seq, int(now))),
+            "proof": proofs.of("console_sessions", (digest, _token_digest(transaction, token_seq), int(now))),
         },
     )
 
@@ -132,6 +133,7 @@ def issue_code(context: ChangeContext, token_name: str) -> Secret:
     code = new_session_secret()
     context.transaction.execute("DELETE FROM console_codes WHERE expires_at <= :now", {"now": context.now})
     digest, expires_at = _digest(code), context.now + CODE_SECONDS
+    token_digest = _token_digest(context.transaction, token_seq)
     context.transaction.execute(
         "INSERT INTO console_codes (digest, token_seq, expires_at, proof)"
         " VALUES (:digest, :token, :expires_at, :proof)",
@@ -139,7 +141,7 @@ def issue_code(context: ChangeContext, token_name: str) -> Secret:
             "digest": digest,
             "token": token_seq,
             "expires_at": expires_at,
-            "proof": context.vault.proofs.of("console_codes", (digest, token_seq, expires_at)),
+            "proof": context.vault.proofs.of("console_codes", (digest, token_digest, expires_at)),
         },
     )
     return code
@@ -171,7 +173,13 @@ def use_code(transaction: Transaction, proofs: RowProofs, code: Secret, now: flo
         "DELETE FROM console_codes WHERE digest = :digest AND expires_at > :now RETURNING token_seq, expires_at, proof",
         {"digest": digest, "now": int(now)},
     )
-    if row is None or not proofs.holds(row.proof, "console_codes", (digest, row.token_seq, row.expires_at)):
+    if row is None:
         return None
     token_seq: int = row.token_seq
-    return token_seq
+    proven = digest, _token_digest(transaction, token_seq), row.expires_at
+    return token_seq if proofs.holds(row.proof, "console_codes", proven) else None
+
+
+def _token_digest(transaction: Transaction, token_seq: int) -> bytes | None:
+    row = transaction.one("SELECT digest FROM tokens WHERE seq = :seq", {"seq": token_seq})
+    return None if row is None else row.digest

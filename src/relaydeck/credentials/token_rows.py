@@ -39,6 +39,13 @@ class Token(NamedTuple):
 
 
 FORGED = "was added or changed by something other than Relaydeck, which refuses it"
+REVIVED = "is an old one that was put back: the audit log shows that it was revoked or replaced"
+_REVIVED_SQL = (
+    "SELECT t.name FROM tokens t JOIN (SELECT record, max(seq) AS last FROM audit"
+    " WHERE action IN ('token.created', 'token.revoked') GROUP BY record) latest ON latest.record = t.name"
+    " JOIN audit a ON a.seq = latest.last"
+    " WHERE t.revoked_at IS NULL AND (a.action = 'token.revoked' OR a.moment <> t.created_at) ORDER BY t.seq"
+)
 _COLUMNS = columns_of(Token._fields)
 
 
@@ -106,6 +113,11 @@ def all_tokens(database: Database) -> list[Token]:
 def forged_tokens(reader: Reader, proofs: RowProofs) -> list[Token]:
     """The tokens that Relaydeck did not write as they are. The service refuses them."""
     return [token for token in tokens_after(reader.read, -1, "seq") if not token.is_authentic(proofs)]
+
+
+def revived_tokens(reader: Reader) -> list[str]:
+    """The names of tokens whose rows Relaydeck wrote, but not last. The service accepts them: their proofs hold."""
+    return [row.name for row in reader.read(_REVIVED_SQL, {})]
 
 
 def find(transaction: Transaction, digest: bytes) -> Token | None:

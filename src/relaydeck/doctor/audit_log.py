@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import NamedTuple
 
-from relaydeck.credentials.token_rows import FORGED, forged_tokens
+from relaydeck.credentials.token_rows import FORGED, REVIVED, forged_tokens, revived_tokens
 from relaydeck.doctor.finding import Progress, no_progress
 from relaydeck.settings import Settings
 from relaydeck.store.audit import COUNT_SQL, BrokenLink, Head, verify
@@ -42,7 +42,8 @@ def verify_audit(
 
 
 def _forged(database: Reader, opener: Keyring | Vault) -> Iterator[str]:
-    return (f"the token {token.name!r} {FORGED}" for token in forged_tokens(database, opener.proofs))
+    yield from (f"the token {token.name!r} {FORGED}" for token in forged_tokens(database, opener.proofs))
+    yield from (f"the token {name!r} {REVIVED}" for name in revived_tokens(database))
 
 
 def _damaged(database: Reader, opener: Keyring | Vault) -> Iterator[str]:

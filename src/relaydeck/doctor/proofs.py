@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 
-from relaydeck.credentials.token_rows import FORGED, forged_tokens
+from relaydeck.credentials.token_rows import FORGED, REVIVED, forged_tokens, revived_tokens
 from relaydeck.doctor.audit_log import verify_chain
 from relaydeck.doctor.finding import Finding, Progress
 from relaydeck.quantities import counted
 from relaydeck.store.audit import BrokenLink
 from relaydeck.store.database import Reader
 from relaydeck.store.sealing import Keyring
+
+_REMEDY = "revoke it and find out who changed the database"
 
 
 def proof_findings(database: Reader, keyring: Keyring, progress: Progress) -> Iterator[Finding]:
@@ -18,7 +20,9 @@ def proof_findings(database: Reader, keyring: Keyring, progress: Progress) -> It
 
 def _forged_token_findings(database: Reader, keyring: Keyring) -> Iterator[Finding]:
     for token in forged_tokens(database, keyring.proofs):
-        yield Finding("FAIL", "tokens", f"{token.name!r} {FORGED}; revoke it and find out who changed the database")
+        yield Finding("FAIL", "tokens", f"{token.name!r} {FORGED}; {_REMEDY}")
+    for name in revived_tokens(database):
+        yield Finding("FAIL", "tokens", f"{name!r} {REVIVED}; {_REMEDY}")
 
 
 def _audit_log(database: Reader, keyring: Keyring, progress: Progress) -> Finding:
