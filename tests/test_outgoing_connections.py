@@ -1,6 +1,7 @@
 """What a server can do to us with its answers, and a name server with its silence."""
 
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -243,8 +244,9 @@ async def test_the_number_of_lookups_is_bounded(names: HangingNames, monkeypatch
     resolver = NameResolver(names)
     waiting = [asyncio.ensure_future(resolver(f"hangs-{number}.test", 80)) for number in range(3)]
     await asyncio.sleep(0)
-    with pytest.raises(OSError, match="too many names are being resolved"):
+    with pytest.raises(OSError, match="too many names are being resolved") as failure:
         await resolver("one-more.test", 80)
+    assert failure.value.errno == errno.ENOBUFS
     names.release()
     await asyncio.gather(*waiting)
     assert await resolver("one-more.test", 80) == ["127.0.0.9"]

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from relaydeck.printable import printable
 from relaydeck.timestamps import utc_with_milliseconds
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -61,7 +62,7 @@ class Log:
             line = json.dumps({"time": self.stamp(time.time()), "level": level, "event": event, **fields})
         else:
             shown = "".join(f" {name}={value}" for name, value in fields.items())
-            line = f"{self.stamp(time.time())} {level} {event}{shown}"
+            line = printable(f"{self.stamp(time.time())} {level} {event}{shown}")
         self.add(line + "\n")
 
     def stamp(self, moment: float) -> str:

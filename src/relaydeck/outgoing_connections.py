@@ -8,6 +8,7 @@ parts, so that no server can hold the event loop.
 """
 
 import asyncio
+import errno
 import socket
 import ssl
 import threading
@@ -61,7 +62,8 @@ class NameResolver:
 
     def _begin(self, host: str) -> "asyncio.Future[list[str]]":
         if len(self._lookups) >= MOST_LOOKUPS:
-            raise OSError("too many names are being resolved")
+            # As for sockets: it says nothing about this name.
+            raise OSError(errno.ENOBUFS, "too many names are being resolved")
         lookup = self._lookups[host] = asyncio.get_running_loop().create_future()
         threading.Thread(target=self._run, args=(host, lookup), name="lookup", daemon=True).start()
         return lookup

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from relaydeck.cli import output
+from relaydeck.log import Log
+from relaydeck.printable import printable
 from tests.running import run_command
 
 HOSTILE = {
@@ -50,11 +52,20 @@ def lines_are_printable(text: str) -> bool:
 
 @NAMES
 def test_what_is_not_printable_is_written_as_an_escape(name: str) -> None:
-    assert output.printable(HOSTILE[name]) == ESCAPED[name]
+    assert printable(HOSTILE[name]) == ESCAPED[name]
+
+
+@NAMES
+def test_a_line_of_the_log_for_people_contains_escapes(name: str) -> None:
+    read_end, write_end = os.pipe()
+    Log(as_json=False, descriptor=write_end).event("warning", "a token is refused", token=HOSTILE[name])
+    os.close(write_end)
+    with open(read_end, "rb") as written:
+        assert written.read().decode().partition(" ")[2] == f"warning a token is refused token={ESCAPED[name]}\n"
 
 
 def test_ordinary_text_is_unchanged() -> None:
-    assert output.printable("Größe 漢字 🙂 \\x1b") == "Größe 漢字 🙂 \\x1b"
+    assert printable("Größe 漢字 🙂 \\x1b") == "Größe 漢字 🙂 \\x1b"
 
 
 @NAMES

@@ -118,6 +118,14 @@ def test_a_page_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         encode_page(listing, read_page(b"", 10))
 
 
+def test_items_are_not_encoded_beyond_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "MOST_PAGE_BYTES", 100)
+    items = iter(["x" * 40] * 1000)
+    with pytest.raises(BadRequest, match="more than 100 bytes: use a smaller per_page"):
+        paging.encode_items(items)
+    assert len(list(items)) == 1000 - 3
+
+
 # The audit log
 
 

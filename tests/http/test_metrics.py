@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,9 @@ from relaydeck.http.metrics import (
 from relaydeck.http.pipeline import Call
 from relaydeck.log import Log
 from relaydeck.notifications.deliveries import COUNT_LIMIT
+from relaydeck.worker.stored_metrics import StoredMetrics
 from tests.running import Running
+from tests.seeding import opened
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md"
 HOLD_ROWS = """
@@ -245,3 +248,15 @@ def test_a_relayer_that_the_setting_names_has_metrics_of_its_own(service: Runnin
         f'relaydeck_relayer_state{{network="sepolia",relayer="sepolia-1",state="{state}"'
         for state in ("paused", "disabled", "low_balance", "low_runway")
     ]
+
+
+@pytest.mark.parametrize(("milliseconds", "counts"), [(5, 3), (10, 2)])
+async def test_a_count_that_takes_long_is_kept_for_twenty_times_as_long(
+    home: Path, milliseconds: int, counts: int
+) -> None:
+    used, now = count(0, milliseconds), [0.0]  # of the thread, one more each time it is read
+    with opened(home) as store:
+        stored = StoredMetrics(store, (), monotonic=lambda: now[0], thread_time=lambda: next(used) / 1000)
+        for now[0] in (0.0, 0.199, 0.2):
+            assert EVENTS in await stored.count()
+    assert next(used) == 2 * counts * milliseconds

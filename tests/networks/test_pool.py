@@ -1,6 +1,7 @@
 """The pool against nodes that fail: real HTTP servers on loopback."""
 
 import asyncio
+import errno
 import os
 import random
 import resource
@@ -12,8 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from aiohttp.client_exceptions import ClientConnectorDNSError
+from aiohttp.client_reqrep import ConnectionKey
 
 from relaydeck.networks.evm.client import Client
+from relaydeck.networks.evm.endpoint import failure_of
 from relaydeck.networks.evm.errors import NodeError, NodesUnreachable
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pool import NodePool
@@ -415,6 +419,12 @@ async def test_what_was_seen_of_a_url(mood: str, answers: bool, problem: str) ->
         assert pool.states() == [(f"http://127.0.0.1:{nodes[0].port}", answers, problem)]
 
 
+def test_a_node_is_not_blamed_when_too_many_names_are_being_resolved() -> None:
+    key = ConnectionKey("node.example", 443, True, True, None, None, None)
+    failure = failure_of(ClientConnectorDNSError(key, OSError(errno.ENOBUFS, "too many names are being resolved")))
+    assert (failure.busy, failure.silent) == (True, False)
+
+
 async def test_a_node_is_not_blamed_when_we_have_no_socket_left() -> None:
     async with fault_nodes("healthy") as nodes, pool_over(nodes) as pool:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -425,7 +435,9 @@ async def test_a_node_is_not_blamed_when_we_have_no_socket_left() -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         shown = f"http://127.0.0.1:{nodes[0].port}"
-        assert pool.states() == [(shown, True, "was not asked: this machine has no socket left for it")]
+        assert pool.states() == [
+            (shown, True, "was not asked: this machine has no socket or lookup of names left for it")
+        ]
 
 
 async def test_a_closed_pool_asks_nothing_any_more() -> None:

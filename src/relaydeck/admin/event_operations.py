@@ -5,7 +5,7 @@ from relaydeck.admin.deliveries import after, list_deliveries, list_events, read
 from relaydeck.admin.operation import Content, Operations, RepeatableChange, Request
 from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import RecordNotFound
-from relaydeck.http.paging import read_page
+from relaydeck.http.paging import encode_items, read_page
 from relaydeck.notifications import events
 from relaydeck.store.database import ReadRows
 
@@ -29,13 +29,14 @@ class EventOperations:
         query, limit = request.read_query(), self._limit(request)
 
         def read_events(read: ReadRows) -> Content:
-            return Content(list_events(read, query, limit), notes=_gap(read, after(query)))
+            return Content(encode_items(list_events(read, query, limit)), notes=_gap(read, after(query)))
 
         return await self._reads.run(lambda store: read_events(store.database.read))
 
     async def list_deliveries(self, request: Request) -> Content:
         query, limit = request.read_query(), self._limit(request)
-        return Content(await self._reads.run(lambda store: list_deliveries(store.database.read, query, limit)))
+        found = await self._reads.run(lambda store: encode_items(list_deliveries(store.database.read, query, limit)))
+        return Content(found)
 
     def _limit(self, request: Request) -> int:
         return read_page(request.query_string, self._max_per_page).per_page

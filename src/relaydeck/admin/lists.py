@@ -8,7 +8,7 @@ from relaydeck.admin.operation import Content, Request
 from relaydeck.admin.queries import RecordPage
 from relaydeck.admin.store_thread import StoreThread
 from relaydeck.http.envelope import Pagination
-from relaydeck.http.paging import Page, read_page, require_bounded
+from relaydeck.http.paging import Page, encode_items, read_page
 
 
 class Lists:
@@ -31,5 +31,5 @@ def _page_content(found: RecordPage, page: Page) -> Content:
         notes.append(f"per_page was reduced to the largest allowed, {page.per_page}")
     number = msgspec.Raw(page.number.encode())  # digits are JSON already, however many
     pagination = Pagination(number, page.per_page, found.total)  # type: ignore[arg-type]
-    items = require_bounded(msgspec.json.encode([view.body for view in found.records]))
-    return Content(msgspec.Raw(items), notes=tuple(notes), pagination=pagination)
+    items = encode_items(view.body for view in found.records)
+    return Content(items, notes=tuple(notes), pagination=pagination)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from relaydeck.errors import OperatorError
+from relaydeck.printable import printable
 
 _UNCHANGED = "Nothing was changed."
 
@@ -21,7 +22,7 @@ def confirm(action: str, *, yes: bool) -> None:
     if yes:
         return
     require_terminal(action)
-    if not click.confirm(f"{action[0].upper()}{action[1:]}?", err=True):
+    if not click.confirm(printable(f"{action[0].upper()}{action[1:]}?"), err=True):
         raise OperatorError("not confirmed", _UNCHANGED)
 
 

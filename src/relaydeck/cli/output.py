@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from relaydeck.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,13 +26,6 @@ class Styled(NamedTuple):
 
     text: str
     colour: str
-
-
-def printable(text: str) -> str:
-    """`text` with every control, format and surrogate character written as a Python escape such as \\x1b."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def print_line(text: str) -> None:

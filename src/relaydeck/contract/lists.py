@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from relaydeck.http.envelope import LogEntry, Metadata, Pagination, Success
-from relaydeck.http.paging import Page, read_page, require_bounded
+from relaydeck.http.paging import Page, join_items, read_page
 from relaydeck.store.listing import Listing
 
 # Rendered pages are kept until the next write: enough for every client that polls, bounded in memory.
@@ -48,7 +48,7 @@ def encode_page(listing: Listing, page: Page) -> bytes:
     if page.coerced:
         logs.append(LogEntry(message=f"per_page was reduced to the largest allowed, {page.per_page}"))
     success = Success(
-        data=msgspec.Raw(require_bounded(b"[" + b",".join(listing.items(start, stop)) + b"]")),
+        data=join_items(listing.items(start, stop)),
         metadata=Metadata(logs=logs),
         # Digits are JSON already: a page number of 5,000 digits is passed through as it is.
         pagination=Pagination(msgspec.Raw(page.number.encode()), page.per_page, listing.total),  # type: ignore[arg-type]

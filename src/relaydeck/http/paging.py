@@ -1,6 +1,9 @@
 """`page` and `per_page`: plain decimal integers of any length; 0 means "not given"."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
 
 from relaydeck.errors import BadRequest
 from relaydeck.http.parameters import query_parameters
@@ -8,6 +11,8 @@ from relaydeck.http.parameters import query_parameters
 DEFAULT_PER_PAGE = 10
 MOST_PAGE_BYTES = 16 * 1024 * 1024
 _FITS = 18  # this many digits always fit a machine integer; a longer number is past the end of any list
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Page(NamedTuple):
@@ -37,11 +42,20 @@ def read_page(query: bytes, max_per_page: int) -> Page:
     return Page(number if number != "0" else "1", per_page, coerced)
 
 
-def require_bounded(items: bytes) -> bytes:
-    """The items of a page, encoded. Raises BadRequest when they are too long for one response."""
-    if len(items) > MOST_PAGE_BYTES:
-        raise BadRequest(f"the page has more than {MOST_PAGE_BYTES} bytes: use a smaller per_page")
-    return items
+def join_items(items: Iterable[bytes]) -> msgspec.Raw:
+    """The encoded items of a page as a JSON array. Raises BadRequest as soon as they are too long for one response."""
+    size, found = 0, []
+    for item in items:
+        size += len(item)
+        if size > MOST_PAGE_BYTES:
+            raise BadRequest(f"the page has more than {MOST_PAGE_BYTES} bytes: use a smaller per_page")
+        found.append(item)
+    return msgspec.Raw(b"[" + b",".join(found) + b"]")
+
+
+def encode_items(items: Iterable[Any]) -> msgspec.Raw:
+    """The same for items that are not encoded yet."""
+    return join_items(map(_encode, items))
 
 
 def _digits(name: str, value: str) -> str:

@@ -8,7 +8,7 @@ from relaydeck.networks.evm.figure_files import read_figures
 from relaydeck.settings import Settings
 from relaydeck.store.open_store import Store
 from relaydeck.worker.node_reports import node_metrics
-from relaydeck.worker.stored_metrics import stored_metrics
+from relaydeck.worker.stored_metrics import StoredMetrics
 
 
 def open_routes(
@@ -16,9 +16,11 @@ def open_routes(
 ) -> dict[str, dict[str, Route]]:
     """Routes that need no credential. `serves_operations`: whether those of the contract are on the same port."""
 
+    stored = StoredMetrics(store, settings.metrics_relayers)
+
     async def look_up() -> LookedUp:
         nodes = node_metrics(read_figures(settings.run_folder))
-        return {**await stored_metrics(store, settings.metrics_relayers), **nodes}
+        return {**await stored.count(), **nodes}
 
     operations = OperationsRoutes(metrics, readiness, look_up)
     return operations.routes() | DescriptionRoutes(serves_operations=serves_operations).routes()

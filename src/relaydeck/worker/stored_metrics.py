@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from relaydeck.errors import StoreError
 from relaydeck.http.metrics import (
@@ -28,8 +28,36 @@ from relaydeck.signers.check_counts import CheckCounts, count_checks
 from relaydeck.store.open_store import Store
 from relaydeck.worker.readiness import READ_SECONDS
 
+_BRIEF = 0.005  # seconds of the event loop's thread: counting is not limited
+_LEAST_PAUSE = 20  # times what counting took: it uses at most a twentieth of the event loop's time
 
-async def stored_metrics(store: Store, named: Sequence[str]) -> LookedUp:
+
+class StoredMetrics:
+    """Counts in the database, but not soon after a count that took long: anyone may read the metrics at any rate."""
+
+    def __init__(
+        self,
+        store: Store,
+        named: Sequence[str],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        thread_time: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._store, self._named = store, named
+        self._monotonic, self._thread_time = monotonic, thread_time
+        self._counted: LookedUp = {}
+        self._valid_until = 0.0
+
+    async def count(self) -> LookedUp:
+        if self._monotonic() >= self._valid_until:
+            before = self._thread_time()
+            self._counted = await _counted(self._store, self._named)
+            taken = self._thread_time() - before
+            self._valid_until = self._monotonic() + (_LEAST_PAUSE * taken if taken > _BRIEF else 0.0)
+        return self._counted
+
+
+async def _counted(store: Store, named: Sequence[str]) -> LookedUp:
     """Empty while the store cannot be read: the scrape continues without them."""
     read = store.database.read
     try:

@@ -45,7 +45,7 @@ class Endpoint(Protocol):
 def failure_of(error: Exception) -> UrlFailed:
     if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
         # This says nothing about the node: it is set aside for a moment as busy, not as failed.
-        return UrlFailed("was not asked: this machine has no socket left for it", busy=True)
+        return UrlFailed("was not asked: this machine has no socket or lookup of names left for it", busy=True)
     return UrlFailed(_PROBLEMS[classify(error)], silent=True)  # not the exception's text, which may contain the URL
 
 
