@@ -8,7 +8,7 @@ RpcFailure
 ├── ReceiverNotWhitelisted   -32002  the relayer's policy refuses the receiver
 ├── NoFreshRate              -32003  the price of the fee token is not known well enough
 ├── NodeRefused              -32004  a node answered with an error other than a revert, for example missing funds
-└── FeeDataDisputed          -32005  fewer nodes agree on the price of gas than the network's quorum
+└── FeeDataDisputed          -32005  fewer nodes agree on the price of gas than must
 """
 
 from typing import ClassVar

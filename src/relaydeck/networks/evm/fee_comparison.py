@@ -21,7 +21,7 @@ _MAX_WITNESSES = 5  # nodes whose fee data are compared
 class FeeComparison:
     def __init__(self, calls: Calls, sender: Sender, upkeep: Upkeep, view: ChainView) -> None:
         self.disagreements = 0  # times that nodes answered different fee data
-        self.dispute = ""  # what the nodes answered, while a quorum is required and not all agree
+        self.dispute = ""  # what the nodes answered, while none is believed, or a quorum is required and not all agree
         self._calls = calls
         self._sender = sender
         self._upkeep = upkeep
@@ -50,6 +50,7 @@ class FeeComparison:
             if len(witnesses) == 2 and not witnesses[0].agrees(witnesses[1], factor):
                 witnesses += (await self._hear(question, call, self._upkeep.fresh[2:_MAX_WITNESSES]))[0]
             believed = self._believed(witnesses)
+            self.dispute = testimony(witnesses) if len(witnesses) > 1 and not believed else ""
         self._note_disagreement(witnesses, believed)
         if believed:
             return Answer(believed[0].value, believed[0].node.shown)
