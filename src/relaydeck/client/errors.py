@@ -208,7 +208,7 @@ class NodeRefused(RpcError):
 
 
 class NodesDisagree(RpcError):
-    """Fewer nodes agree on the price of gas than the network's quorum."""
+    """Too few nodes agree on the price of gas."""
 
 
 class WebhookError(ClientError):

@@ -1,8 +1,7 @@
 """A fee in Wei, converted to a fee token."""
 
 from relaydeck.fees.exact import Exact, round_up
-
-NATIVE_DECIMALS = 18  # of the native coin of every EVM network
+from relaydeck.quantities import NATIVE_DECIMALS
 
 
 def fee_in_token(wei: int, rate: Exact, decimals: int) -> Exact:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from relaydeck.background import gather_some
 from relaydeck.fees import explain
 from relaydeck.fees.chain_cache import ChainCaches, result_of
-from relaydeck.fees.conversion import NATIVE_DECIMALS, fee_in_token
+from relaydeck.fees.conversion import fee_in_token
 from relaydeck.fees.errors import InvalidParams, ReceiverNotWhitelisted, RpcFailure
 from relaydeck.fees.exact import Exact
 from relaydeck.fees.job import Job
@@ -23,6 +23,7 @@ from relaydeck.networks.evm.node_figures import NodeFigures
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.transaction import Transaction, decode
 from relaydeck.networks.model import FeeToken, Network, RpcUrl
+from relaydeck.quantities import NATIVE_DECIMALS
 from relaydeck.relayers.model import Policies, Relayer
 
 _NOBODY = "0x" + 40 * "0"
