@@ -118,8 +118,8 @@ class Pipeline:
         self._limiter = limiter
         self._shared_limiter = shared_limiter
         self._limit_policy = limit_policy
-        self._decision: LimitDecision = (False, 0, 0, 0)  # the last one, and its header
-        self._limit_header = b""
+        self._decision: LimitDecision = (False, 0, 0, 0)  # the last one, and its headers
+        self._limit_headers: tuple[tuple[bytes, bytes], ...] = ()
         self._bodies = bodies
         self._access_log = access_log
         self._add_record = access_log.add
@@ -172,8 +172,9 @@ class Pipeline:
                     else:
                         decision = await self._shared_limiter.take(credential)
                     if decision is not self._decision:  # a full bucket returns the same object each time
-                        self._decision, self._limit_header = decision, b'"default";r=%d;t=%d' % decision[1:3]
-                    extra += (self._limit_policy, (b"ratelimit", self._limit_header))
+                        left = b"ratelimit", b'"default";r=%d;t=%d' % decision[1:3]
+                        self._decision, self._limit_headers = decision, (self._limit_policy, left)
+                    extra += self._limit_headers
                     if not decision[0]:
                         raise TooManyRequests(decision[3])
             if route.page is not None:
