@@ -7,17 +7,29 @@ connection is made to judge it; `RELAYDECK_RPC_GUARD=on` checks every connection
 
 import re
 import socket
-import unicodedata
 from ipaddress import IPv4Address, ip_address
 from typing import NamedTuple
-from urllib.parse import urlsplit
+
+from yarl import URL
 
 from relaydeck.address_guard import Address, AddressGuard
 from relaydeck.settings import AddressRange
 
 NOT_PUBLIC = "is not public: set it with a command on the server's machine, or allow it with RELAYDECK_RPC_ALLOW"
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
-_PRIVATE_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "svc", "arpa")
+_PRIVATE_NAMES = (
+    "localhost",
+    "localdomain",
+    "local",
+    "internal",
+    "intranet",
+    "lan",
+    "home",
+    "corp",
+    "private",
+    "svc",
+    "arpa",
+)
 
 
 class NodeRule(NamedTuple):
@@ -27,12 +39,23 @@ class NodeRule(NamedTuple):
         """Why the URL may not be set; empty when it may."""
         if self.allow is None:
             return ""
-        host = unicodedata.normalize("NFKC", urlsplit(url).hostname or "").lower().rstrip(".")
+        host = _host(url)
         address = _address(host)
         if address is not None:
             return "" if AddressGuard(self.allow).permits(address) else NOT_PUBLIC
         # An allowed range says nothing of names; but where there is one, names of private networks are expected.
         return NOT_PUBLIC if _is_private_name(host) and not self.allow else ""
+
+
+def _host(url: str) -> str:
+    """The host that a connection is made to: the client's own reading of the URL, which maps characters such as `。`.
+
+    Empty, which is no public name, for a URL that the client cannot read.
+    """
+    try:
+        return (URL(url).raw_host or "").lower().rstrip(".")
+    except ValueError:
+        return ""
 
 
 def _address(host: str) -> Address | None:
