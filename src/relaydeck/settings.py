@@ -354,12 +354,16 @@ class Settings:
         "`http`: URLs of nodes that are set over HTTP must not have private or loopback addresses, or names of private "
         "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. `on`: "
         "no connection is made to a node at an address that is neither public nor in `RELAYDECK_RPC_ALLOW`, whoever "
-        "set its URL. `off`: every URL may be set. Link-local and metadata addresses are never connected to.",
+        "set its URL. `off`: every URL may be set. No connection is made to link-local and metadata addresses; only "
+        "with `on`, an entry of `RELAYDECK_RPC_ALLOW` that contains nothing else permits one.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
         _address_ranges,
         (),
-        "Addresses or CIDR ranges, separated by commas, where nodes may be although they are not public.",
+        "Addresses or CIDR ranges, separated by commas, where nodes may be although they are not public. With an "
+        "entry, names of private networks may be set over HTTP, too, whatever their addresses; `localhost` and other "
+        "names of the machine only if `127.0.0.1` or `::1` is allowed. Connections depend on the list only where "
+        "`RELAYDECK_RPC_GUARD` is `on`.",
         "none",
     )
     priority_fee_percentile: float = _setting(

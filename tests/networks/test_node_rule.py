@@ -70,6 +70,28 @@ def test_the_operator_allows_addresses() -> None:
     assert [rule.problem(url) for url in ("http://127.0.0.1", "http://169.254.169.254")] == [NOT_PUBLIC] * 2
 
 
+LOOPBACK_NAMES = [
+    "http://localhost:8545",
+    "http://LOCALHOST.",
+    "http://node.localhost",
+    "http://localhost.localdomain",
+    "http://localhost6.localdomain6",
+    "http://ip6-localhost",
+]
+
+
+@pytest.mark.parametrize("allowed", ["10.1.0.0/16", "fd00::/8", "169.254.169.254"])
+@pytest.mark.parametrize("url", LOOPBACK_NAMES)
+def test_a_private_range_does_not_allow_names_of_the_machine(url: str, allowed: str) -> None:
+    assert NodeRule((ip_network(allowed),)).problem(url) == NOT_PUBLIC
+
+
+@pytest.mark.parametrize("allowed", ["127.0.0.0/8", "127.0.0.1", "::1"])
+@pytest.mark.parametrize("url", LOOPBACK_NAMES)
+def test_an_allowed_loopback_address_allows_names_of_the_machine(url: str, allowed: str) -> None:
+    assert NodeRule((ip_network(allowed),)).problem(url) == ""
+
+
 def test_without_a_rule_every_url_may_be_set() -> None:
     assert [ANYWHERE.problem(url) for url in REFUSED] == [""] * len(REFUSED)
 

@@ -7,7 +7,7 @@ connection is made to judge it; `RELAYDECK_RPC_GUARD=on` checks every connection
 
 import re
 import socket
-from ipaddress import IPv4Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
 from yarl import URL
@@ -17,8 +17,10 @@ from relaydeck.settings import AddressRange
 
 NOT_PUBLIC = "is not public: set it with a command on the server's machine, or allow it with RELAYDECK_RPC_ALLOW"
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
+_LOOPBACK = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
+# `localhost`, names under it, and the other names of the machine that systems put into /etc/hosts.
+_LOOPBACK_NAMES = re.compile(r"(.*\.)?localhost|localhost[46]?(\.localdomain[46]?)?|ip6-(localhost|loopback)")
 _PRIVATE_NAMES = (
-    "localhost",
     "localdomain",
     "local",
     "internal",
@@ -43,8 +45,16 @@ class NodeRule(NamedTuple):
         address = _address(host)
         if address is not None:
             return "" if AddressGuard(self.allow).permits(address) else NOT_PUBLIC
-        # An allowed range says nothing of names; but where there is one, names of private networks are expected.
-        return NOT_PUBLIC if _is_private_name(host) and not self.allow else ""
+        return "" if self._permits_name(host) else NOT_PUBLIC
+
+    def _permits_name(self, host: str) -> bool:
+        """An allowed range says nothing of names: where there is one, names of private networks are expected.
+
+        Names of the machine itself are not, because their addresses are known.
+        """
+        if _LOOPBACK_NAMES.fullmatch(host):
+            return any(AddressGuard(self.allow or ()).permits(each) for each in _LOOPBACK)
+        return bool(self.allow) or not _is_private_name(host)
 
 
 def _host(url: str) -> str:
