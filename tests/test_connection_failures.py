@@ -1,4 +1,4 @@
-"""Each way an outgoing request can fail has its own words: for nodes and for receivers, over real sockets."""
+"""Each way an outgoing request can fail has its own words: for nodes, receivers and key systems, over real sockets."""
 
 import asyncio
 import socket
@@ -14,6 +14,8 @@ from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.sender import Sender
+from relaydeck.signers.drivers.driver_errors import KeySystemUnreachable
+from relaydeck.signers.drivers.http_client import KeySystemClient
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 SHORT = 0.2
@@ -71,7 +73,9 @@ async def failing_url(cause: str) -> AsyncIterator[str]:
     """A URL that fails for this cause and no other."""
     talks = {"tls": speak_plain_text, "silence": stay_silent, "no http": speak_no_http, "hang-up": hang_up}
     if cause == "name":
-        yield "http://node.invalid/"
+        yield "https://node.invalid/"
+    elif cause == "no route":
+        yield "https://224.0.0.1/"  # TCP has no route to a multicast address
     elif cause == "refusal":
         yield f"http://127.0.0.1:{closed_port()}/"
     else:
@@ -119,3 +123,23 @@ async def test_a_receiver_that_fails(cause: str, word: str) -> None:
         response = await sender.post(url, {}, b"{}")
         await sender.close()
     assert (response.status, response.problem) == (None, word)
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("name", "the key system's host name does not resolve"),
+        ("no route", "the key system cannot be reached"),
+        ("tls", "the key system failed the TLS handshake"),
+        ("refusal", "the key system refused the connection"),
+        ("no http", "the key system did not answer in HTTP"),
+        ("hang-up", "the key system closed the connection early"),
+    ],
+)
+async def test_a_key_system_that_fails(cause: str, words: str) -> None:
+    client = KeySystemClient()
+    async with failing_url(cause) as url:
+        with pytest.raises(KeySystemUnreachable) as failure:
+            await client.send("GET", url, {})
+        await client.close()
+    assert str(failure.value) == words

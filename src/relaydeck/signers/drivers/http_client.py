@@ -12,6 +12,7 @@ import aiohttp
 from yarl import URL
 
 from relaydeck.address_guard import AddressRefused, server_guard
+from relaydeck.connection_failure import ConnectionFailure, classify
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, ConfigUnusable, KeySystemUnreachable, Throttled
 from relaydeck.signers.drivers.interface import DriverOptions, HttpAnswer
@@ -19,6 +20,20 @@ from relaydeck.signers.drivers.interface import DriverOptions, HttpAnswer
 _MOST_BYTES = 256 * 1024
 _KEEP_ALIVE_SECONDS = 15
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Relaydeck"}
+
+_PROBLEMS = {
+    ConnectionFailure.ADDRESS_REFUSED: (
+        "the key system's address is not public and the address guard does not allow it"
+    ),
+    ConnectionFailure.BAD_URL: "the key system's address is not a usable URL",
+    ConnectionFailure.NAME_NOT_RESOLVED: "the key system's host name does not resolve",
+    ConnectionFailure.CONNECTION_REFUSED: "the key system refused the connection",
+    ConnectionFailure.NOT_CONNECTED: "the key system cannot be reached",
+    ConnectionFailure.TLS_FAILED: "the key system failed the TLS handshake",
+    ConnectionFailure.TIMED_OUT: "the connection to the key system timed out",
+    ConnectionFailure.CONNECTION_LOST: "the key system closed the connection early",
+    ConnectionFailure.BAD_ANSWER: "the key system did not answer in HTTP",
+}
 
 
 class KeySystemClient:
@@ -111,16 +126,6 @@ def _is_loopback(host: str) -> bool:
 
 def _explanation(error: Exception) -> str:
     """In our own words: the text of an exception may hold the URL."""
-    match error:
-        case AddressRefused():
-            return "the key system's address is not public and the address guard does not allow it"
-        case aiohttp.ClientConnectorDNSError():
-            return "the key system's host name does not resolve"
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
-            return "the key system's TLS certificate does not verify"
-        case aiohttp.ClientConnectorError():
-            return "the key system refused the connection"
-        case aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError() | OSError():
-            return "the key system closed the connection early"
-        case _:
-            return "the key system did not answer in HTTP"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "the key system's TLS certificate does not verify"  # RELAYDECK_DRIVER_CA_FILE may be missing
+    return _PROBLEMS[classify(error)]
