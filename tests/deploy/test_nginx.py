@@ -1,5 +1,6 @@
-"""The shipped configuration in a real nginx: a rolling restart is not noticed."""
+"""The shipped configuration in a real nginx: restarts, the host of a request, and the sizes of bodies."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.settings import Settings
 from tests.running import ask, free_port
 
 CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "nginx" / "nginx.conf"
@@ -19,12 +21,18 @@ pytestmark = pytest.mark.prove  # needs nginx, which no package of the lock file
 
 
 class Replica(BaseHTTPRequestHandler):
-    """Answers as a replica would: nginx only looks at connections."""
+    """Answers with the host and the size of the body that it received."""
 
     def do_GET(self) -> None:
+        size = len(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        content = json.dumps({"host": self.headers["Host"], "size": size}).encode()
         self.send_response(200)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
+        self.wfile.write(content)
+
+    def do_POST(self) -> None:
+        self.do_GET()
 
     def log_message(self, *_: object) -> None:
         return None
@@ -76,3 +84,24 @@ def test_a_rolling_restart_behind_nginx_has_no_outage(tmp_path: Path) -> None:
             assert statuses(port) == {200}  # the first one is restarting
         with replica(first):
             assert statuses(port) == {200}  # it is back, and the second one restarts at once
+
+
+@pytest.fixture(scope="module")
+def balanced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    behind = free_port()
+    with replica(behind), nginx(tmp_path_factory.mktemp("nginx"), (behind, behind)) as port:
+        yield port
+
+
+def test_the_host_keeps_its_port(balanced: int) -> None:
+    assert ask(balanced, "GET", "/docs").json["host"] == f"127.0.0.1:{balanced}"
+
+
+def test_a_body_of_the_documented_size_passes(balanced: int) -> None:
+    settings = Settings()
+    sizes = {"/api/v1/signers": settings.max_body_bytes, "/admin/v1/apply": settings.apply_max_body_bytes}
+    assert sizes == {"/api/v1/signers": 1 << 20, "/admin/v1/apply": 32 << 20}
+    # One byte more passes, too: Relaydeck refuses it itself.
+    passed = {path: ask(balanced, "POST", path, bytes(size + 1)).json["size"] for path, size in sizes.items()}
+    assert passed == {path: size + 1 for path, size in sizes.items()}
+    assert ask(balanced, "POST", "/api/v1/signers", bytes(4 << 20)).status == 413
