@@ -105,6 +105,14 @@ def test_the_image_is_made_of_what_is_there_and_runs_as_nobody_special() -> None
     assert (REPLICA["read_only"], CONTAINER["securityContext"]["readOnlyRootFilesystem"]) == (True, True)
 
 
+def test_the_steps_for_systemd_install_what_the_lock_file_pins() -> None:
+    steps = (DEPLOY / "README.md").read_text("utf-8").partition("## systemd")[2].partition("## Compose")[0]
+    assert re.findall(r"/pip (.*)$", steps, re.MULTILINE) == [
+        "install --require-hashes -r requirements.lock",
+        "install --no-deps --no-index --no-build-isolation .",
+    ]
+
+
 def test_the_image_contains_no_installer() -> None:
     build, image = CONTAINERFILE.split("\nFROM ")[1:]
     assert "/opt/relaydeck/bin/pip uninstall --yes --quiet flit_core setuptools pip\n" in build
