@@ -90,7 +90,23 @@ def test_every_alert_fires_and_clears(tmp_path: Path) -> None:
     assert {rule["alert"] for group in groups for rule in group["rules"]} == FAULTS.keys()
     alone = "RelaydeckMissing"  # its fault is that a series of the others does not exist
     tests = [scenario(alone), scenario(*(each for each in FAULTS if each != alone))]
-    path = tmp_path / "alerts_test.json"  # which is YAML too
+    run_promtool(tmp_path, tests)
+
+
+def run_promtool(folder: Path, tests: list[dict[str, Any]]) -> None:
+    path = folder / "alerts_test.json"  # which is YAML too
     path.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
     done = subprocess.run([PROMTOOL, "test", "rules", str(path)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_alert_about_nodes_is_about_a_host(tmp_path: Path) -> None:
+    """A host is down only when none of its URLs answers."""
+    annotations = {
+        "command": "relaydeck doctor",
+        "summary": "No URL of a node on the host node:8545 answers any worker on the right chain.",
+    }
+    expected = {"exp_labels": {"host": "node:8545", "severity": "ticket"}, "exp_annotations": annotations}
+    at_fault = {"eval_time": "38m", "alertname": "RelaydeckNodeDown", "exp_alerts": [expected]}
+    series = FAULTS["RelaydeckNodeDown"]
+    run_promtool(tmp_path, [{"interval": "1m", "input_series": series, "alert_rule_test": [at_fault]}])
