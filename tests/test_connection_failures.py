@@ -16,6 +16,7 @@ from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.sender import Sender
 from relaydeck.signers.drivers.driver_errors import KeySystemUnreachable
 from relaydeck.signers.drivers.http_client import KeySystemClient
+from relaydeck.signers.drivers.interface import DriverOptions
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 SHORT = 0.2
@@ -137,7 +138,7 @@ async def test_a_receiver_that_fails(cause: str, word: str) -> None:
     ],
 )
 async def test_a_key_system_that_fails(cause: str, words: str) -> None:
-    client = KeySystemClient()
+    client = KeySystemClient(DriverOptions())
     async with failing_url(cause) as url:
         with pytest.raises(KeySystemUnreachable) as failure:
             await client.send("GET", url, {})

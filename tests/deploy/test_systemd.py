@@ -50,7 +50,7 @@ def test_the_service_has_its_time_to_stop() -> None:
 
 
 def test_the_page_installs_what_the_unit_names() -> None:
-    assert "python3 -m venv /opt/relaydeck " in PAGE
+    assert "python3 -m venv /opt/relaydeck\n" in PAGE
     assert "deploy/systemd/settings.toml /etc/relaydeck/settings.toml\n" in PAGE
     assert f"useradd --system --user-group --home-dir /var/lib/relaydeck --shell /usr/sbin/nologin {USER}\n" in PAGE
 
