@@ -33,7 +33,9 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
     with opened(home) as store:
         book = TokenBook(store.vault.proofs, lambda token: None)
         writer = Writer(store.database)
-        yield Scene(home, book, CallerWriter(writer, book, now=lambda: 0), lambda: book.load(store.database))
+        yield Scene(
+            home, book, CallerWriter(writer, book, now=lambda: 0), lambda: book.replace(book.read_all(store.database))
+        )
         await writer.stop()
 
 

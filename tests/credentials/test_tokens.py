@@ -75,7 +75,7 @@ class Book(TokenBook):
         self.read()
 
     def read(self) -> None:
-        self.load(self._reader)
+        self.replace(self.read_all(self._reader))
 
     def look(self, seen: int) -> None:
         self.apply_changes(self.fetch_changes(self._reader.read, seen, removed=False))

@@ -118,6 +118,16 @@ async def test_checks_are_spread_evenly(scene: Scene) -> None:
     assert max(counts) <= 12 and min(counts) >= 8
 
 
+async def test_rows_of_another_history_are_added_to_the_schedule(scene: Scene) -> None:
+    """As after a failover: nothing told the process that they were written."""
+    process = scene.process()
+    await process.turn()
+    scene.add(*(plain(f"s{number}") for number in range(20)))
+    process.complete_schedules()
+    await scene.round(process)
+    assert scene.counted == ["ok"] * 21
+
+
 async def test_a_mismatch_is_told_once_over_many_rounds(scene: Scene) -> None:
     with scene.store.database.transaction() as transaction:
         transaction.execute("UPDATE relayers SET address = :to", {"to": "0x" + "11" * 20})

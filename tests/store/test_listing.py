@@ -206,7 +206,7 @@ def test_a_page_reads_only_its_own_items(books: Books) -> None:
     for n in range(50):
         books.create(f"s{n}")
     listing = Listing("signers", "id, open_config", encode_and_tell, books.database)
-    listing.load(books.database)
+    listing.replace(listing.read_all(books.database))
     listing.fill(40, 43)
     listing.fill(40, 43)
     assert encoded == ["s40", "s41", "s42"]

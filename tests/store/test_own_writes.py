@@ -88,10 +88,10 @@ async def test_a_refresh_that_started_before_a_commit_takes_nothing_back(start: 
     here = start("here")
     here.create("one")
     await answered()
-    fetched = here.follower._fetch()
+    apply = here.follower._fetch()
     here.create("two")
     await answered()
-    here.follower._apply(*fetched)
+    apply()
     assert (here.names(), here.forks) == (["one", "two"], [])
     assert await here.headers() == []
 

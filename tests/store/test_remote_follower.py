@@ -13,9 +13,13 @@ from typing import NamedTuple
 
 import pytest
 
+from relaydeck.credentials import token_rows
+from relaydeck.credentials.kinds import TokenKind
+from relaydeck.credentials.token_book import TokenBook
 from relaydeck.doctor.database import database_findings
 from relaydeck.doctor.finding import no_progress
-from relaydeck.errors import BadRequest, ServerFailure
+from relaydeck.errors import BadRequest, ServerFailure, Unauthorized
+from relaydeck.secret import Secret
 from relaydeck.settings import Settings
 from relaydeck.store import remote_follower
 from relaydeck.store.database import Row
@@ -25,6 +29,7 @@ from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_reader import PostgresReader
 from relaydeck.store.remote_follower import RemoteFollower
 from relaydeck.store.removals import remove_row
+from relaydeck.store.row_proofs import RowProofs
 from relaydeck.store.write_signal import WriteSignal
 from tests.postgres import PostgresServer
 from tests.postgres_faults import lost_on_the_way
@@ -34,6 +39,9 @@ def encode(row: Row) -> Encoded:
     if row.id == "broken":
         raise ValueError("no such row should be")
     return Encoded(json.dumps({"id": row.id}).encode())
+
+
+PROOFS = RowProofs(bytes(32))
 
 
 class Clock:
@@ -48,6 +56,7 @@ class Machine(NamedTuple):
     """One process on a machine of its own: it shares no write signal with another one."""
 
     database: PostgresDatabase
+    book: TokenBook
     listing: Listing
     follower: RemoteFollower
     clock: Clock
@@ -67,6 +76,20 @@ class Machine(NamedTuple):
                 {"id": name, "sealed": b"", "revision": transaction.revision},
             )
             return transaction.revision
+
+    def issue(self, name: str) -> None:
+        """A token of that name and text."""
+        with self.database.transaction() as transaction:
+            token_rows.add(transaction, PROOFS, name, TokenKind.API, Secret(name), now=0)
+
+    def token_names(self) -> list[str]:
+        return [name for name in ("kept", "lost") if self._accepts(name)]
+
+    def _accepts(self, token: str) -> bool:
+        try:
+            return self.book.find(f"Bearer {token}".encode(), 0).name == token
+        except Unauthorized:
+            return False
 
     def remove(self, name: str) -> None:
         with self.database.transaction() as transaction:
@@ -100,10 +123,11 @@ async def machines(postgres: PostgresServer, migrated: str, tmp_path: Path) -> A
 
 def machine(database: PostgresDatabase, near_seconds: float = 0.005) -> Machine:
     clock, announced, forks = Clock(), list[str](), list[str]()
+    book = TokenBook(PROOFS, lambda token: None)
     listing = Listing("signers", "id", encode, database, whole=True)
     follower = RemoteFollower(
         database,
-        [listing],
+        [book, listing],
         lambda: None,
         stale_seconds=60,
         report_problem=announced.append,
@@ -112,7 +136,7 @@ def machine(database: PostgresDatabase, near_seconds: float = 0.005) -> Machine:
         near_seconds=near_seconds,
     )
     follower.load()
-    return Machine(database, listing, follower, clock, announced, forks)
+    return Machine(database, book, listing, follower, clock, announced, forks)
 
 
 async def test_what_another_machine_writes_is_taken_up_without_being_asked(machines: list[Machine]) -> None:
@@ -243,6 +267,75 @@ async def test_a_history_that_went_back_is_noticed_and_loaded_again(
     postgres.ask("UPDATE clock SET revision = revision - 1", there.name)
     await eventually(lambda: here.names() == ["kept"])
     assert here.forks == ["its revision went back from 2 to 1"]
+
+
+async def test_a_reload_that_fails_halfway_leaves_memory_as_it_was_and_is_tried_again(
+    machines: list[Machine], postgres: PostgresServer
+) -> None:
+    here, there = machines
+    there.issue("kept")
+    there.issue("lost")
+    there.create("kept")
+    await here.follower.reach(there.create("lost"))
+    postgres.ask(
+        "BEGIN; DELETE FROM tokens WHERE name = 'lost'; UPDATE signers SET id = 'broken' WHERE id = 'lost';"
+        " UPDATE clock SET revision = revision - 1; COMMIT",
+        there.name,
+    )
+    await eventually(lambda: here.follower.problem == "an unexpected ValueError")
+    here.clock.now += 20
+    assert (here.token_names(), here.names(), here.forks) == (["kept", "lost"], ["kept", "lost"], [])
+    assert await here.headers() == [(b"relaydeck-stale", b"20")]
+    postgres.ask("UPDATE signers SET id = 'mended' WHERE id = 'broken'", there.name)
+    await eventually(lambda: here.names() == ["kept", "mended"])
+    assert (here.token_names(), here.forks) == (["kept"], ["its revision went back from 4 to 3"])
+
+
+async def test_a_reload_that_hangs_blocks_no_request_and_is_bounded(
+    machines: list[Machine], postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_follower, "REFRESH_SECONDS", 0.02)
+    here, there = machines
+    there.create("kept")
+    await here.follower.reach(there.create("lost"))
+    reached, reader, in_threads = threading.Event(), here.follower._reader, set[bool]()
+    with ExitStack() as lost:
+
+        def lose(row: Row) -> Encoded:
+            assert isinstance(reader, PostgresReader)
+            in_threads.add(threading.current_thread() is not threading.main_thread())
+            lost.enter_context(lost_on_the_way(reader.reader))
+            here.listing._encode = encode
+            reached.set()
+            return encode(row)
+
+        here.listing._encode = lose
+        postgres.ask(
+            "BEGIN; DELETE FROM signers WHERE id = 'lost'; UPDATE clock SET revision = revision - 1; COMMIT", there.name
+        )
+        await eventually(reached.is_set)
+        assert (in_threads, here.names(), here.forks) == ({True}, ["kept", "lost"], [])
+
+        def seconds_later() -> bool:
+            here.clock.now += 1
+            return here.names() == ["kept"]
+
+        await eventually(seconds_later)
+    assert here.forks == ["its revision went back from 2 to 1"]
+
+
+async def test_many_rows_are_loaded_again_in_their_order(machines: list[Machine], postgres: PostgresServer) -> None:
+    here, there = machines
+    postgres.ask(
+        "BEGIN; INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
+        " SELECT 's' || n, 'plain', '{}', '', 'api', 0, 1 FROM generate_series(1, 1001) AS n;"
+        " UPDATE clock SET revision = 1; COMMIT",
+        there.name,
+    )
+    await here.follower.reach(1)
+    postgres.ask("BEGIN; DELETE FROM signers WHERE id = 's1001'; UPDATE clock SET revision = 0; COMMIT", there.name)
+    await eventually(lambda: here.forks != [])
+    assert here.names() == [f"s{number}" for number in range(1, 1001)]
 
 
 async def test_a_history_that_forked_is_noticed_though_its_revision_is_higher(

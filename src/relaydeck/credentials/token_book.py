@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from relaydeck.credentials import token_rows
 from relaydeck.credentials.kinds import permissions_of
 from relaydeck.credentials.token_rows import Token, tokens_after
 from relaydeck.credentials.tokens import digest_of
 from relaydeck.errors import Unauthorized
-from relaydeck.store.database import Reader, ReadRows, Transaction
+from relaydeck.store.database import ReadRows, RowReader, Transaction
 from relaydeck.store.row_proofs import RowProofs
 
 
@@ -36,6 +36,18 @@ class TokenCredential:
         self.actor = f"token:{token.name}"  # the actor in the audit log
 
 
+class KnownTokens(NamedTuple):
+    """Every token that is accepted, by its digest, and the revision of the latest change of a token included."""
+
+    by_digest: dict[bytes, TokenCredential]
+    revision: int
+
+
+class AllTokens(NamedTuple):
+    known: KnownTokens
+    forged: list[Token]
+
+
 class TokenBook:
     """Every authentic token that is not revoked, by its digest, as fresh as the read model.
 
@@ -51,9 +63,10 @@ class TokenBook:
     def __init__(self, proofs: RowProofs, report_forged: Callable[[Token], None]) -> None:
         self._proofs = proofs
         self._report_forged = report_forged
-        self._by_digest: dict[bytes, TokenCredential] = {}
+        # Invariant: the tokens include every change up to their revision. The event loop replaces the two in one step,
+        # and other threads read them in one step, because a revision of one history says nothing about another.
+        self._known = KnownTokens({}, 0)
         self._accepted: dict[bytes, TokenCredential] = {}
-        self._revision = 0  # of the latest change of a token that is included
 
     def find(self, authorization: bytes | None, now: float) -> TokenCredential:
         """The credential in an Authorization header. Raises Unauthorized."""
@@ -65,7 +78,7 @@ class TokenBook:
     def _recognise(self, authorization: bytes | None) -> TokenCredential:
         if authorization is None or authorization[:7].lower() != b"bearer ":
             raise Unauthorized("the Authorization header is missing or is not a Bearer credential")
-        credential = self._by_digest.get(digest_of(authorization[7:]))
+        credential = self._known.by_digest.get(digest_of(authorization[7:]))
         if credential is None:
             raise Unauthorized("the credential is unknown or revoked")
         self._accepted[authorization] = credential
@@ -76,8 +89,9 @@ class TokenBook:
 
         In any thread. The database is only asked after a change of a token that is not in memory yet.
         """
-        if transaction.tokens_revision <= self._revision:
-            current = self._by_digest.get(caller.digest)
+        by_digest, revision = self._known
+        if transaction.tokens_revision <= revision:
+            current = by_digest.get(caller.digest)
         else:
             current = self._accepted_row(token_rows.find(transaction, caller.digest))
         if current is None or current.expires_at <= now:
@@ -89,20 +103,39 @@ class TokenBook:
             return None
         return TokenCredential(token)
 
-    def load(self, reader: Reader) -> None:
-        self._by_digest.clear()
-        self.apply_changes(tokens_after(reader.read, -1))
+    def read_all(self, reader: RowReader) -> AllTokens:
+        tokens, by_digest, forged = tokens_after(reader.read, -1), dict[bytes, TokenCredential](), list[Token]()
+        for token in tokens:
+            if not token.is_authentic(self._proofs):
+                forged.append(token)
+            elif token.revoked_at is None:
+                by_digest[token.digest] = TokenCredential(token)
+        return AllTokens(KnownTokens(by_digest, _newest_revision(tokens, 0)), forged)
+
+    def replace(self, state: AllTokens) -> None:
+        for token in state.forged:
+            self._report_forged(token)
+        self._known = state.known
+        self._accepted.clear()
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> list[Token]:
         return tokens_after(read, seen)
 
     def apply_changes(self, tokens: list[Token]) -> None:
+        by_digest, revision = self._known
         for token in tokens:
-            self._by_digest.pop(token.digest, None)
-            if not token.is_authentic(self._proofs):
+            authentic = token.is_authentic(self._proofs)
+            if not authentic:
                 self._report_forged(token)
-            elif token.revoked_at is None:
-                self._by_digest[token.digest] = TokenCredential(token)
+            # In one step: at no moment does another thread miss a token that stays valid.
+            if authentic and token.revoked_at is None:
+                by_digest[token.digest] = TokenCredential(token)
+            else:
+                by_digest.pop(token.digest, None)
         self._accepted.clear()
         # Last, because another thread may compare it: the changes up to it are in memory.
-        self._revision = max((token.revision for token in tokens), default=self._revision)
+        self._known = KnownTokens(by_digest, _newest_revision(tokens, revision))
+
+
+def _newest_revision(tokens: list[Token], otherwise: int) -> int:
+    return max((token.revision for token in tokens), default=otherwise)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from relaydeck.background import LateService
 from relaydeck.log import Log
 from relaydeck.settings import Settings
-from relaydeck.store.database import Reader, ReadRows
+from relaydeck.store.database import ReadRows, RowReader
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
@@ -45,8 +45,12 @@ class DeliveryService:
         )
         return Delivery(self._store, self._writer, self._log, options, count_try=self._count_try)
 
-    def load(self, reader: Reader) -> None:
-        if reader.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1", {}):
+    def read_all(self, reader: RowReader) -> bool:
+        """Whether anything is to be delivered: the delivery itself reads what."""
+        return bool(reader.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1", {}))
+
+    def replace(self, any_pending: bool) -> None:
+        if any_pending:
             self.apply_changes(None)
 
     def fetch_changes(self, _read: ReadRows, _seen: int, *, removed: bool) -> None:

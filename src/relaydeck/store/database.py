@@ -146,18 +146,22 @@ def insert_statement(table: str, columns: tuple[str, ...], count: int, placehold
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * count)}"
 
 
-class Reader(Protocol):
+class RowReader(Protocol):
+    """What it takes to read whole tables."""
+
+    def read(self, sql: str, values: Values = ..., /) -> list[Row]: ...
+
+    def stream(self, sql: str) -> Iterator[Row]:
+        """Rows as the database returns them, in any number. Inside a snapshot."""
+
+
+class Reader(RowReader, Protocol):
     """Read access to a database. Several threads may use it; they then share a snapshot."""
 
     soundness: str  # how to describe a database in which `damage` finds nothing
 
-    def read(self, sql: str, values: Values = ..., /) -> list[Row]: ...
-
     def column(self, sql: str, values: Values = ..., /) -> list[Any]:
         """The first column of each row. For a million rows this is much cheaper than `read`."""
-
-    def stream(self, sql: str) -> Iterator[Row]:
-        """Rows as the database returns them, in any number. Inside a snapshot."""
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Every read inside sees the database at the same moment."""

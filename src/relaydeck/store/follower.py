@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from relaydeck.errors import BadRequest
-from relaydeck.store.database import Database, Reader, ReadRows, Row
+from relaydeck.store.database import Database, ReadRows, Row, RowReader
 from relaydeck.store.listing import Listing
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -19,7 +19,11 @@ class FollowsTable(Protocol):
 
     table: str
 
-    def load(self, reader: Reader) -> None: ...
+    def read_all(self, reader: RowReader) -> Any:
+        """Read everything. Called in any thread: it must not change anything in memory."""
+
+    def replace(self, state: Any) -> None:
+        """Keep what `read_all` returned, and nothing else. Called in the event loop: it must not read the database."""
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> Any:
         """Read what was written after revision `seen`. `removed`: records of some table were removed since then.
@@ -29,6 +33,12 @@ class FollowsTable(Protocol):
 
     def apply_changes(self, changes: Any) -> None:
         """Apply what `fetch_changes` returned. Called in the event loop: it must not read the database."""
+
+
+def load_all(followers: Sequence[FollowsTable], reader: RowReader) -> None:
+    """Before the first response. One table after the other, so that what was read is never held twice."""
+    for follower in followers:
+        follower.replace(follower.read_all(reader))
 
 
 def newest_revisions_query(followers: Sequence[FollowsTable], *more: str) -> str:
@@ -74,8 +84,7 @@ class Follower:
         # Signal, then revision, then tables: a write in between is applied again by the next refresh.
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         self.revision = self._newest().revision
-        for follower in self._followers:
-            follower.load(self._database)
+        load_all(self._followers, self._database)
 
     def catch_up(self) -> Awaitable[Headers] | None:
         last = self._last_write()

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from relaydeck.store.database import Reader, ReadRows, Row
+from relaydeck.store.database import Reader, ReadRows, Row, RowReader
 from relaydeck.store.removals import removed_since
 from relaydeck.store.row_sets import slices
 
@@ -33,10 +33,18 @@ class ListingChanges(NamedTuple):
     changed: list[tuple[int, Encoded | None]]
 
 
+class ListingState(NamedTuple):
+    """All items: their sequence numbers in order, what is encoded of each, and notes by sequence number."""
+
+    seqs: "array[int]"
+    items: list[bytes | None]
+    notes: dict[int, str]
+
+
 class Listing:
     """`whole`: every item is in memory from the start, so that no response has to read one.
 
-    Changed only in the event loop, by `load`, `apply_changes` and `fill`. `fetch_changes` only reads it, possibly in
+    Changed only in the event loop, by `replace`, `apply_changes` and `fill`. `fetch_changes` only reads it, possibly in
     a thread: the sequence numbers cannot change meanwhile, because its result is applied before the next fetch.
     """
 
@@ -56,15 +64,21 @@ class Listing:
     def total(self) -> int:
         return len(self._seqs)
 
-    def load(self, reader: Reader) -> None:
-        self._seqs, self._items = array("q"), []
-        self._notes.clear()
-        if self._whole:
-            for row in reader.stream(f"SELECT {self._columns}, seq FROM {self.table} ORDER BY seq"):
-                self._keep(self._clear(row.seq), row.seq, self._encode(row))
-            return
-        self._seqs = array("q", reader.column(f"SELECT seq FROM {self.table} ORDER BY seq"))
-        self._items = [None] * len(self._seqs)
+    def read_all(self, reader: RowReader) -> ListingState:
+        if not self._whole:
+            seqs = array("q", self._reader.column(f"SELECT seq FROM {self.table} ORDER BY seq"))
+            return ListingState(seqs, [None] * len(seqs), {})
+        state = ListingState(array("q"), [], {})
+        for row in reader.stream(f"SELECT {self._columns}, seq FROM {self.table} ORDER BY seq"):
+            encoded = self._encode(row)
+            state.seqs.append(row.seq)
+            state.items.append(encoded.item)
+            if encoded.note:
+                state.notes[row.seq] = encoded.note
+        return state
+
+    def replace(self, state: ListingState) -> None:
+        self._seqs, self._items, self._notes = state
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> ListingChanges:
         """The items that were created, changed or removed after revision `seen`."""

@@ -18,13 +18,15 @@ While the database is unavailable, responses come from memory and state their ag
 
 A database can also lose its last commits: a standby that had not received them is promoted, or a backup is restored.
 Every refresh therefore compares the history of the database with what this process remembers of it. When it was not
-continued, everything is loaded again.
+continued, everything is loaded again: read in the thread, and replaced in the event loop all at once, so that no
+request sees a part of each history. Until everything was read, memory stays as it was and states its age.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
@@ -37,9 +39,11 @@ from relaydeck.store.follower import (
     FollowsTable,
     Headers,
     fetch_all_changes,
+    load_all,
     newest_revisions_query,
 )
 from relaydeck.store.listing import Listing
+from relaydeck.store.paced_reader import PacedReader
 from relaydeck.store.write_signal import Cells, Sent, WriteSignal
 
 # The end of the audit log, the entry that this process remembers, and the server's timeline, which changes with each
@@ -201,18 +205,14 @@ class RemoteFollower:
     def load(self) -> None:
         """Load everything before the first response: from then on no response waits for the database."""
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
-        self._load_all()
+        with self._reader.snapshot():
+            newest = self._newest(self._history)
+            load_all(self._followers, self._reader)
+        self._remember(newest)
         self._fresh_at = self._silent_since = self._watched_at = self._monotonic()
         self._loop = asyncio.get_running_loop()
         self._database.at_commit, self._database.serves_requests = self._queries_at_commit, True
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch_for_silence())]
-
-    def _load_all(self) -> None:
-        with self._reader.snapshot():
-            newest = self._newest(self._history)
-            for follower in self._followers:
-                follower.load(self._reader)
-        self._remember(newest)
 
     def _remember(self, newest: Row) -> None:
         self.revision, self.read_only = newest.revision, not newest.timeline
@@ -333,7 +333,8 @@ class RemoteFollower:
     async def _refresh_once(self) -> StoreError | None:
         started, seen, signals = self._monotonic(), self._seen_signals, (self._last_write(), self._last_token_write())
         try:
-            self._apply(*await self._thread.run(self._fetch))
+            apply = await self._thread.run(self._fetch)
+            apply()
         except StoreError as error:
             self._set_problem(str(error))
             return error
@@ -359,19 +360,30 @@ class RemoteFollower:
                 self._reader.interrupt()
                 self._listener.stop()  # it may be as silent
 
-    def _fetch(self) -> tuple[_History, Row, list[tuple[FollowsTable, Any]]]:
+    def _fetch(self) -> Callable[[], None]:
+        """In the thread. Returns what remains to be done in the event loop."""
+        # The history from before the query: a commit may continue it meanwhile.
         history, seen, started = self._history, self.revision, self._monotonic()
         # Without a snapshot first, because most refreshes find nothing new.
         with self._bounded(_UNAVAILABLE_SECONDS):
             newest = self._newest(history)
         self._round_trip = self._monotonic() - started
-        if newest.revision <= max(seen, self.revision) or history.problem(newest):
-            return history, newest, []
+        if newest.revision <= max(seen, self.revision) and not history.problem(newest):
+            return partial(self._continue, newest, [])
         with self._bounded(_LONGEST_FETCH), self._many_changes(), self._reader.snapshot():
             newest = self._newest(history)
-            changes = fetch_all_changes(newest, self._followers, self._read_changes, seen)
+            if problem := history.problem(newest):
+                apply = partial(self._replace_all, problem, newest, self._read_all())
+            else:
+                changes = fetch_all_changes(newest, self._followers, self._read_changes, seen)
+                apply = partial(self._continue, newest, changes)
             self._answer_due = self._monotonic() + _UNAVAILABLE_SECONDS  # to the end of the snapshot
-        return history, newest, changes
+            self._answer_until = self._monotonic() + _LONGEST_READ
+        return apply
+
+    def _read_all(self) -> list[tuple[FollowsTable, Any]]:
+        reader = PacedReader(self._reader, self._awaiting_answer)
+        return [(follower, follower.read_all(reader)) for follower in self._followers]
 
     @contextmanager
     def _many_changes(self) -> Iterator[None]:
@@ -391,6 +403,15 @@ class RemoteFollower:
             self._answer_due = inf
 
     @contextmanager
+    def _awaiting_answer(self) -> Iterator[None]:
+        """One of the many queries of a reload, which may take long as a whole: each of them is bounded by itself."""
+        self._answer_due = self._answer_until = self._monotonic() + _LONGEST_READ
+        try:
+            yield
+        finally:
+            self._answer_due, self._answer_until = inf, self._monotonic() + _LONGEST_FETCH
+
+    @contextmanager
     def _bounded(self, seconds: float) -> Iterator[None]:
         """The connection is broken when the server does not answer the block within so many seconds."""
         self._answer_until = self._monotonic() + seconds
@@ -402,15 +423,14 @@ class RemoteFollower:
     def _newest(self, history: _History) -> Row:
         return self._reader.read(self._newest_query, history.remembered)[0]
 
-    def _apply(self, history: _History, newest: Row, changes: list[tuple[FollowsTable, Any]]) -> None:
-        """`history` is the one that `newest` was read with: a commit may have continued it since."""
-        if problem := history.problem(newest):
-            known = self._database.newest_event
-            self._load_all()  # in the event loop: no request must see a part of each history
-            self._on_change()
-            self._report_fork(problem, known)
-            return
-        self._continue(newest, changes)
+    def _replace_all(self, problem: str, newest: Row, states: list[tuple[FollowsTable, Any]]) -> None:
+        """All in one step of the event loop: no request must see a part of each history."""
+        known = self._database.newest_event
+        for follower, state in states:
+            follower.replace(state)
+        self._remember(newest)
+        self._on_change()
+        self._report_fork(problem, known)
 
     def _continue(self, newest: Row, changes: list[tuple[FollowsTable, Any]]) -> None:
         if newest.revision < self.revision:

@@ -84,6 +84,7 @@ class Rounds(ABC, Generic[Checked]):
         self._leaving: dict[int, float] = {}  # shards to release, and the moment up to which they were checked
         self._waiting: list[tuple[float, int]] = []  # a heap: when to check, sequence number
         self._under_check: dict[int, float] = {}  # since when, the oldest first
+        self._incomplete = False  # rows may be missing from the schedules, which were loaded from another history
         self._spread = rounds.jitter * rounds.interval
         self._slots = asyncio.Semaphore(rounds.max_checks)
         self._loop = TurnLoop(self.turn, self._reset, log, self.failure)
@@ -117,11 +118,23 @@ class Rounds(ABC, Generic[Checked]):
         for cursor, found in self._by_cursor(sequences):
             cursor.schedule.add(found)
 
+    def complete_schedules(self) -> None:
+        """The table may have any other rows from now on. Must be called in the event loop.
+
+        The next turn adds the rows that are missing. Numbers of rows that no longer exist stay: reading them finds
+        nothing to check.
+        """
+        self._incomplete = True
+        self._loop.wake()
+
     async def _load_schedules(self, shards: list[int]) -> None:
-        """In parts, so that the event loop can serve requests in between."""
         for shard in shards:
             self._cursors[shard] = ScheduleCursor(Schedule(), self._rounds.interval, self._start_of(shard))
             self._loaded[shard] = self._leases.fences[shard]
+        await self._add_all_rows(shards)
+
+    async def _add_all_rows(self, shards: list[int]) -> None:
+        """In parts, so that the event loop can serve requests in between."""
         last, listed = 0, ", ".join(map(str, shards))
         sql = (
             f"SELECT seq FROM {self.table} WHERE seq > :last AND seq & {self.shards - 1} IN ({listed})"
@@ -190,6 +203,11 @@ class Rounds(ABC, Generic[Checked]):
             await self._claim()
         if not self._leases.held:
             return self._leases.until_claim() + 0.1 * self._random()
+        if self._incomplete:
+            # Cleared before the rows are read: a change of history meanwhile sets it again. When reading fails, all
+            # schedules are loaded anew.
+            self._incomplete = False
+            await self._add_all_rows(sorted(self._cursors))
         self._queue_due()
         await self._start_checks()
         await self._release_idle()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from relaydeck.background import LateService
-from relaydeck.store.database import Reader, ReadRows
+from relaydeck.store.database import ReadRows, RowReader
 from relaydeck.store.schedule import RowChanges, read_row_changes
 
 if TYPE_CHECKING:
@@ -25,10 +25,14 @@ class RoundsService(ABC):
     @abstractmethod
     def build(self) -> "Rounds[Any]": ...
 
-    def load(self, reader: Reader) -> None:
-        if self._late.service is not None:  # loaded again, after the history of the database changed
-            self._late.service.apply_changes(read_row_changes(reader.read, self.table, -1, removed=False))
-        elif reader.read(f"SELECT 1 FROM {self.table} LIMIT 1", {}):
+    def read_all(self, reader: RowReader) -> bool:
+        """Whether there is any row: the rounds themselves read which."""
+        return bool(reader.read(f"SELECT 1 FROM {self.table} LIMIT 1", {}))
+
+    def replace(self, any_row: bool) -> None:
+        if self._late.service is not None:  # again, after the history of the database changed
+            self._late.service.complete_schedules()
+        elif any_row:
             self._start()
 
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> RowChanges:
