@@ -1,15 +1,30 @@
 """A secret that was removed is on no disk any more: neither in the file of the database nor in its log."""
 
+import signal
+import subprocess
+import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from relaydeck.store.open_store import Store
+from relaydeck.settings import Settings
+from relaydeck.store.open_store import Store, open_served_store
 from relaydeck.store.removals import remove_row
 from tests.running import Running, make_token
 from tests.seeding import fill, opened
+
+_REMOVE_AND_DIE = """
+import os, pathlib, signal, sys
+from tests.seeding import opened
+from tests.store.test_erasing import remove_signer
+
+with opened(pathlib.Path(sys.argv[1])) as store:
+    remove_signer(store)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @pytest.fixture
@@ -48,6 +63,17 @@ def test_a_command_that_removes_a_key_empties_the_log_of_a_running_service(home:
         with opened(home) as command:
             remove_signer(command)
         assert not on_disk(home, value)
+
+
+def test_a_key_removed_by_a_process_that_was_killed_leaves_the_log_of_the_next_one(home: Path) -> None:
+    fill(home)
+    with opened(home) as other:  # otherwise the next process to open the file would empty the log by closing it
+        value = sealed(other)
+        killed = subprocess.run([sys.executable, "-c", _REMOVE_AND_DIE, str(home)], timeout=60, check=False)
+        assert (killed.returncode, on_disk(home, value)) == (-signal.SIGKILL, True)
+        with closing(open_served_store(Settings(home=home))) as served:
+            served.database.erase_removed()
+            assert (served.database.erasing, on_disk(home, value)) == (False, False)
 
 
 def test_a_reader_in_the_way_delays_the_erasing(home: Path) -> None:

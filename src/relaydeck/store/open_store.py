@@ -34,7 +34,10 @@ def open_served_store(settings: Settings) -> Store:
     A newer version may have migrated it since, during a rolling upgrade. That only adds what this version ignores, so a
     worker that dies then is replaced.
     """
-    return open_store_at(settings.home, settings.database, settings.master_key_path, accept_newer=True)
+    store = open_store_at(settings.home, settings.database, settings.master_key_path, accept_newer=True)
+    # A process that was killed between a commit and the next upkeep has erased nothing, and nobody else knows of it.
+    store.database.erasing = not store.database.remote
+    return store
 
 
 def open_store_at(home: Path, where: Path | DatabaseUrl, master_key_path: Path, *, accept_newer: bool = False) -> Store:
