@@ -314,7 +314,10 @@ class StoreUnreachable(StoreTrouble):
 
 
 class StoreUnconfirmed(StoreTrouble):
-    """The server did not answer a commit, and it could not be found out in time whether the write was stored."""
+    """It is not known whether a write was stored.
+
+    A server did not answer the commit, and it could not be found out in time; or the file was replaced meanwhile.
+    """
 
 
 class StoreConflict(StoreTrouble):

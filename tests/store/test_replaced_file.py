@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.errors import StoreTrouble
+from relaydeck.errors import ServerFailure, StoreTrouble
+from relaydeck.store.database import Transaction
+from relaydeck.store.writer import Writer
 from relaydeck.worker.readiness import store_readiness
 from tests.seeding import fill, opened
 
@@ -23,6 +25,25 @@ def delete(path: Path) -> None:
 def replace(path: Path) -> None:
     shutil.copy(path, path.with_name("copy"))
     path.with_name("copy").replace(path)
+
+
+@pytest.mark.parametrize("remove", [delete, replace])
+async def test_a_write_is_not_acknowledged_when_the_file_goes_before_its_commit(
+    home: Path, remove: Callable[[Path], None]
+) -> None:
+    fill(home)
+    with opened(home) as store:
+        writer = Writer(store.database)
+
+        def write(transaction: Transaction) -> None:
+            transaction.execute("DELETE FROM signers")
+            remove(home / "relaydeck.db")
+
+        with pytest.raises(ServerFailure) as refused:
+            await writer.write(write)
+        problem = f"the database file {home / 'relaydeck.db'} was deleted or replaced: restart Relaydeck"
+        assert refused.value.reason == f"the write may be lost: {problem}"
+        await writer.stop()
 
 
 @pytest.mark.parametrize("remove", [delete, replace])

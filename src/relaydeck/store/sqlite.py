@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble
+from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble, StoreUnconfirmed
 from relaydeck.store import sqlite_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import (
@@ -245,6 +245,10 @@ class SqliteDatabase(SqliteReader):
             connection.execute("COMMIT")
         self.erasing = self.erasing or transaction.erases_secrets
         self.write_signal.send(of_tokens=transaction.changes_tokens)
+        # Invariant: when a write is acknowledged, the file that it was committed to is still the one at the path. The
+        # check before BEGIN is not enough: a write may wait for others, or take long.
+        if problem := self.write_problem():
+            raise StoreUnconfirmed(f"the write may be lost: {problem}")
 
     def bulk_transaction(
         self, write_early: Callable[[Transaction], None], rows: int
