@@ -12,11 +12,12 @@ import random
 import resource
 import shutil
 import signal
+import sqlite3
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,16 +79,33 @@ def fill_disk(machines: Machines, _round: int) -> Ended:
 
 
 def replace_file(machines: Machines, _round: int) -> Ended:
-    """By a copy without the write-ahead log, and put back."""
-    database = machines.stage.homes[0] / "relaydeck.db"
-    kept = database.with_name("kept")
-    os.link(database, kept)
+    """By a copy of it, which stays; then the service is restarted, as it asks for.
+
+    The copy has every write that was acknowledged before it was made. Writes wait for the lock meanwhile, and get it
+    when the file is replaced: one that is acknowledged from then on, into the file that is gone, is missing in the end.
+    """
+    (replica,), database = machines.stage.replicas, machines.stage.homes[0] / "relaydeck.db"
     copy = database.with_name("copy")
-    shutil.copy(database, copy)
-    os.replace(copy, database)
+    with closing(sqlite3.connect(database, isolation_level=None, timeout=60)) as connection:
+        _lock_with_empty_log(connection, database.with_name("relaydeck.db-wal"))
+        shutil.copy(database, copy)
+        os.replace(copy, database)
+        for suffix in ("-wal", "-shm"):
+            database.with_name(f"relaydeck.db{suffix}").unlink()
+        connection.execute("ROLLBACK")
     time.sleep(_AWAY_SECONDS)
-    os.replace(kept, database)
+    replica.kill()
     return _now()
+
+
+def _lock_with_empty_log(connection: sqlite3.Connection, log: Path) -> None:
+    """Until the database itself has every write, and no process can add one."""
+    while True:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("BEGIN IMMEDIATE")
+        if log.stat().st_size == 0:
+            return
+        connection.execute("ROLLBACK")
 
 
 # -- PostgreSQL --------------------------------------------------------------------------------------
@@ -138,7 +156,7 @@ SQLITE = (
     Fault("`kill -9` of the only worker", kill_worker),
     Fault("`kill -9` of the service", kill_service),
     Fault(f"disk full for {_AWAY_SECONDS:.0f} s", fill_disk),
-    Fault(f"database file replaced for {_AWAY_SECONDS:.0f} s", replace_file),
+    Fault(f"database file replaced by a copy, restart after {_AWAY_SECONDS:.0f} s", replace_file),
     Fault("clock two hours ahead, behind, and back", step_clock),
 )
 POSTGRESQL = (

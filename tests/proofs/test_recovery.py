@@ -22,7 +22,8 @@ def test_faults_of_postgresql_lose_and_double_no_acknowledged_write() -> None:
 def test_a_replaced_file_loses_and_doubles_no_acknowledged_write() -> None:
     (fault,) = (each for each in SQLITE if each.bring_about is replace_file)
     with on_sqlite() as machines:
-        result = bring_about(fault, "SQLite", machines, 1)
+        # Each round lets a few writes wait for the lock while the file is replaced.
+        result = bring_about(fault, "SQLite", machines, 3)
         assert (result.acknowledged > 0, result.lost, result.doubled) == (True, 0, 0)
         # Lost and doubled writes would be counted.
         with Crowd(machines.stage, "counted") as crowd:
