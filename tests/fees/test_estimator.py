@@ -217,7 +217,7 @@ async def test_the_trace_names_the_source_of_the_priority_fee(history: Any, extr
 @pytest.mark.parametrize(
     "history",
     [
-        [], {**HISTORY, "baseFeePerGas": [1, 2]},
+        [], {**HISTORY, "baseFeePerGas": [1, 2]}, {**HISTORY, "baseFeePerGas": 5},
         {**HISTORY, "reward": [["0x1", "0x2"]]}, {**HISTORY, "oldestBlock": None},
     ],
 )  # fmt: skip

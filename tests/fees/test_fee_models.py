@@ -155,7 +155,11 @@ async def test_arbitrum_charges_the_confirmed_gas_at_the_base_fee(total: int, ga
 
 @pytest.mark.parametrize(
     ("answers", "gas", "source"),
-    [({"zks_estimateFee": {"gas_limit": "0x7530"}}, 30_000, "zks_estimateFee"), ({}, 21_000, "eth_estimateGas")],
+    [
+        ({"zks_estimateFee": {"gas_limit": "0x7530"}}, 30_000, "zks_estimateFee"),
+        ({}, 21_000, "eth_estimateGas"),
+        ({"zks_estimateFee": {"code": -32603, "message": "Internal error"}}, 21_000, "eth_estimateGas"),
+    ],
 )
 async def test_zksync_counts_published_data_as_gas(answers: dict[str, Any], gas: int, source: str) -> None:
     async with fault_nodes("healthy") as (node,):

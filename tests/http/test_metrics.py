@@ -254,9 +254,9 @@ def test_a_relayer_that_the_setting_names_has_metrics_of_its_own(service: Runnin
 async def test_a_count_that_takes_long_is_kept_for_twenty_times_as_long(
     home: Path, milliseconds: int, counts: int
 ) -> None:
-    used, now = count(0, milliseconds), [0.0]  # of the thread, one more each time it is read
+    used, now = count(0, milliseconds), [0.0]  # one more each time it is read
     with opened(home) as store:
-        stored = StoredMetrics(store, (), monotonic=lambda: now[0], thread_time=lambda: next(used) / 1000)
+        stored = StoredMetrics(store, (), monotonic=lambda: now[0], timer=lambda: next(used) / 1000)
         for now[0] in (0.0, 0.199, 0.2):
             assert EVENTS in await stored.count()
     assert next(used) == 2 * counts * milliseconds

@@ -77,6 +77,7 @@ def of_block(base_fee: int, price: int, block: int = 100, blob_price: int | None
     [
         (of_block(7, 40_000_007), of_block(7, 80_000_007, 101), True),  # tips vary more than base fees
         (of_block(7, 40_000_007), of_block(7, 400_000_007, 101), False),
+        (of_block(252, 252), of_block(252, 1_000_252, 101), True),  # idle blocks say nothing about tips
         (of_block(10**9, 10**9), of_block(2 * 10**9, 2 * 10**9, 101), False),
         (of_block(10**9, 10**9, blob_price=10**9), of_block(10**9, 10**9, 101, 1_100_000_000), True),
         (of_block(10**9, 10**9, blob_price=1), of_block(10**9, 10**9, blob_price=10**18), False),
@@ -163,3 +164,13 @@ async def test_a_method_that_no_node_offers_is_no_dispute() -> None:
         with pytest.raises(NodeError, match="-32601: the method does not exist"):
             await pool.ask(GAS_PRICE)
         assert (pool.disagreements, pool.figures().disputes) == (0, {})
+
+
+async def test_an_idle_node_does_not_contradict_one_that_saw_tips() -> None:
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
+        for node, tip in zip(nodes, ("0x0", "0xf4240"), strict=True):
+            history = {"oldestBlock": "0x63", "baseFeePerGas": ["0x64"] * 3, "gasUsedRatio": [0.5] * 2}
+            node.answers["eth_feeHistory"] = history | {"reward": [[tip], [tip]]}
+        found = await pool.ask(Question("eth_feeHistory", ("0x2", "latest", (50,)), dict))
+        assert found.value["baseFeePerGas"] == ["0x64"] * 3
+        assert pool.disagreements == 0

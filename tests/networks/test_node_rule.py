@@ -86,6 +86,14 @@ def test_a_private_range_does_not_allow_names_of_the_machine(url: str, allowed: 
     assert NodeRule((ip_network(allowed),)).problem(url) == NOT_PUBLIC
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["http://[::1", "http://127.0.0.1:99999", "http:///x", "http://%6cocalhost/", "http://example.com\\@localhost/"],
+)
+def test_a_url_that_the_client_cannot_read_is_never_allowed(url: str) -> None:
+    assert NodeRule((ip_network("10.0.0.0/8"),)).problem(url) == NOT_PUBLIC
+
+
 @pytest.mark.parametrize("allowed", ["127.0.0.0/8", "127.0.0.1", "::1"])
 @pytest.mark.parametrize("url", LOOPBACK_NAMES)
 def test_an_allowed_loopback_address_allows_names_of_the_machine(url: str, allowed: str) -> None:

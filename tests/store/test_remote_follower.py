@@ -132,6 +132,7 @@ def machine(database: PostgresDatabase, near_seconds: float = 0.005) -> Machine:
         stale_seconds=60,
         report_problem=announced.append,
         report_fork=lambda problem, known: forks.append(problem),
+        distrust_tokens=book.distrust,
         monotonic=clock,
         near_seconds=near_seconds,
     )
@@ -315,6 +316,7 @@ async def test_a_reload_that_hangs_blocks_no_request_and_is_bounded(
         )
         await eventually(reached.is_set)
         assert (in_threads, here.names(), here.forks) == ({True}, ["kept", "lost"], [])
+        assert here.book._known.revision == -1  # each write checks its token in the database
 
         def seconds_later() -> bool:
             here.clock.now += 1
@@ -322,6 +324,7 @@ async def test_a_reload_that_hangs_blocks_no_request_and_is_bounded(
 
         await eventually(seconds_later)
     assert here.forks == ["its revision went back from 2 to 1"]
+    assert here.book._known.revision == 0
 
 
 async def test_many_rows_are_loaded_again_in_their_order(machines: list[Machine], postgres: PostgresServer) -> None:

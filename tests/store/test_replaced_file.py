@@ -63,3 +63,13 @@ async def test_a_database_file_that_is_gone_refuses_writes_and_is_not_ready(
                 pass
         readiness = await store_readiness(store)
         assert (readiness.ready, "was deleted or replaced" in readiness.text) == (False, True)
+
+
+def test_closing_creates_no_file_in_the_place_of_one_that_is_gone(home: Path) -> None:
+    fill(home)
+    with opened(home) as store:
+        with store.database.transaction():
+            pass
+        store.database.erasing = True
+        delete(home / "relaydeck.db")
+    assert not (home / "relaydeck.db").exists()

@@ -37,7 +37,10 @@ class TokenCredential:
 
 
 class KnownTokens(NamedTuple):
-    """Every token that is accepted, by its digest, and the revision of the latest change of a token included."""
+    """Every token that is accepted, by its digest, and the revision of the latest change of a token included.
+
+    A negative revision: the database has another history, so each write checks its token there.
+    """
 
     by_digest: dict[bytes, TokenCredential]
     revision: int
@@ -118,6 +121,13 @@ class TokenBook:
         self._known = state.known
         self._accepted.clear()
 
+    def distrust(self) -> None:
+        """The database has another history. Until `replace`, each write checks its token in the database.
+
+        In any thread.
+        """
+        self._known = KnownTokens(self._known.by_digest, -1)
+
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> list[Token]:
         return tokens_after(read, seen)
 
@@ -134,7 +144,7 @@ class TokenBook:
                 by_digest.pop(token.digest, None)
         self._accepted.clear()
         # Last, because another thread may compare it: the changes up to it are in memory.
-        self._known = KnownTokens(by_digest, _newest_revision(tokens, revision))
+        self._known = KnownTokens(by_digest, revision if revision < 0 else _newest_revision(tokens, revision))
 
 
 def _newest_revision(tokens: list[Token], otherwise: int) -> int:

@@ -24,7 +24,7 @@ _FUNDS = hex(1 << 128)  # more than any transaction moves, and far from an overf
 _UNKNOWN_METHOD, _INVALID_PARAMS, _FAILED = -32601, -32602, 3
 # About the method: similar words about a transaction must not decide how the next one is asked.
 _NOT_OFFERED = re.compile(
-    r"(?:method|eth_simulateV1).{0,80}not (?:found|supported|available|exist|allowed|implemented|whitelisted)"
+    r"(?:method|eth_\w+|zks_\w+).{0,80}not (?:found|supported|available|exist|allowed|implemented|whitelisted)"
     r"|(?:unsupported|unknown) (?:rpc )?method",
     re.IGNORECASE,
 )
@@ -44,6 +44,7 @@ class Run(msgspec.Struct, frozen=True):
     simulated: bool = True  # whether the chain charges the gas that a simulation reports
     wants_limit: bool = False  # ask for the limit it needs even if a simulation does not need to know
     beside: Sequence[Question[Any]] = ()  # asked of the same node in the same request
+    needs_beside: bool = True  # whether another node is asked if this one cannot answer those now
     at: str = "latest"  # the block after which it runs
 
     @property
@@ -117,7 +118,7 @@ class GasMeter:
         """Without measuring: the limit of the transaction, and the answers to the questions beside."""
         beside: list[Any] = []
         if run.beside:
-            asked = await self._pool.converse(lambda node: _ask_beside(node, run.beside), deadline, about=run.call)
+            asked = await self._pool.converse(lambda node: _ask_beside(node, run), deadline, about=run.call)
             beside = asked.value
         return Gas(run.own_limit, "", None, {}, beside)
 
@@ -162,7 +163,8 @@ class GasMeter:
         """The simulation; the limit, if it is wanted, and the answers to the questions beside."""
         limit: list[Question[Any]] = [_estimate(_with_funds(run))] if run.wants_limit else []
         first, *rest = await _ask(node, [simulation(run, number), *limit, *run.beside])
-        _require_answers(rest[len(limit) :])
+        if run.needs_beside:
+            _require_answers(rest[len(limit) :])
         return first, rest
 
     def _note_refusal(self, node: OneNode, error: NodeError) -> None:
@@ -198,7 +200,8 @@ class GasMeter:
             if not isinstance(found, NodeError):
                 if run.is_plain and accepted > self._form(node):
                     self._forms[node.key] = accepted
-                _require_answers(answers)
+                if run.needs_beside:
+                    _require_answers(answers)
                 return found, params[0], answers
             number += 1
             if number == len(_FORMS) or error_kind(found) is ErrorKind.REVERTED:
@@ -232,9 +235,10 @@ async def _ask(node: OneNode, questions: Sequence[Question[Any]]) -> list[Any]:
     return answers
 
 
-async def _ask_beside(node: OneNode, questions: Sequence[Question[Any]]) -> list[Any]:
-    answers = await _ask(node, questions)
-    _require_answers(answers)
+async def _ask_beside(node: OneNode, run: Run) -> list[Any]:
+    answers = await _ask(node, run.beside)
+    if run.needs_beside:
+        _require_answers(answers)
     return answers
 
 

@@ -164,7 +164,9 @@ def read_history(answer: Any) -> History | None:
     if not isinstance(answer, dict):
         raise UrlFailed("answered something other than a fee history")
     base_fees, ratios = answer.get("baseFeePerGas"), answer.get("gasUsedRatio")
-    if not base_fees or not isinstance(ratios, list) or not ratios or base_fees == [None] * len(base_fees):
+    if not base_fees or not isinstance(ratios, list) or not ratios:
+        return None
+    if isinstance(base_fees, list) and all(each is None for each in base_fees):
         return None
     base_fees = read_quantities(base_fees)
     if len(base_fees) != len(ratios) + 1:

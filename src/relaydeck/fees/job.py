@@ -57,6 +57,7 @@ class Job:
             simulated=self.model.simulated,
             wants_limit=self.trace is not None,
             beside=questions,
+            needs_beside=self.model.needs_answers,
         )
 
     def model_answers(self, gas: Gas) -> list[Any]:

@@ -52,6 +52,8 @@ class NodeRule(NamedTuple):
 
         Names of the machine itself are not, because their addresses are known.
         """
+        if not host or "%" in host:  # the client cannot read it, or not as one name
+            return False
         if _LOOPBACK_NAMES.fullmatch(host):
             return any(AddressGuard(self.allow or ()).permits(each) for each in _LOOPBACK)
         return bool(self.allow) or not _is_private_name(host)

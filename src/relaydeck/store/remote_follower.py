@@ -177,12 +177,14 @@ class RemoteFollower:
         stale_seconds: float,
         report_problem: ReportProblem,
         report_fork: ReportFork = lambda *_: None,
+        distrust_tokens: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
         near_seconds: float = _NEAR_SECONDS,
     ) -> None:
         self._database, self._reader = database, database.open_reader()
         self._followers, self._newest_query = followers, newest_revisions_query(followers, *_HISTORY)
         self._on_change, self._report_problem, self._report_fork = on_change, report_problem, report_fork
+        self._distrust_tokens = distrust_tokens  # called in the thread, when another history was found
         self._history = _History()
         self.read_only = False  # the database is a standby, which accepts no write
         self._stale_seconds = stale_seconds
@@ -198,6 +200,7 @@ class RemoteFollower:
         self._fresh_at = self._silent_since = self._watched_at = monotonic()
         self._answer_until = inf  # when the wait of the thread for the server ends
         self._fetching = False  # changes are read and encoded: that the last refresh is long ago says nothing
+        self._reloading = False  # everything is read again, which may take long
         self._answer_due = inf  # when the server, asked about changes, counts as silent
         self._problem = ""
         self._tasks: list[asyncio.Task[None]] = []
@@ -256,7 +259,8 @@ class RemoteFollower:
     async def _catch_up(self) -> Headers:
         # Read before the refresh is requested: a write that comes later changes them again.
         signals = (self._last_write(), self._last_token_write())
-        is_current = signals == self._seen_signals or (not self.problem and await self._wait_for_refresh())
+        may_wait = not self.problem and not self._reloading
+        is_current = signals == self._seen_signals or (may_wait and await self._wait_for_refresh())
         return self._age_headers(is_behind=not is_current)
 
     @property
@@ -382,8 +386,13 @@ class RemoteFollower:
         return apply
 
     def _read_all(self) -> list[tuple[FollowsTable, Any]]:
-        reader = PacedReader(self._reader, self._awaiting_answer)
-        return [(follower, follower.read_all(reader)) for follower in self._followers]
+        self._distrust_tokens()
+        self._reloading = True
+        try:
+            reader = PacedReader(self._reader, self._awaiting_answer)
+            return [(follower, follower.read_all(reader)) for follower in self._followers]
+        finally:
+            self._reloading = False
 
     @contextmanager
     def _many_changes(self) -> Iterator[None]:

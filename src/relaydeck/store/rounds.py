@@ -203,7 +203,7 @@ class Rounds(ABC, Generic[Checked]):
             await self._claim()
         if not self._leases.held:
             return self._leases.until_claim() + 0.1 * self._random()
-        if self._incomplete:
+        if self._incomplete and self._cursors:
             # Cleared before the rows are read: a change of history meanwhile sets it again. When reading fails, all
             # schedules are loaded anew.
             self._incomplete = False

@@ -303,7 +303,7 @@ class SqliteDatabase(SqliteReader):
 
         A process that reads or writes at this moment prevents that; the next call tries again.
         """
-        if not self.erasing:
+        if not self.erasing or self.write_problem():  # connecting would create a file in the place of one that is gone
             return
         with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=0)) as connection:
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

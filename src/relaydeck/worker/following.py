@@ -30,6 +30,7 @@ class Following:
         forget: Callable[[], None],
         report_problem: Report,
         report_fork: Callable[[str, int], None],
+        distrust_tokens: Callable[[], None],
     ) -> None:
         self._store = store
         self._stale_seconds = settings.stale_seconds
@@ -47,6 +48,7 @@ class Following:
             stale_seconds=settings.stale_seconds,
             report_problem=report_problem,
             report_fork=report_fork,
+            distrust_tokens=distrust_tokens,
         )
 
     @property

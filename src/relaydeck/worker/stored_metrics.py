@@ -28,12 +28,17 @@ from relaydeck.signers.check_counts import CheckCounts, count_checks
 from relaydeck.store.open_store import Store
 from relaydeck.worker.readiness import READ_SECONDS
 
-_BRIEF = 0.005  # seconds of the event loop's thread: counting is not limited
-_LEAST_PAUSE = 20  # times what counting took: it uses at most a twentieth of the event loop's time
+_BRIEF = 0.005  # seconds: counting is not limited
+_LEAST_PAUSE = 20  # times what counting took: it takes at most a twentieth of the time
+
+Gauges = tuple[CheckCounts, RelayerCounts]
 
 
 class StoredMetrics:
-    """Counts in the database, but not soon after a count that took long: anyone may read the metrics at any rate."""
+    """Counts in the database. Anyone may read the metrics at any rate, so what grows with the tables is limited:
+
+    signers and relayers are counted once for all who wait, and not again soon after a count that took long.
+    """
 
     def __init__(
         self,
@@ -41,35 +46,42 @@ class StoredMetrics:
         named: Sequence[str],
         *,
         monotonic: Callable[[], float] = time.monotonic,
-        thread_time: Callable[[], float] = time.thread_time,
+        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._store, self._named = store, named
-        self._monotonic, self._thread_time = monotonic, thread_time
-        self._counted: LookedUp = {}
+        self._monotonic, self._timer = monotonic, timer
+        self._counting: asyncio.Task[Gauges] | None = None
         self._valid_until = 0.0
 
     async def count(self) -> LookedUp:
-        if self._monotonic() >= self._valid_until:
-            before = self._thread_time()
-            self._counted = await _counted(self._store, self._named)
-            taken = self._thread_time() - before
-            self._valid_until = self._monotonic() + (_LEAST_PAUSE * taken if taken > _BRIEF else 0.0)
-        return self._counted
+        """Empty while the store cannot be read: the scrape continues without them."""
+        database, named = self._store.database, self._named
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                deliveries = await database.run_in_reader(lambda: count_deliveries(database.read))
+                checks, relayers = await asyncio.shield(self._gauges())
+                single = await database.run_in_reader(lambda: read_named(database.read, named))
+        except (StoreError, TimeoutError):
+            return {}
+        fleet = {**_delivery_metrics(deliveries), **_check_metrics(checks), **_relayer_metrics(relayers)}
+        return {**fleet, **_named_metrics(single)} if named else fleet
 
+    def _gauges(self) -> "asyncio.Task[Gauges]":
+        """The count that is under way, or the last one, as long as it may be shown."""
+        last = self._counting
+        if last is None or (last.done() and (last.exception() or self._monotonic() >= self._valid_until)):
+            last = self._counting = asyncio.ensure_future(self._count_gauges())
+        return last
 
-async def _counted(store: Store, named: Sequence[str]) -> LookedUp:
-    """Empty while the store cannot be read: the scrape continues without them."""
-    read = store.database.read
-    try:
-        async with asyncio.timeout(READ_SECONDS):
-            deliveries = await store.database.run_in_reader(lambda: count_deliveries(read))
-            checks = await store.database.run_in_reader(lambda: count_checks(read))
-            relayers = await store.database.run_in_reader(lambda: count_relayers(read))
-            single = await store.database.run_in_reader(lambda: read_named(read, named))
-    except (StoreError, TimeoutError):
-        return {}
-    fleet = {**_delivery_metrics(deliveries), **_check_metrics(checks), **_relayer_metrics(relayers)}
-    return {**fleet, **_named_metrics(single)} if named else fleet
+    async def _count_gauges(self) -> Gauges:
+        found, taken = await self._store.database.run_in_reader(self._timed_gauges)
+        self._valid_until = self._monotonic() + (_LEAST_PAUSE * taken if taken > _BRIEF else 0.0)
+        return found
+
+    def _timed_gauges(self) -> tuple[Gauges, float]:
+        started, read = self._timer(), self._store.database.read
+        found = count_checks(read), count_relayers(read)
+        return found, self._timer() - started
 
 
 def _relayer_metrics(found: RelayerCounts) -> LookedUp:

@@ -120,9 +120,8 @@ class Worker:
         self._directory = RelayerDirectory(*self._store)
         services = self._start_delivery(), self._start_monitor(), self._start_signer_checks()
         tables: list[FollowsTable] = [self._tokens, self._lists.signers, self._lists.relayers, *services]
-        self._following = Following(
-            self._settings, self._store, tables, self._forget, self._report_problem, self._report_fork
-        )
+        reports = self._report_problem, self._report_fork
+        self._following = Following(self._settings, self._store, tables, self._forget, *reports, self._tokens.distrust)
         self._lists.render_with(self._following.follower.fill)
 
     def _start_delivery(self) -> DeliveryService:

@@ -30,6 +30,7 @@ class FeeModel:
     name = "ethereum"
     simulated = True  # whether a simulation reports the gas that the chain charges
     pays_tip = True
+    needs_answers = True  # whether the answers to `questions` are part of what is charged
 
     def questions(self, transaction: Transaction, call: dict[str, Any]) -> Sequence[Question[Any]]:
         """What the model has to know about this transaction; asked in the same request as the gas."""

@@ -14,6 +14,7 @@ class ZkSync(FeeModel):
     name = "zksync"
     simulated = False
     pays_tip = False
+    needs_answers = False
 
     def questions(self, transaction: Transaction, call: dict[str, Any]) -> Sequence[Question[Any]]:
         return (Question("zks_estimateFee", (call,), read_fee),)

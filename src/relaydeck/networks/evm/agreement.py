@@ -33,7 +33,8 @@ class Witness:
         blocks = 1 + abs(ours.block - theirs.block)
         if not may_follow(ours.blob_price, theirs.blob_price, blocks):
             return False
-        tips_agree = within(self.price, other.price, min(factor, _WITH_TIPS))
+        idle = self.price == ours.base_fee or other.price == theirs.base_fee  # no tips say nothing about the price
+        tips_agree = idle or within(self.price, other.price, min(factor, _WITH_TIPS))
         return tips_agree and may_follow(ours.base_fee, theirs.base_fee, blocks)
 
 

@@ -13,7 +13,7 @@ import re
 from enum import Enum
 from typing import Any
 
-_LONGEST_MESSAGE = 4_000  # characters that we read: a contract may revert with a reason of any length
+_LONGEST_READ = 4_000  # characters of a message that decide its kind: a contract may revert with any reason
 
 
 class BadTransaction(Exception):
@@ -47,7 +47,6 @@ class NodeError(Exception):
     def __init__(
         self, code: int, message: str, data: Any = None, *, status: int = 200, wait: float | None = None
     ) -> None:
-        message = message[:_LONGEST_MESSAGE]
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
@@ -118,15 +117,16 @@ _PASSING_WORDS = _words(
 
 
 def error_kind(error: NodeError) -> ErrorKind:
+    message = error.message[:_LONGEST_READ]
     # Reverts first: one node reports them as -32603, others as 3, -32000 or -32015, and at any HTTP status.
-    if error.code == 3 or returned_data(error) is not None or _FAILED_WORDS.search(error.message):
+    if error.code == 3 or returned_data(error) is not None or _FAILED_WORDS.search(message):
         return ErrorKind.REVERTED
     asks_to_wait = error.status == 429 or (error.status == 503 and error.wait is not None)
-    if asks_to_wait or error.code in _BUSY_CODES or _BUSY_WORDS.search(error.message):
+    if asks_to_wait or error.code in _BUSY_CODES or _BUSY_WORDS.search(message):
         return ErrorKind.BUSY
-    if error.status in _DENIED_STATUSES or error.code in _DENIED_CODES or _DENIED_WORDS.search(error.message):
+    if error.status in _DENIED_STATUSES or error.code in _DENIED_CODES or _DENIED_WORDS.search(message):
         return ErrorKind.DENIED
-    if error.status in _PASSING_STATUSES or error.code in _PASSING_CODES or _PASSING_WORDS.search(error.message):
+    if error.status in _PASSING_STATUSES or error.code in _PASSING_CODES or _PASSING_WORDS.search(message):
         return ErrorKind.PASSING
     return ErrorKind.REFUSED
 

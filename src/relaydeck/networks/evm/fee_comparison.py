@@ -47,9 +47,10 @@ class FeeComparison:
             believed = believed_by_quorum(witnesses, quorum, factor)
             self.dispute = "" if len(believed) == len(witnesses) > 0 else testimony(witnesses)
         else:
-            if len(witnesses) == 2 and not witnesses[0].agrees(witnesses[1], factor):
+            agree = len(witnesses) == 2 and witnesses[0].agrees(witnesses[1], factor)
+            if len(witnesses) == 2 and not agree:
                 witnesses += (await self._hear(question, call, self._upkeep.fresh[2:_MAX_WITNESSES]))[0]
-            believed = self._believed(witnesses)
+            believed = witnesses if agree else self._believed(witnesses)
             self.dispute = testimony(witnesses) if len(witnesses) > 1 and not believed else ""
         self._note_disagreement(witnesses, believed)
         if believed:

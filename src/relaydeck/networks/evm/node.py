@@ -19,7 +19,8 @@ from relaydeck.networks.evm.url_secrets import secrets_pattern
 from relaydeck.networks.model import RpcUrl
 
 _URL = re.compile(r"\b\w+://\S+")
-_LONGEST_SHOWN = 2_000  # characters of a node's message. It is cut after the secrets are out: none is cut in two.
+_LONGEST_SCRUBBED, _LONGEST_SHOWN = 64_000, 2_000  # characters of a node's message
+_LONGEST_SPELLING = 6  # times the length of a secret: as a JSON escape of each character
 
 
 class State(Enum):
@@ -38,7 +39,9 @@ class Node:
         self.url = url
         self.shown = url.shown
         self.weight = max(url.weight, 0)
-        self._secrets = secrets_pattern(url.url, [value for _, value in url.revealed_headers])
+        values = [value for _, value in url.revealed_headers]
+        self._secrets = secrets_pattern(url.url, values)
+        self._longest_secret = _LONGEST_SPELLING * max(map(len, [url.url, *values]))
         self.state = State.NEW
         self.batches = True
         self.batch_size = options.largest_batch  # of the next batch
@@ -106,8 +109,10 @@ class Node:
 
     def scrubbed(self, error: NodeError) -> NodeError:
         """The same error without the secret parts of this URL, should the node quote them."""
-        message = self._secrets.sub("…", error.message)
-        return NodeError(error.code, _URL.sub("(a URL)", message)[:_LONGEST_SHOWN], error.data)
+        message = _URL.sub("(a URL)", self._secrets.sub("…", error.message[:_LONGEST_SCRUBBED]))
+        if len(error.message) > _LONGEST_SCRUBBED:  # a secret may have been cut in two there
+            message = message[: -self._longest_secret]
+        return NodeError(error.code, message[:_LONGEST_SHOWN], error.data)
 
     def shrink_batches(self, failed: int) -> None:
         """A batch of so many questions failed. Several that were under way together shrink the size once."""
