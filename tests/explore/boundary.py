@@ -4,13 +4,16 @@ The wrappers are installed from outside, before Relaydeck is imported, so nothin
 nothing until a process arms them.
 """
 
+import builtins
 import errno
+import io
 import os
 import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -24,6 +27,7 @@ _HANG_SECONDS = 0.02
 _LONGER_THAN_ANY_BOUND = 60.0
 _CLOCK_STEP = -7200.0
 _FILE_CALLS = ("fsync", "link", "open", "unlink", "replace", "rename", "mkdir")
+_STANDARD = (0, 1, 2)
 _SOCKET_CALLS = ("connect", "send", "sendall", "sendmsg", "recv", "recv_into")
 
 
@@ -116,6 +120,7 @@ def install() -> None:
     _watch_clock()
     _watch_sqlite()
     _watch_psycopg()
+    _watch_written_files()
     for name in _FILE_CALLS:
         setattr(os, name, _watched_file_call(name, getattr(os, name)))
     for name in _SOCKET_CALLS:
@@ -158,7 +163,6 @@ def _watch_sqlite() -> None:
 
 def _watch_psycopg() -> None:
     connect: Callable[..., Any] = psycopg.Connection.connect.__func__  # type: ignore[attr-defined]
-    execute: Callable[..., Any] = psycopg.Connection.execute
 
     def watched_connect(cls: Any, *given: Any, **named: Any) -> Any:
         def silence(_report: Report) -> Any:
@@ -166,21 +170,119 @@ def _watch_psycopg() -> None:
 
         return boundary.pass_through("sql connect", lambda: connect(cls, *given, **named), _server_gone, silence)
 
-    def watched_execute(self: Any, query: Any, *given: Any, **named: Any) -> Any:
-        def broken() -> BaseException:
-            self.close()  # as the driver does when the server closes the connection
-            return _server_gone()
-
-        def silence(report: Report) -> Any:
-            report("stop_backend", pid=self.info.backend_pid)
-            return execute(self, query, *given, **named)
-
-        verb = _verb(query.decode() if isinstance(query, bytes) else str(query))
-        return boundary.pass_through(f"sql {verb}", lambda: execute(self, query, *given, **named), broken, silence)
-
     psycopg.Connection.connect = classmethod(watched_connect)  # type: ignore[assignment]
     psycopg.connect = psycopg.Connection.connect
+    _watch_statements()
+    _watch_copies()
+    _watch_streams()
+
+
+def _pass_to_server(connection: Any, name: str, perform: Callable[[], Result]) -> Result:
+    def broken() -> BaseException:
+        connection.close()  # as the driver does when the server closes the connection
+        return _server_gone()
+
+    def silence(report: Report) -> Result:
+        report("stop_backend", pid=connection.info.backend_pid)
+        return perform()
+
+    return boundary.pass_through(f"sql {name}", perform, broken, silence)
+
+
+def _watch_statements() -> None:
+    execute: Callable[..., Any] = psycopg.Connection.execute
+    execute_many: Callable[..., Any] = psycopg.Cursor.executemany
+
+    def watched_execute(self: Any, query: Any, *given: Any, **named: Any) -> Any:
+        return _pass_to_server(self, _verb(query), lambda: execute(self, query, *given, **named))
+
+    def watched_execute_many(self: Any, query: Any, *given: Any, **named: Any) -> Any:
+        return _pass_to_server(self.connection, _verb(query), lambda: execute_many(self, query, *given, **named))
+
     psycopg.Connection.execute = watched_execute  # type: ignore[method-assign]
+    psycopg.Cursor.executemany = watched_execute_many  # type: ignore[method-assign]
+
+
+def _watch_copies() -> None:
+    """A copy is two calls: the server accepts the statement, and later confirms the rows."""
+    copy: Callable[..., Any] = psycopg.Cursor.copy
+    finish: Callable[..., Any] = psycopg.Copy.finish
+
+    @contextmanager
+    def watched_copy(self: Any, *given: Any, **named: Any) -> Iterator[Any]:
+        with ExitStack() as opened:
+            yield _pass_to_server(self.connection, "copy", lambda: opened.enter_context(copy(self, *given, **named)))
+
+    def watched_finish(self: Any, error: BaseException | None) -> Any:
+        if error is not None:
+            return finish(self, error)
+        return _pass_to_server(self.connection, "end of copy", lambda: finish(self, error))
+
+    psycopg.Cursor.copy = watched_copy  # type: ignore[method-assign]
+    psycopg.Copy.finish = watched_finish  # type: ignore[assignment, method-assign]
+
+
+def _watch_streams() -> None:
+    """The cursor of a stream is declared, fetched from page by page, and closed."""
+    declare: Callable[..., Any] = psycopg.ServerCursor.execute
+    fetch: Callable[..., Any] = psycopg.ServerCursor.__next__
+    close: Callable[..., Any] = psycopg.ServerCursor.close
+
+    def watched_declare(self: Any, *given: Any, **named: Any) -> Any:
+        return _pass_to_server(self.connection, "declare", lambda: declare(self, *given, **named))
+
+    def watched_fetch(self: Any) -> Any:
+        page = self._iter_rows
+        if page is not None and not self._page_pos >= len(page) >= self.itersize:
+            return fetch(self)  # the row is here
+        return _pass_to_server(self.connection, "fetch", lambda: fetch(self))
+
+    def watched_close(self: Any) -> None:
+        if self.closed or self.connection.closed:
+            close(self)
+        else:
+            _pass_to_server(self.connection, "close", lambda: close(self))
+
+    psycopg.ServerCursor.execute = watched_declare  # type: ignore[method-assign]
+    psycopg.ServerCursor.__next__ = watched_fetch  # type: ignore[method-assign]
+    psycopg.ServerCursor.close = watched_close  # type: ignore[method-assign]
+
+
+class _WatchedFile(io.FileIO):
+    def write(self, data: Any) -> int:
+        return boundary.pass_through("file write", lambda: super(_WatchedFile, self).write(data), _file_error)
+
+
+def _watch_written_files() -> None:
+    """The files that Python opens for writing; standard output and error are not among them."""
+    plain_open: Callable[..., Any] = io.open
+
+    def watched_open(
+        file: Any, mode: str = "r", buffering: int = -1, encoding: str | None = None, *given: Any, **named: Any
+    ) -> Any:
+        if not set(mode) & set("wax+") or file in _STANDARD:
+            return plain_open(file, mode, buffering, encoding, *given, **named)
+        return _open_watched(file, mode, encoding, *given, **named)
+
+    io.open = builtins.open = watched_open
+
+
+def _open_watched(
+    file: Any,
+    mode: str,
+    encoding: str | None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Any = None,
+) -> Any:
+    raw_mode = mode.replace("t", "").replace("b", "")
+    if isinstance(file, int):  # a call opened it already
+        raw = _WatchedFile(file, raw_mode, closefd, opener)
+    else:
+        raw = boundary.pass_through("file open", lambda: _WatchedFile(file, raw_mode, closefd, opener), _file_error)
+    buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+    return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding, errors, newline)
 
 
 def _watched_file_call(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -223,8 +325,9 @@ def _disconnect(connected: socket.socket) -> None:
     _kept.extend((ours, theirs))
 
 
-def _verb(sql: str) -> str:
+def _verb(query: object) -> str:
     """`UPDATE clock …; COMMIT` is a commit: what counts is how a message ends."""
+    sql = query.decode() if isinstance(query, bytes) else str(query)
     last = sql.rpartition("; ")[2].split()
     return last[0].lower() if last else "nothing"
 
