@@ -23,12 +23,10 @@ def main() -> None:
     options = _options()
     _import_everything()  # in this process, so that each forked one finds it there
     gc.freeze()
-    with prepared_ground(["SQLite"] if options.planted else _engines(options.engine)) as ground:
-        if options.planted:
-            (homes,) = ground.prepare_homes()
-            chosen = [name for name in planted.BUGS if _is_chosen(planted.BUGS[name].operation, options.operation)]
-            json.dump({name: _find_bug(homes, name) for name in chosen}, sys.stdout)
-            return
+    if options.planted:
+        json.dump(_find_bugs(options), sys.stdout)
+        return
+    with prepared_ground(_engines(options.engine)) as ground:
         tallies = _explore(ground, options)
     print(page.table(tallies))
     if options.write:
@@ -66,6 +64,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="write the table to docs/reliability.md")
     parser.add_argument("--planted", action="store_true", help="look for the planted bugs; prints JSON")
     return parser.parse_args()
+
+
+def _find_bugs(options: argparse.Namespace) -> dict[str, list[str]]:
+    chosen = {name: bug for name, bug in planted.BUGS.items() if _is_looked_for(bug, options)}
+    with prepared_ground(sorted({bug.engine for bug in chosen.values()})) as ground:
+        homes = {each.engine: each for each in ground.prepare_homes()}
+        return {name: _find_bug(homes[bug.engine], name) for name, bug in chosen.items()}
+
+
+def _is_looked_for(bug: planted.Bug, options: argparse.Namespace) -> bool:
+    return _is_chosen(bug.operation, options.operation) and bug.engine in _engines(options.engine)
 
 
 def _find_bug(homes: Homes, name: str) -> list[str]:

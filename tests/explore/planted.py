@@ -14,6 +14,7 @@ class Bug(NamedTuple):
     kind: str  # of the faults
     found_as: str  # part of the problem that is reported
     first: int = 1  # the call that fails first
+    engine: str = "SQLite"
 
 
 def _answer_before_sync() -> None:
@@ -160,6 +161,31 @@ def _release_a_lease_late() -> None:
     ShardLeases._free = free  # type: ignore[method-assign]
 
 
+def _repeat_an_unconfirmed_write() -> None:
+    """Without a look whether it was stored."""
+    from relaydeck.errors import StoreTrouble
+    from relaydeck.store.postgres import PostgresDatabase
+    from relaydeck.store.writer import Writer
+
+    commit = Writer._commit
+
+    def confirm(self: PostgresDatabase, transaction: Any, trouble: StoreTrouble) -> None:
+        raise trouble
+
+    def commit_again(self: Writer, *group: Any) -> list[Any]:
+        outcomes = commit(self, *group)
+        return commit(self, *group) if any(isinstance(each, Exception) for each in outcomes) else outcomes
+
+    PostgresDatabase._confirm = confirm  # type: ignore[method-assign]
+    Writer._commit = commit_again  # type: ignore[assignment, method-assign]
+
+
+def _take_silence_for_a_commit() -> None:
+    from relaydeck.store.postgres import PostgresDatabase
+
+    PostgresDatabase._confirm = lambda self, transaction, trouble: None  # type: ignore[method-assign]
+
+
 _LATE_ROUND = "monitor round while another process takes over"
 _LATE_DELIVERY = "deliver events while another process takes over"
 
@@ -199,6 +225,12 @@ BUGS: dict[str, Bug] = {
     ),
     "release a lease late": Bug(
         _release_a_lease_late, _LATE_DELIVERY, "hang", "the lease of another process", first=52
+    ),
+    "repeat an unconfirmed write": Bug(
+        _repeat_an_unconfirmed_write, "create signer", "lost", "answered 409", engine="PostgreSQL"
+    ),
+    "take silence for a commit": Bug(
+        _take_silence_for_a_commit, "create signer", "silence", "acknowledged, but", engine="PostgreSQL"
     ),
 }
 
