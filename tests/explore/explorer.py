@@ -4,6 +4,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Collection
 from itertools import count
 from typing import NamedTuple
 
@@ -33,22 +34,35 @@ class Tally:
     """What was tried of one operation on one engine."""
 
     def __init__(self) -> None:
+        self.runs = 0
         self.calls = 0  # of a run without a fault
         self.by_kind: Counter[str] = Counter()
         self.acknowledged = 0
         self.findings: list[Finding] = []
-        self.whole: set[str] = set()  # the kinds that each call was broken with
+        self.tried: set[str] = set()  # the kinds that every number was tried with
+        self.met: set[Fault] = set()
 
     @property
     def faults(self) -> int:
         return sum(self.by_kind.values())
 
+    def coverage(self, kinds: Collection[str]) -> str:
+        """Whether each call of the run without a fault failed in each of these ways; see `docs/reliability.md`."""
+        if not self.tried >= set(kinds):
+            return "no"
+        if not self.calls:
+            return "none"
+        is_each_met = self.met >= {Fault(number, kind) for number in range(1, self.calls + 1) for kind in kinds}
+        return "yes" if is_each_met else "varies"
+
     def add(self, other: "Tally") -> None:
+        self.runs += other.runs
         self.calls = max(self.calls, other.calls)
         self.by_kind += other.by_kind
         self.acknowledged += other.acknowledged
         self.findings += other.findings
-        self.whole |= other.whole
+        self.tried |= other.tried
+        self.met |= other.met
 
 
 def kinds_of(operation: Operation, engine: str) -> list[str]:
@@ -70,16 +84,16 @@ class Explorer:
                 return
             is_met = self.try_one(operation, Fault(number, kind), tally)
             if not is_met and number > self._calls(operation):  # some calls are made in the background, or are not
-                tally.whole.add(kind)
+                tally.tried.add(kind)
                 return
 
     def explore_by_chance(self, operation: Operation, dice: random.Random, tally: Tally) -> None:
-        number = dice.randint(1, self._calls(operation))
+        number = dice.randint(1, max(self._calls(operation), 1))
         self.try_one(operation, Fault(number, dice.choice(kinds_of(operation, self._homes.engine))), tally)
 
     def _calls(self, operation: Operation) -> int:
         self._reference(operation)
-        return max(self._reference_calls[operation.name], 1)
+        return self._reference_calls[operation.name]
 
     def try_one(self, operation: Operation, fault: Fault | None, tally: Tally) -> bool:
         """Run once; False when no call met the fault."""
@@ -89,10 +103,12 @@ class Explorer:
             run.judge()
             if run.problems:
                 print(f"{operation.name}, {fault}: {run.problems}\n{run.output[-_LOG_SHOWN:]}", file=sys.stderr)
+        tally.runs += 1
         tally.calls = self._calls(operation)
         tally.acknowledged += run.acknowledged
         if run.met and fault is not None:
             tally.by_kind[fault.kind] += 1
+            tally.met.add(fault)
         tally.findings += [Finding(self._homes.engine, operation.name, fault, each) for each in run.problems]
         return bool(run.met)
 

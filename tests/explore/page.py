@@ -19,14 +19,14 @@ def table(tallies: Tallies) -> str:
 
 
 def _rows(tallies: Tallies) -> _Rows:
-    return {place: _row(*place, tally) for place, tally in tallies.items() if tally.faults}
+    return {place: _row(*place, tally) for place, tally in tallies.items() if tally.runs}
 
 
 def _row(engine: str, name: str, tally: Tally) -> list[str]:
     by_kind = [tally.by_kind[kind] for kind in KINDS]
-    is_whole = tally.whole >= set(kinds_of(by_name(name), engine))
+    coverage = tally.coverage(kinds_of(by_name(name), engine))
     figures = (tally.faults, *by_kind, tally.acknowledged, len(tally.findings))
-    return [name, engine, str(tally.calls), "yes" if is_whole else "no", *map(str, figures)]
+    return [name, engine, str(tally.calls), coverage, *map(str, figures)]
 
 
 def _table(rows: _Rows) -> str:

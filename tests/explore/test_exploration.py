@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.explore.boundary import Fault
+from tests.explore.explorer import Tally
 from tests.explore.operations import OPERATIONS
 from tests.explore.page import PAGE
 from tests.explore.planted import BUGS
@@ -42,9 +44,29 @@ def test_a_planted_bug_is_found(name: str, findings: dict[str, list[str]]) -> No
     assert any(BUGS[name].found_as in each for each in findings[name]), findings[name]
 
 
-def test_the_page_reports_operations_that_are_explored_and_nothing_found() -> None:
-    explored = PAGE.read_text().partition("<!-- explored")[2].partition("<!-- /explored")[0]
-    rows = [line.strip("| ").split(" | ") for line in explored.splitlines() if "| SQLite |" in line]
-    names = {each.name for each in OPERATIONS}
-    assert rows and {row[0] for row in rows} <= names
-    assert {row[-1] for row in rows} == {"0"}
+def test_the_page_reports_every_operation_on_both_databases_and_nothing_found() -> None:
+    rows = [cells for cells in _explored_rows() if cells["database"]]
+    declared = {(each.name, engine) for each in OPERATIONS for engine in ("SQLite", "PostgreSQL")}
+    assert sorted((row["operation"], row["database"]) for row in rows) == sorted(declared)
+    assert {row["each call"] for row in rows} <= {"yes", "varies", "none"}
+    assert {row["findings"] for row in rows} == {"0"}
+
+
+def _explored_rows() -> list[dict[str, str]]:
+    table = PAGE.read_text().partition("<!-- explored")[2].partition("<!-- /explored")[0]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    columns, _, *rows = lines
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def test_each_call_is_reported_as_failed_only_if_every_kind_met_it() -> None:
+    tally = Tally()
+    tally.calls = 2
+    assert tally.coverage(["error", "crash"]) == "no"
+    tally.tried = {"error", "crash"}
+    tally.met = {Fault(1, "error"), Fault(2, "error"), Fault(1, "crash"), Fault(3, "crash")}
+    assert tally.coverage(["error", "crash"]) == "varies"
+    tally.met.add(Fault(2, "crash"))
+    assert tally.coverage(["error", "crash"]) == "yes"
+    tally.calls = 0
+    assert tally.coverage(["error", "crash"]) == "none"
