@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -13,6 +14,8 @@ import pytest
 from relaydeck import outgoing_connections
 from relaydeck.address_guard import AddressGuard, server_guard
 from relaydeck.connection_failure import ConnectionFailure, classify
+from relaydeck.networks.evm.connections import Connections
+from relaydeck.networks.model import RpcUrl
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from tests.proofs.flooding_peer import upgrade
 
@@ -250,6 +253,34 @@ async def test_the_number_of_lookups_is_bounded(names: HangingNames, monkeypatch
     names.release()
     await asyncio.gather(*waiting)
     assert await resolver("one-more.test", 80) == ["127.0.0.9"]
+
+
+async def test_nodes_with_names_that_hang_do_not_delay_another_node(
+    names: HangingNames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def getaddrinfo(host: str, port: int | None, *_: object, **__: object) -> list[object]:
+        names(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port or 0))]
+
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(FINAL)
+
+    async with answering(send) as url:
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(outgoing_connections, "LOOKUP_SECONDS", 60.0)  # a busy machine is not a fault
+        healthy = url.replace("127.0.0.1", "healthy.test")
+        connections = Connections(1 << 20, None)
+        waiting = [
+            asyncio.ensure_future(connections.send(RpcUrl(healthy.replace("healthy", f"hangs-{number}")), b"{}", [1]))
+            for number in range(40)
+        ]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(20):  # less than the names hang
+            assert (await connections.send(RpcUrl(healthy), b"{}", [1])).body == b"ok"
+        assert not any(each.done() for each in waiting)
+        names.release()
+        assert [each.body for each in await asyncio.gather(*waiting)] == [b"ok"] * 40
+        await connections.close()
 
 
 # Metadata addresses
