@@ -4,6 +4,8 @@ import asyncio
 import json
 import resource
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,6 +18,7 @@ from relaydeck.http.metrics import Metrics
 from relaydeck.log import Log
 from relaydeck.worker.reports import Reports
 from tests.contract.test_section_7_errors import children
+from tests.http.exhausted_server import FILES
 from tests.http.raw import Wire
 from tests.running import Running
 from tests.seeding import fill, issue
@@ -119,6 +122,25 @@ def test_what_was_closed_is_counted(plain: Running) -> None:
 def test_each_kind_of_trouble_is_one_line_of_the_log(plain: Running, tls: Running) -> None:
     for running in (plain, tls):
         assert max(events(running).count(event) for event in (CROWDED, EXHAUSTED, UNREAD)) == 1
+
+
+def test_a_server_that_can_open_no_file_recovers_and_logs_it_once() -> None:
+    command = [sys.executable, "-m", "tests.http.exhausted_server"]
+    piped = subprocess.PIPE
+    with (
+        ExitStack() as strangers,
+        subprocess.Popen(command, stdin=piped, stdout=piped, stderr=piped, text=True) as server,
+    ):
+        assert server.stdout is not None
+        address = "127.0.0.1", int(server.stdout.readline())
+        for _ in range(FILES):
+            strangers.enter_context(socket.create_connection(address, timeout=60))
+        assert server.stdout.readline() == "recovered\n"
+        with socket.create_connection(address, timeout=60) as client:
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
+        _, log = server.communicate(timeout=60)
+    assert [json.loads(line)["event"] for line in log.splitlines()] == [EXHAUSTED]
 
 
 async def test_a_server_that_accepts_nobody_is_noticed(tmp_path: Path) -> None:
