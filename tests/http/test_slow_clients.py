@@ -4,8 +4,9 @@ import json
 import resource
 import select
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,19 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def unread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A client has a second to read its response, and a minute for everything else."""
+    home = with_signers(tmp_path_factory.mktemp("unread"))
+    patient = {"header_timeout_seconds": "60", "body_timeout_seconds": "60"}
+    with Running(home, token=issue(home), write_timeout_seconds="1", **patient) as running:
+        yield running
+
+
 @pytest.fixture(autouse=True)
 def others_are_answered(request: pytest.FixtureRequest) -> Iterator[None]:
-    running: Running = request.getfixturevalue("hasty" if "hasty" in request.fixturenames else "served")
+    used = [name for name in ("hasty", "unread") if name in request.fixturenames]
+    running: Running = request.getfixturevalue(used[0] if used else "served")
     yield
     assert in_time(running, "GET", f"{SIGNERS}?per_page=1").status == 200
 
@@ -146,15 +157,41 @@ def test_a_pipelined_request_behind_a_refused_body_is_answered(served: Running) 
 
 def test_a_client_that_never_reads_does_not_hinder_others(served: Running) -> None:
     with Wire(served) as wire:
-        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        wire.socket.setblocking(False)
-        request = wire.head("GET", f"{SIGNERS}?per_page=1000") * 20
-        try:
-            for _ in range(50):
-                wire.socket.send(request)
-        except BlockingIOError:
-            pass
+        fill_with_requests(wire)
         assert [served.ask("GET", f"{SIGNERS}?per_page=1").status for _ in range(20)] == [200] * 20
+
+
+def fill_with_requests(wire: Wire) -> None:
+    """Until the service reads no more of them, because nobody reads its responses."""
+    wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    wire.socket.setblocking(False)
+    request = wire.head("GET", f"{SIGNERS}?per_page=1000") * 20
+    with suppress(BlockingIOError):
+        for _ in range(50):
+            wire.socket.send(request)
+
+
+def test_a_single_client_that_never_reads_is_dropped(unread: Running) -> None:
+    with ExitStack() as stack:
+        wires: list[Wire] = []
+        deadline = time.monotonic() + 40
+        while not any(map(is_dropped, wires)):
+            assert time.monotonic() < deadline, "nobody was dropped"
+            if len(wires) < 5:  # the time limit applies to connections from a moment after the start
+                wires.append(stack.enter_context(Wire(unread)))
+                fill_with_requests(wires[-1])
+            time.sleep(0.1)
+
+
+def is_dropped(wire: Wire) -> bool:
+    """Without reading: the service does not accept another byte."""
+    try:
+        wire.socket.send(b"G")
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return False
 
 
 def test_1000_idle_connections_do_not_hinder_others(served: Running) -> None:
