@@ -1,6 +1,6 @@
 """A peer that floods its clients, in a process of its own: `python -m tests.proofs.flooding_peer KIND`.
 
-It prints its port, then sends without end to each client.
+It prints its port. Then it sends without end to each client, or answers each JSON-RPC request with a megabyte.
 """
 
 import base64
@@ -37,6 +37,12 @@ WEBSOCKET_FLOODS = {
     "a message": (b"\x82\x7f\x00\x00\x00\x00\x00\x40\x00\x00", b"x" * 64),
 }
 FLOODS = HTTP_FLOODS | WEBSOCKET_FLOODS
+MEGABYTE = 1_000_000
+# The error object of each JSON-RPC answer.
+RPC_FLOODS = {
+    "an error message of 1 MB": b'{"code":-32000,"message":"%b"}' % (b"state " * (MEGABYTE // 6)),
+    "1 MB of empty arrays": b'{"code":-32000,"message":"m","data":[%b[]]}' % (b"[]," * (MEGABYTE // 3)),
+}
 
 
 def send_to(client: socket.socket, kind: str) -> None:
@@ -48,6 +54,36 @@ def send_to(client: socket.socket, kind: str) -> None:
         client.sendall((upgrade(request) if kind in WEBSOCKET_FLOODS else b"") + first)
         while True:
             client.sendall(again * 4096)
+
+
+def answer_rpc(client: socket.socket, kind: str) -> None:
+    """Over HTTP, or over a WebSocket if the client opens one."""
+    with suppress(OSError), client:
+        received = client.recv(65_536)
+        is_websocket = b"Sec-WebSocket-Key" in received
+        if is_websocket:
+            client.sendall(upgrade(received))
+            received = client.recv(65_536)
+        while received:
+            for number in re.findall(rb'"id":(\d+)', unmasked(received) if is_websocket else received):
+                body = b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (number, RPC_FLOODS[kind])
+                length = b"\x81\x7f" + len(body).to_bytes(8, "big") if is_websocket else head_of(body)
+                client.sendall(length + body)
+            received = client.recv(65_536)
+
+
+def head_of(body: bytes) -> bytes:
+    return HEAD + b"Content-Length: %d\r\n\r\n" % len(body)
+
+
+def unmasked(frames: bytes) -> bytes:
+    """The payloads of short frames (RFC 6455, section 5.2)."""
+    payloads = b""
+    while len(frames) >= 6:
+        length, mask = frames[1] & 0x7F, frames[2:6]
+        payloads += bytes(byte ^ mask[i % 4] for i, byte in enumerate(frames[6 : 6 + length]))
+        frames = frames[6 + length :]
+    return payloads
 
 
 def upgrade(request: bytes) -> bytes:
@@ -62,5 +98,6 @@ def upgrade(request: bytes) -> bytes:
 if __name__ == "__main__":
     with socket.create_server(("127.0.0.1", 0)) as server:
         print(server.getsockname()[1], flush=True)
+        serve = answer_rpc if sys.argv[1] in RPC_FLOODS else send_to
         while True:
-            threading.Thread(target=send_to, args=(server.accept()[0], sys.argv[1]), daemon=True).start()
+            threading.Thread(target=serve, args=(server.accept()[0], sys.argv[1]), daemon=True).start()

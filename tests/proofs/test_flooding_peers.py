@@ -12,11 +12,13 @@ from ipaddress import ip_network
 import pytest
 import uvloop
 
+from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.connections import Connections
-from relaydeck.networks.evm.errors import UrlFailed
+from relaydeck.networks.evm.errors import NodeError, UrlFailed, error_kind
+from relaydeck.networks.evm.questions import BLOCK_NUMBER
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications.sender import Sender
-from tests.proofs.flooding_peer import HTTP_FLOODS, WEBSOCKET_FLOODS
+from tests.proofs.flooding_peer import HTTP_FLOODS, RPC_FLOODS, WEBSOCKET_FLOODS
 from tests.running import pipes
 
 pytestmark = pytest.mark.prove
@@ -84,6 +86,25 @@ async def of_node(scheme: str, port: int) -> float:
         await connections.close()
 
 
+async def of_rpc(scheme: str, port: int) -> tuple[float, int]:
+    """And how many answers were read."""
+    client, read = Client(1 << 20), 0
+    url = RpcUrl(f"{scheme}://127.0.0.1:{port}/")
+
+    async def ask() -> None:
+        nonlocal read
+        try:
+            await client.ask(url, BLOCK_NUMBER)
+        except NodeError as error:
+            error_kind(error)  # as the pool does
+            read += 1
+
+    try:
+        return await longest_turn(ask), read
+    finally:
+        await client.close()
+
+
 @pytest.mark.parametrize("kind", HTTP_FLOODS)
 def test_a_receiver_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
     with flooding(kind) as port:
@@ -94,3 +115,20 @@ def test_a_receiver_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
 def test_a_node_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
     with flooding(kind) as port:
         assert uvloop.run(of_node("ws" if kind in WEBSOCKET_FLOODS else "http", port)) < LONGEST_TURN
+
+
+# Decoding one such answer takes 35 ms, and several over HTTP may be decoded in the same turn of the loop.
+_TOO_LONG = pytest.mark.xfail(strict=True, reason="answers that arrive together are decoded in one turn")
+_LARGE_ANSWERS = [
+    pytest.param(kind, scheme, marks=_TOO_LONG if (kind, scheme) == ("1 MB of empty arrays", "http") else ())
+    for kind in RPC_FLOODS
+    for scheme in ("http", "ws")
+]
+
+
+@pytest.mark.parametrize(("kind", "scheme"), _LARGE_ANSWERS)
+def test_a_node_with_large_answers_does_not_hold_the_event_loop(kind: str, scheme: str) -> None:
+    with flooding(kind) as port:
+        longest, read = uvloop.run(of_rpc(scheme, port))
+    assert read > 0
+    assert longest < LONGEST_TURN
