@@ -2,11 +2,12 @@
 
 import shutil
 import struct
+import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException
 from itertools import count
@@ -40,7 +41,7 @@ class Writer(threading.Thread):
         self.port, self._token, self._over = port, token, over
         self.acknowledged: list[str] = []
         self.accepted = (0.0, 0.0)
-        self.surprises: list[Answer] = []
+        self.unexpected: list[Answer] = []  # with a status other than that of an accepted write and 500
 
     def run(self) -> None:
         for number in count():
@@ -63,7 +64,9 @@ class Writer(threading.Thread):
             self.accepted = sent, time.monotonic()
             return answer
         if answer.status != 500:
-            self.surprises.append(answer)
+            self.unexpected.append(answer)
+            # At once: a run that ends early must not take it along.
+            print(f"{self.name}: {answer.status} {answer.headers} {answer.body[:1000]!r}", file=sys.stderr, flush=True)
         time.sleep(0.02)
         return None
 
@@ -91,6 +94,13 @@ class Counts(NamedTuple):
     acknowledged: int
     lost: int
     doubled: int
+    other_statuses: str
+
+
+def other_statuses(writers: Sequence[Writer]) -> str:
+    """Of the responses that were neither accepted nor 500, each with its number."""
+    found = Counter(each.status for writer in writers for each in writer.unexpected)
+    return ", ".join(f"{status} × {number}" for status, number in sorted(found.items())) or "none"
 
 
 class Stage:
@@ -162,8 +172,6 @@ class Crowd:
 
     def count(self) -> Counts:
         """After the block: what the database has of what was acknowledged."""
-        surprises = [each for writer in self.writers for each in writer.surprises]
-        assert not surprises, surprises
         created = [name for each in self.writers if isinstance(each, Creator) for name in each.acknowledged]
         tested = [event for each in self.writers if isinstance(each, Tester) for event in each.acknowledged]
         with opened(self._stage.homes[0]) as store:
@@ -173,7 +181,8 @@ class Crowd:
         new = set(events) - self._events_before
         lost = [name for name in created if name not in stored] + [event for event in tested if event not in new]
         twice = [name for name in created if signers[name] > 1 or created.count(name) > 1]
-        return Counts(len(created) + len(tested), len(lost), len(twice) + len(new - set(tested)))
+        doubled = len(twice) + len(new - set(tested))
+        return Counts(len(created) + len(tested), len(lost), doubled, other_statuses(self.writers))
 
 
 def _numbers_of_events(stage: Stage) -> set[str]:
