@@ -43,7 +43,7 @@ format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 prove: $(VENV)/.dev $(TEST_TOOLS) ## Run the slow proofs: kills, faults, full disks
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
-explore: $(VENV)/.dev ## Fail each call of each operation in turn (ARGS="--hours 1" goes on with random faults)
+explore: $(VENV)/.dev ## Fail each call of each operation in turn (ARGS="--hours 1" goes on with random faults and the model)
 	@$(BIN)/python -m tests.explore $(ARGS)
 
 mutate: $(VENV)/.dev ## Change the code in small ways and see which changes no test notices (ARGS="relaydeck.fees.exact*")

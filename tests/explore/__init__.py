@@ -6,6 +6,7 @@
     state.py              what the database must hold afterwards
     prepared_database.py  gives a PostgreSQL database back the rows it was prepared with
     explorer.py           prepares, forks, judges, and counts
+    model_runs.py         runs the model of test_model.py, random operations on whole services, again and again
     planted.py            bugs on purpose: the exploration must find each of them
 
 `make explore` runs it for as long as is asked; `make prove` runs a short form.

@@ -12,6 +12,7 @@ from tests.explore import page, planted
 from tests.explore.explorer import Explorer, Tally, kinds_of
 from tests.explore.homes import Ground, Homes, prepared_ground
 from tests.explore.jobs import Unit, by_chance, running_jobs
+from tests.explore.model_runs import run_models
 from tests.explore.operations import COMMANDS, OPERATIONS, Operation, by_name
 from tests.fork_server import _import_everything
 
@@ -26,6 +27,7 @@ def main() -> None:
     if options.planted:
         json.dump(_find_bugs(options), sys.stdout)
         return
+    end = time.monotonic() + options.hours * 3600
     with prepared_ground(_engines(options.engine)) as ground:
         tallies = _explore(ground, options)
     print(page.table(tallies))
@@ -34,7 +36,24 @@ def main() -> None:
     findings = [each for tally in tallies.values() for each in tally.findings]
     for each in findings:
         print(each)
-    sys.exit(1 if findings else 0)
+    is_modelled = _run_models(options.seed, end) if _share_of_model(options) else True
+    sys.exit(0 if is_modelled and not findings else 1)
+
+
+def _share_of_model(options: argparse.Namespace) -> float:
+    is_part = options.operation or options.engine or options.kind
+    share: float = 0.0 if is_part or not options.hours else options.model
+    return share
+
+
+def _run_models(seed: int, end: float) -> bool:
+    """Whether every answer was that of the model."""
+    runs = []
+    for each in run_models(seed, end):
+        print(each, flush=True)
+        runs.append(each)
+    print(f"{len(runs)} runs of the model, {sum(not each.passed for each in runs)} with findings", flush=True)
+    return all(each.passed for each in runs)
 
 
 def _engines(chosen: str) -> list[str]:
@@ -45,6 +64,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make explore", description=__doc__)
     parser.add_argument(
         "--hours", type=float, default=0.0, help="end after so long; time that is left goes to random faults"
+    )
+    parser.add_argument(
+        "--model",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="of --hours, for random operations beside a model (test_model.py); default: 0.2, and 0 with --operation,"
+        " --engine or --kind. MODEL_EXAMPLES and MODEL_STEPS in the environment set the length of one run",
     )
     parser.add_argument("--seconds", type=float, default=0.0, help="random faults only, for so long")
     parser.add_argument(
@@ -95,7 +122,8 @@ Tallies = dict[tuple[str, str], Tally]
 def _explore(ground: Ground, options: argparse.Namespace) -> Tallies:
     places = [(engine, each.name) for each in _smallest_first(options.operation) for engine in ground.engines]
     tallies: Tallies = {place: Tally() for place in places}
-    end = time.monotonic() + options.hours * 3600 if options.hours else float("inf")
+    hours = options.hours * (1 - _share_of_model(options))
+    end = time.monotonic() + hours * 3600 if options.hours else float("inf")
     with running_jobs(ground, options.jobs) as jobs:
         if options.call:
             units = [Unit(*place, options.kind, options.call) for place in places]

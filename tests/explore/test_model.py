@@ -3,8 +3,11 @@
 Replicas are killed and started again with wrong clocks; the database stops, crashes, or its standby is promoted.
 
 Every answer is compared with that of the model. A failure prints the steps; `--hypothesis-seed` runs the same ones.
+The environment variables MODEL_EXAMPLES and MODEL_STEPS set how many sequences are run on each database, and how many
+steps each has at most. `make explore ARGS="--hours 1"` runs the model again and again.
 """
 
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +23,8 @@ from tests.explore.replicas import HOOK, Replicas
 from tests.postgres_pair import PostgresPair
 from tests.running import Answer, in_path
 
-EXAMPLES, STEPS, MOST_PROMOTIONS = 3, 30, 1
+EXAMPLES, STEPS = (int(os.environ.get(name, usual)) for name, usual in (("MODEL_EXAMPLES", 3), ("MODEL_STEPS", 30)))
+MOST_PROMOTIONS = 1
 LONGEST_NOTICE = 30.0
 SIGNERS, RELAYERS, NOTIFICATIONS = "/api/v1/signers", "/api/v1/relayers", "/api/v1/notifications"
 ids = st.sampled_from(["a", "b/c", "ü 1"])
