@@ -1,5 +1,7 @@
 """JSON-RPC to one URL: responses are bounded in size and checked. The pool sets the timeouts."""
 
+import asyncio
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -13,6 +15,7 @@ from relaydeck.networks.model import RpcUrl
 from relaydeck.settings import AddressRange
 
 T = TypeVar("T")
+_LARGE = 32 * 1024  # bytes of an answer
 Inspect = Callable[[Question[Any], Any], None]  # raises `UrlFailed` for a result that is not believed
 
 
@@ -35,13 +38,14 @@ class Client:
         self._single = msgspec.json.Decoder(_Reply)
         self._any = msgspec.json.Decoder(_Reply | list[_Reply])
         self._number = 0
+        self._large = asyncio.Lock()
         self.drop = self._connections.drop
         self.close = self._connections.close
 
     async def ask(self, url: RpcUrl, question: Question[T], inspect: Inspect | None = None) -> T:
         """Return the answer. Raises `NodeError` for the node's error object and `UrlFailed` for anything else."""
         self._number = number = self._number + 1
-        response = await self._connections.send(url, msgspec.json.encode(question.body(number)), (number,))
+        response = await self._send(url, msgspec.json.encode(question.body(number)), (number,))
         if response.status == 200:
             return _read(question, _decode(self._single, response.body), number, response, inspect)
         return _read(question, self._error_reply(response), number, response, inspect)
@@ -54,12 +58,19 @@ class Client:
         self._number += len(questions)
         bodies = [question.body(first + i) for i, question in enumerate(questions)]
         numbers = range(first, first + len(questions))
-        response = await self._connections.send(url, msgspec.json.encode(bodies), numbers)
+        response = await self._send(url, msgspec.json.encode(bodies), numbers)
         replies = self._batch_replies(response)
         by_number = {reply.id: reply for reply in replies if type(reply.id) is int}
         if len(replies) != len(questions) or len(by_number) != len(questions):
             raise UrlFailed("answered a batch with the wrong number of answers")
         return [_result(question, by_number, first + i, response, inspect) for i, question in enumerate(questions)]
+
+    async def _send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
+        response = await self._connections.send(url, body, numbers)
+        if len(response.body) > _LARGE:
+            async with self._large:  # one in a turn of the event loop: the caller decodes it before it waits again
+                await asyncio.sleep(0)
+        return response
 
     def _batch_replies(self, response: Response) -> list[_Reply]:
         """Raises `BatchRefused` when one error stands for the whole batch, for example because it is too large."""
@@ -82,7 +93,7 @@ class Client:
     def _error_reply(self, response: Response) -> _Reply:
         """The JSON-RPC error in a response with another status than 200. Raises when there is none."""
         try:
-            reply = self._single.decode(response.body)
+            reply = _decode_json(self._single, response.body)
             if reply.error is not None:
                 return reply
         except (msgspec.MsgspecError, RecursionError, ValueError):
@@ -110,9 +121,20 @@ def _refusal(response: Response) -> Exception:
     return refused(response.status, response.wait)
 
 
-def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+def _decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    """Without garbage collections: a large answer may have several hundred thousand values, and JSON has no cycles."""
+    if len(raw) <= _LARGE or not gc.isenabled():
+        return decoder.decode(raw)
+    gc.disable()
     try:
         return decoder.decode(raw)
+    finally:
+        gc.enable()
+
+
+def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    try:
+        return _decode_json(decoder, raw)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         raise UrlFailed("answered something other than a JSON-RPC response") from None
 
