@@ -109,6 +109,8 @@ class Rounds(ABC, Generic[Checked]):
 
     def _by_cursor(self, sequences: Iterable[int]) -> list[tuple[ScheduleCursor, list[int]]]:
         """The numbers of the shards that this process checks."""
+        if self.shards == 1:
+            return [(cursor, list(sequences)) for cursor in self._cursors.values()]
         by_shard: dict[int, list[int]] = defaultdict(list)
         for sequence in sequences:
             by_shard[self._leases.shard_of(sequence)].append(sequence)

@@ -52,11 +52,16 @@ class Schedule:
         return self._total
 
     def add(self, sequences: Iterable[int]) -> None:
+        # Inline, because it runs for every record that is created.
+        slots, total = self._slots, self._total
         for sequence in sequences:
-            slot, position, known = self._find(sequence)
-            if not known:
-                slot.insert(position, phase(sequence))
-                self._total += 1
+            place = sequence * _GOLDEN % _WHOLE
+            slot = slots[place >> 64 - _SLOT_BITS]
+            position = bisect_left(slot, place)
+            if position == len(slot) or slot[position] != place:
+                slot.insert(position, place)
+                total += 1
+        self._total = total
 
     def remove(self, sequences: Iterable[int]) -> None:
         for sequence in sequences:
