@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from relaydeck.credentials.kinds import TokenKind
+
 
 class Filter(NamedTuple):
     """A query parameter and its SQL condition, which refers to the value as `:name` and to the time as `:now`."""
@@ -68,7 +70,9 @@ FILTERS: dict[str, tuple[Filter, ...]] = {
     ),
     "tokens": (
         _contains("name"),
-        _equals("kind", "Only those of this kind."),
+        Filter(
+            "kind", "Only those of this kind.", choices={each.value: f"kind = '{each.value}'" for each in TokenKind}
+        ),
         Filter(
             "state",
             "Only those in this state.",

@@ -18,7 +18,8 @@ from relaydeck.cli.token_commands import token
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with 'relaydeck demo'. Then 'relaydeck serve' and, in another terminal, 'relaydeck init'.",
+    epilog="Start with 'relaydeck demo'. Then 'relaydeck init', 'relaydeck serve' and, in another terminal, "
+    "'relaydeck apply'.",
 )
 @click.version_option(__version__, message="relaydeck %(version)s")
 def cli() -> None:

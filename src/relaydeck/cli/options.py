@@ -32,7 +32,9 @@ _CONFIG = click.option(
 )
 _SERVER = (
     click.option("--server", metavar="URL", help="Work on this server instead of a home. Default: RELAYDECK_URL."),
-    click.option("--token-file", type=PATH, help="File with the admin token for it. Default: RELAYDECK_TOKEN."),
+    click.option(
+        "--token-file", type=PATH, help="File with the server's admin token. Without it: the token in RELAYDECK_TOKEN."
+    ),
     click.option(
         "--profile", metavar="NAME", help="Work on a server of 'relaydeck login'. Default: RELAYDECK_PROFILE."
     ),

@@ -29,12 +29,12 @@ def init(file: Path, example: str, as_json: bool) -> None:
 
 @click.command(
     epilog="\b\nExamples:\n  relaydeck demo\n  relaydeck demo --keep",
-    short_help="Run the whole story on this machine, then stop it.",
+    short_help="Try Relaydeck in a temporary folder: serve, apply, estimate, deliver a webhook.",
 )
 @click.option("--keep", is_flag=True, help="Leave everything running until Ctrl-C.")
 @as_json("Demo")
 def demo(keep: bool, as_json: bool) -> None:
-    """Run the whole story on this machine: serve, apply an example, estimate a fee, deliver a verified webhook.
+    """Try Relaydeck on this machine: serve, apply an example, estimate a fee, deliver a verified webhook.
 
     Starts a service in a temporary folder, a node and a webhook receiver, each on a free port of 127.0.0.1, and stops
     all of them at the end. The node is Hardhat if Node.js and Hardhat 2 are installed in the current folder; otherwise
