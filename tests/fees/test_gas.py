@@ -1,11 +1,9 @@
 """How gas is measured: what a node is asked, depending on what it offers."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,13 +11,11 @@ import rlp
 from eth_account import Account
 
 from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
-from relaydeck.fees.chain_cache import ChainCaches
 from relaydeck.fees.errors import ExecutionReverted, NodeRefused
-from relaydeck.fees.gas import Gas, Run, read_simulation
+from relaydeck.fees.gas import read_simulation
 from relaydeck.networks.evm.errors import UrlFailed
-from relaydeck.networks.model import RpcUrl
 from tests.fees.scene import ask, network, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes, words
+from tests.networks.fault_node import FaultNode, fault_nodes, started, words
 
 SIGNER = Account.from_key("0x" + "46" * 32)
 SENDER = SIGNER.address.lower()
@@ -434,6 +430,12 @@ async def test_the_second_form_that_a_node_does_not_accept_is_remembered_too() -
     assert asked == [(3, "pending"), (2, "pending"), (2, "latest"), (2, "latest")]
 
 
+async def test_a_refusal_of_a_megabyte_is_read_in_part() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"eth_simulateV1": {"code": -32000, "message": "eth_" * 200_000}}
+        assert (await gas_step(node, transaction()))["source"] == "eth_estimateGas"
+
+
 async def test_a_form_that_only_one_transaction_needs_is_not_remembered() -> None:
     """A node that does not know authorizations refuses them as it refuses a form."""
     asked: list[int] = []
@@ -455,71 +457,6 @@ async def test_a_form_that_only_one_transaction_needs_is_not_remembered() -> Non
         await ask(estimator, network(node.url), transaction())
         await estimator.close()
     assert asked == [3]
-
-
-N = TypeVar("N", bound=FaultNode)
-
-
-@asynccontextmanager
-async def started(node: N) -> AsyncIterator[N]:
-    await node.start()
-    yield node
-    await node.stop()
-
-
-class Simulating(FaultNode):
-    """As geth: it runs after its newest block, and fills a gap up to the number that was asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers: list[str | None] = []
-
-    def _result(self, mood: str, method: str, params: Any) -> Any:
-        if method != "eth_simulateV1":
-            return super()._result(mood, method, params)
-        number = params[0]["blockStateCalls"][0]["blockOverrides"].get("number")
-        self.numbers.append(number)
-        wanted = int(number, 16) if number else self.block + 1
-        if wanted <= self.block:
-            return {"code": -38020, "message": "block numbers must be in order"}
-        gap = [{"number": hex(each), "calls": []} for each in range(self.block + 1, wanted)]
-        return [*gap, {**simulated(30_000)[0], "number": hex(wanted)}]
-
-
-def run_after(block: int) -> Run:
-    call = {"from": SENDER, "to": "0x" + "99" * 20, "value": "0x0", "data": "0x"}
-    return Run(call=call, prices={"gasPrice": "0x96"}, base_fee=100, block=block)
-
-
-async def measured(node: FaultNode, *blocks: int) -> list[Gas]:
-    """After each of these blocks, as far as the price is concerned."""
-    caches, loop = ChainCaches(OPTIONS, time.monotonic), asyncio.get_running_loop()
-    meter = caches.find((RpcUrl(node.url),), 31337).gas
-    try:
-        return [await meter.measure(run_after(block), loop.time() + 30) for block in blocks]
-    finally:
-        await caches.close()
-
-
-async def test_a_node_that_is_behind_simulates_in_the_block_of_the_price() -> None:
-    async with started(Simulating()) as node:
-        found = await measured(node, 102, 100)
-        assert [(each.used, each.method) for each in found] == [(30_000, "eth_simulateV1")] * 2
-        assert node.numbers == [None, "0x67", None]  # that it was behind once is not remembered
-
-
-async def test_a_node_that_is_ahead_of_the_price_simulates_in_its_next_block() -> None:
-    class InLastBlock(Simulating):
-        def _result(self, mood: str, method: str, params: Any) -> Any:
-            answer = super()._result(mood, method, params)
-            if method == "eth_simulateV1" and self.numbers[-1] is None:
-                answer[-1]["number"] = hex(self.block)
-            return answer
-
-    async with started(InLastBlock()) as node:
-        found = await measured(node, 100, 90)
-        assert [(each.used, each.method) for each in found] == [(30_000, "eth_simulateV1")] * 2
-        assert node.numbers == [None, "0x65", "0x5b", None]
 
 
 async def test_a_limit_is_tried_at_the_price_of_the_transaction(recorder: Recorder) -> None:

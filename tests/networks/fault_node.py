@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 CHAIN_ID = 31337
 WORD = 64
@@ -193,3 +193,13 @@ async def fault_nodes(*moods: str) -> AsyncIterator[list[FaultNode]]:
     finally:
         for node in nodes:
             await node.stop()
+
+
+N = TypeVar("N", bound=FaultNode)
+
+
+@asynccontextmanager
+async def started(node: N) -> AsyncIterator[N]:
+    await node.start()
+    yield node
+    await node.stop()

@@ -24,10 +24,12 @@ _FUNDS = hex(1 << 128)  # more than any transaction moves, and far from an overf
 _UNKNOWN_METHOD, _INVALID_PARAMS, _FAILED = -32601, -32602, 3
 # About the method: similar words about a transaction must not decide how the next one is asked.
 _NOT_OFFERED = re.compile(
-    r"(?:method|eth_\w+|zks_\w+).{0,80}not (?:found|supported|available|exist|allowed|implemented|whitelisted)"
+    r"\b(?:method|eth_\w{1,40}|zks_\w{1,40}).{0,80}"
+    r"not (?:found|supported|available|exist|allowed|implemented|whitelisted)"
     r"|(?:unsupported|unknown) (?:rpc )?method",
     re.IGNORECASE,
 )
+_LONGEST_READ = 2_000  # characters: a node may send a megabyte
 # A transaction with other fields may be refused for them: only one of these shows what a node accepts.
 _PLAIN_FIELDS = frozenset({"from", "to", "value", "data", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas"})
 
@@ -253,7 +255,7 @@ def _require_answers(beside: Sequence[Any]) -> None:
 
 def _is_not_offered(error: NodeError) -> bool:
     """Whether the node lacks the method."""
-    return error.code == _UNKNOWN_METHOD or bool(_NOT_OFFERED.search(error.message))
+    return error.code == _UNKNOWN_METHOD or bool(_NOT_OFFERED.search(error.message[:_LONGEST_READ]))
 
 
 def _estimate(params: tuple[Any, ...]) -> Question[int]:
