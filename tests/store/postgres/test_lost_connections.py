@@ -45,15 +45,20 @@ def test_a_statement_of_a_write_on_a_silent_connection_fails_after_its_bound(
     assert write(database) > 0
 
 
+def lose_in_a_transaction(database: PostgresDatabase, lost: ExitStack) -> None:
+    """The connection that writes, until `lost` is closed."""
+    with pytest.raises(StoreTrouble, match="does not answer"), database.transaction() as transaction:
+        lost.enter_context(lost_on_the_way(database.writer))
+        with database.writer.waiting(0.2):
+            transaction.execute("SELECT 1")
+
+
 def test_the_transaction_of_a_connection_that_the_network_lost_delays_no_other_writer(
     database: PostgresDatabase,
 ) -> None:
     migrate(database)
     with ExitStack() as lost:
-        with pytest.raises(StoreTrouble, match="does not answer"), database.transaction() as transaction:
-            lost.enter_context(lost_on_the_way(database.writer))
-            with database.writer.waiting(0.2):
-                transaction.execute("SELECT 1")
+        lose_in_a_transaction(database, lost)
         assert write(database) > 0
 
 
@@ -62,10 +67,7 @@ def test_nor_does_it_when_the_next_connection_is_lost_as_well(
 ) -> None:
     migrate(database)
     with ExitStack() as lost:
-        with pytest.raises(StoreTrouble, match="does not answer"), database.transaction() as transaction:
-            lost.enter_context(lost_on_the_way(database.writer))
-            with database.writer.waiting(0.2):
-                transaction.execute("SELECT 1")
+        lose_in_a_transaction(database, lost)
 
         def connect_and_lose(*, writes: bool) -> PostgresConnection:
             connection = connect(url, writes=writes)
