@@ -28,12 +28,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
 from relaydeck.side_threads import SideThreads
+from relaydeck.store.change_listener import ChangeFeed, ChangeListener
 from relaydeck.store.commit_queries import CommitQueries, RecordedReads, Results
 from relaydeck.store.database import Reader, Row, Values
+from relaydeck.store.database_history import HISTORY_COLUMNS, History
 from relaydeck.store.follower import (
     NO_SUCH_REVISION,
     FollowsTable,
@@ -46,15 +48,6 @@ from relaydeck.store.listing import Listing
 from relaydeck.store.paced_reader import PacedReader
 from relaydeck.store.write_signal import Cells, Sent, WriteSignal
 
-# The end of the audit log, the entry that this process remembers, and the server's timeline, which changes with each
-# promotion. A standby writes nothing, so it has no timeline of its own.
-_HISTORY = (
-    "(SELECT max(seq) FROM audit) AS audit_end",
-    "(SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash",
-    "(SELECT hash FROM audit WHERE seq = :remembered) AS remembered_hash",
-    "(SELECT max(seq) FROM events) AS newest_event",
-    "CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline",
-)
 REFRESH_SECONDS = 1.0  # between two regular refreshes
 _UNAVAILABLE_SECONDS = 3.0  # without a successful refresh
 _LONGEST_WAIT = 2.0  # of a request, for a refresh
@@ -64,17 +57,6 @@ _LONGEST_READ = 10.0  # of one query for changes, which may return a hundred tho
 
 ReportProblem = Callable[[str], None]  # why the database is unavailable; empty when it is available again
 ReportFork = Callable[[str, int], None]  # how the history differs, and the newest event known of the one before
-
-
-class ChangeFeed(Protocol):
-    """A connection that receives a notification for each commit."""
-
-    def fileno(self) -> int: ...
-
-    def consume(self) -> None:
-        """Discard the notifications that arrived. Raises StoreTrouble when the connection broke."""
-
-    def close(self) -> None: ...
 
 
 class RemoteReader(Reader, Protocol):
@@ -97,76 +79,6 @@ class RemoteDatabase(Protocol):
         """Raises StoreTrouble."""
 
 
-class _Listener:
-    """Calls `on_change` in the event loop when notifications arrive, as long as the connection lasts."""
-
-    def __init__(self, listen: Callable[[], ChangeFeed], on_change: Callable[[], None]) -> None:
-        self._listen = listen
-        self._on_change = on_change
-        self._opened: ChangeFeed | None = None  # kept here, so that `close` finds it if `start` is never reached
-        self._feed: ChangeFeed | None = None
-
-    @property
-    def active(self) -> bool:
-        return self._feed is not None
-
-    def open(self) -> None:
-        """In a thread, because it waits for the server."""
-        self._opened = self._listen()
-
-    def start(self) -> None:
-        feed, self._opened = self._opened, None
-        assert feed is not None
-        self._feed = feed
-        asyncio.get_running_loop().add_reader(feed.fileno(), self._on_readable)
-
-    def _on_readable(self) -> None:
-        assert self._feed is not None
-        try:
-            self._feed.consume()
-        except StoreError:
-            self.stop()
-        self._on_change()
-
-    def stop(self) -> None:
-        if self._feed is not None:
-            asyncio.get_running_loop().remove_reader(self._feed.fileno())
-            self._feed.close()
-            self._feed = None
-
-    def close(self) -> None:
-        """After the thread has ended."""
-        if self._opened is not None:
-            self._opened.close()
-
-
-class _History(NamedTuple):
-    """What this process remembers of the database's past, to notice that it was not continued."""
-
-    revision: int = -1
-    audit: tuple[int, bytes] = (0, b"")
-    timeline: str = ""
-
-    @property
-    def remembered(self) -> dict[str, Any]:
-        return {"remembered": self.audit[0]}
-
-    def problem(self, newest: Row) -> str:
-        """How the history differs; empty when it was continued."""
-        if newest.revision < self.revision:
-            return f"its revision went back from {self.revision} to {newest.revision}"
-        if self.audit[0] and newest.remembered_hash != self.audit[1]:
-            return f"entry {self.audit[0]} of the audit log is missing or another one"
-        if self.timeline and newest.timeline and newest.timeline != self.timeline:
-            return "another server was promoted"
-        return ""
-
-    def continued(self, newest: Row) -> "_History":
-        return _History(
-            newest.revision, (newest.audit_end or 0, newest.audit_hash or b""), newest.timeline or self.timeline
-        )
-
-
 class RemoteFollower:
     def __init__(
         self,
@@ -182,10 +94,10 @@ class RemoteFollower:
         near_seconds: float = _NEAR_SECONDS,
     ) -> None:
         self._database, self._reader = database, database.open_reader()
-        self._followers, self._newest_query = followers, newest_revisions_query(followers, *_HISTORY)
+        self._followers, self._newest_query = followers, newest_revisions_query(followers, *HISTORY_COLUMNS)
         self._on_change, self._report_problem, self._report_fork = on_change, report_problem, report_fork
         self._distrust_tokens = distrust_tokens  # called in the thread, when another history was found
-        self._history = _History()
+        self._history = History()
         self.read_only = False  # the database is a standby, which accepts no write
         self._stale_seconds = stale_seconds
         self._monotonic = monotonic
@@ -195,7 +107,7 @@ class RemoteFollower:
         self.revision = -1
         self._thread = SideThreads(1, "follower")
         self._wanted = asyncio.Event()  # a refresh, before the next regular one
-        self._listener = _Listener(database.listen, self._wanted.set)
+        self._listener = ChangeListener(database.listen, self._wanted.set)
         self._waiting: list[asyncio.Future[None]] = []
         self._fresh_at = self._silent_since = self._watched_at = monotonic()
         self._answer_until = inf  # when the wait of the thread for the server ends
@@ -429,7 +341,7 @@ class RemoteFollower:
         finally:
             self._answer_until = inf
 
-    def _newest(self, history: _History) -> Row:
+    def _newest(self, history: History) -> Row:
         return self._reader.read(self._newest_query, history.remembered)[0]
 
     def _replace_all(self, problem: str, newest: Row, states: list[tuple[FollowsTable, Any]]) -> None:

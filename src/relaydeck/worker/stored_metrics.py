@@ -35,9 +35,10 @@ Gauges = tuple[CheckCounts, RelayerCounts]
 
 
 class StoredMetrics:
-    """Counts in the database. Anyone may read the metrics at any rate, so what grows with the tables is limited:
+    """Counts in the database.
 
-    signers and relayers are counted once for all who wait, and not again soon after a count that took long.
+    Anyone may read the metrics, as often as they like. Therefore signers and relayers, of which there may be a million,
+    are counted once for all requests that wait, and not again soon after a count that took long.
     """
 
     def __init__(
