@@ -28,12 +28,16 @@ async def test_a_pool_shows_its_hosts_and_no_key(tmp_path: Path) -> None:
     assert {host: (each.up, each.lag, each.errors) for host, each in found.hosts.items()} == {
         hosts[0]: (True, 0, 0),
         hosts[1]: (True, 40, 0),
-        hosts[2]: (False, 0, 1),
+        hosts[2]: (False, None, 1),
     }
     lines = shown(tmp_path, found)
     assert f'relaydeck_node_up{{host="{hosts[0]}"}} 1' in lines
     assert f'relaydeck_node_lag_blocks{{host="{hosts[1]}"}} 40' in lines
     assert f'relaydeck_node_errors_total{{host="{hosts[2]}"}} 1' in lines
+    assert [line.split()[0] for line in lines if hosts[2] in line] == [
+        f'relaydeck_node_up{{host="{hosts[2]}"}}',
+        f'relaydeck_node_errors_total{{host="{hosts[2]}"}}',
+    ]
     assert "relaydeck_node_disagreements_total 0" in lines
     assert not any("secret" in line for line in lines)
 

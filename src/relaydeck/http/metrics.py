@@ -217,14 +217,16 @@ NODE_UP = Metric(
 NODE_LAG = Metric(
     "node_lag_blocks",
     "gauge",
-    f"Blocks behind the best node of its network, of the URL on this host that is furthest behind. {_HOSTS}",
+    f"Blocks behind the best node of its network, of the URL on this host that is furthest behind. "
+    f"Absent while none answers. {_HOSTS}",
     looked_up=True,
     by=("host",),
 )
 NODE_LATENCY = Metric(
     "node_latency_seconds",
     "gauge",
-    f"Average time of recent answers of the slowest URL on this host, of its slowest kind of question. {_HOSTS}",
+    f"Average time of recent answers of the slowest URL on this host, of its slowest kind of question. "
+    f"Absent before the first answer. {_HOSTS}",
     looked_up=True,
     by=("host",),
 )

@@ -57,8 +57,8 @@ def node_metrics(figures: NodeFigures) -> LookedUp:
     hosts: dict[tuple[str, ...], HostFigures] = {(host,): each for host, each in figures.hosts.items()}
     return {
         NODE_UP: {host: int(each.up) for host, each in hosts.items()},
-        NODE_LAG: {host: each.lag for host, each in hosts.items()},
-        NODE_LATENCY: {host: f"{each.seconds:.4f}" for host, each in hosts.items()},
+        NODE_LAG: {host: each.lag for host, each in hosts.items() if each.lag is not None},
+        NODE_LATENCY: {host: f"{each.seconds:.4f}" for host, each in hosts.items() if each.seconds is not None},
         NODE_ERRORS: {host: each.errors for host, each in hosts.items()},
         NODE_DISAGREEMENTS: figures.disagreements,
     }

@@ -3,8 +3,8 @@
 import rlp
 from eth_account import Account
 from eth_account.messages import encode_defunct, encode_typed_data
-from eth_hash.auto import keccak
 
+from relaydeck.networks.evm.keccak import keccak
 from relaydeck.signers.drivers import challenge
 
 

@@ -1,5 +1,7 @@
 """Bindings, other people's drivers, and what `SignerKeys` does for all of them."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import ClassVar
@@ -90,3 +92,26 @@ async def test_a_package_can_add_a_driver_and_its_faults_show_no_secret(broken: 
     with pytest.raises(KeySystemUnreachable) as failure:
         await prove(KMS, provider_a_kms=broken)
     assert str(failure.value) == "the driver 'broken' failed with RuntimeError"
+
+
+def test_a_check_imports_nothing_in_the_event_loop() -> None:
+    """Libraries are loaded with the package, in a thread: the one for Keccak takes a tenth of a second."""
+    code = """
+import asyncio, sys
+from relaydeck.secret import Secret
+from relaydeck.signers.drivers import local
+from relaydeck.signers.drivers.interface import DriverOptions
+from relaydeck.signers.drivers.keys import SignerKeys
+from relaydeck.signers.signer_types import LocalConfig
+
+async def prove():
+    loaded = set(sys.modules)
+    keys = SignerKeys({"plain": "local"}, DriverOptions())
+    await keys.prove("plain", LocalConfig(key=Secret("0x" + "5a" * 32)))
+    await keys.close()
+    print(sorted(name for name in set(sys.modules) - loaded if "." not in name))
+
+asyncio.run(prove())
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

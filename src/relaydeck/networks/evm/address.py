@@ -17,7 +17,7 @@ def is_evm_address(text: str) -> bool:
 
 
 def checksummed(address: str) -> str:
-    from eth_hash.auto import keccak  # only commands that change addresses need it
+    from relaydeck.networks.evm.keccak import keccak  # only commands that change addresses need it
 
     digits = address[2:].lower()
     hashed = keccak(digits.encode()).hex()
@@ -26,7 +26,7 @@ def checksummed(address: str) -> str:
 
 def address_of(public_key: "PublicKey") -> str:
     """The address of a key, in lower case."""
-    from eth_hash.auto import keccak
+    from relaydeck.networks.evm.keccak import keccak
 
     return "0x" + keccak(public_key.format(compressed=False)[1:])[-20:].hex()
 

@@ -53,7 +53,7 @@ class Landmark:
     @property
     def is_genuine(self) -> bool:
         """Whether the hash fits the content. False also for chains with other fields in their blocks."""
-        from eth_hash.auto import keccak  # only when nodes contradict each other
+        from relaydeck.networks.evm.keccak import keccak  # only when nodes contradict each other
 
         names = (*_ALWAYS, *(name for name in _BY_LATER_FORKS if self.header.get(name) is not None))
         try:

@@ -1,12 +1,14 @@
 """What a process knows about the hosts of its nodes, for the metrics. A host is shown without any part of a key."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from relaydeck.networks.evm.node import Fault, Node, State
 
+Number = TypeVar("Number", int, float)
 MOST_HOSTS = 100
 
 
@@ -14,18 +16,22 @@ class HostFigures(msgspec.Struct):
     """Of all nodes on one host."""
 
     up: bool = False
-    lag: int = 0  # blocks, of the one furthest behind
-    seconds: float = 0.0  # of an average answer, of the slowest
+    lag: int | None = None  # blocks, of the one furthest behind; None: none answers
+    seconds: float | None = None  # of an average answer, of the slowest; None: none ever answered
     errors: int = 0
     last_fault: Fault | None = None
 
     def add(self, other: "HostFigures") -> None:
         self.up = self.up or other.up
-        self.lag = max(self.lag, other.lag)
-        self.seconds = max(self.seconds, other.seconds)
+        self.lag = _larger(self.lag, other.lag)
+        self.seconds = _larger(self.seconds, other.seconds)
         self.errors += other.errors
         faults = [each for each in (self.last_fault, other.last_fault) if each]
         self.last_fault = max(faults, key=lambda each: each.at, default=None)
+
+
+def _larger(one: Number | None, other: Number | None) -> Number | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 class NodeFigures(msgspec.Struct):
@@ -50,6 +56,8 @@ def node_figures(nodes: Iterable[Node], disagreements: int) -> NodeFigures:
     found = NodeFigures(disagreements=disagreements)
     for node in nodes:
         if node.state is not State.NEW:
-            figures = HostFigures(node.state is State.UP, node.lag, node.pace.usual, node.errors, node.last_fault)
+            up = node.state is State.UP
+            lag = node.lag if up and node.landmark is not None else None
+            figures = HostFigures(up, lag, node.pace.slowest, node.errors, node.last_fault)
             found.add_host(urlsplit(node.shown).netloc, figures)
     return found

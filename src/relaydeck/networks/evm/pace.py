@@ -53,9 +53,9 @@ class Pace:
         return next((self._methods[each].average for each in methods if each in self._methods), None)
 
     @property
-    def usual(self) -> float:
-        """The average of the slowest method."""
-        return max((each.average for each in self._methods.values()), default=0.0)
+    def slowest(self) -> float | None:
+        """The average of the slowest method; None before the first answer."""
+        return max((each.average for each in self._methods.values()), default=None)
 
     def p95(self, method: str) -> float | None:
         times = self._methods.get(method)

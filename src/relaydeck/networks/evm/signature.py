@@ -1,15 +1,15 @@
-"""Recovers the signer of a transaction, with coincurve and eth-hash."""
+"""Recovers the signer of a transaction."""
 
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from coincurve import PublicKey
-from eth_hash.auto import keccak
 
 from relaydeck.networks.evm import rlp
 from relaydeck.networks.evm import rlp_fields as fields
 from relaydeck.networks.evm.address import address_of
 from relaydeck.networks.evm.errors import BadTransaction
+from relaydeck.networks.evm.keccak import keccak
 
 _ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 

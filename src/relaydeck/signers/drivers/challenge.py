@@ -21,7 +21,7 @@ _PURPOSE = b"Relaydeck proof of possession v1\n"
 
 def new_challenge() -> bytes:
     """32 bytes to sign."""
-    from eth_hash.auto import keccak
+    from relaydeck.networks.evm.keccak import keccak
 
     return keccak(preimage(secrets.token_bytes(32)))
 

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256K1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
-from eth_hash.auto import keccak
 
 from relaydeck.networks.evm.address import checksummed
+from relaydeck.networks.evm.keccak import keccak
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, WrongKeyKind
 from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature
 
