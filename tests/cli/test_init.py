@@ -51,7 +51,8 @@ def test_every_optional_line_can_be_used(home: Path, written: Path) -> None:
     )
     written.write_text(with_key(written, used), "utf-8")
     done = run_command(home, "apply", str(written))
-    assert (done.stderr, done.stdout) == ("", "created: 1 network, 2 signers, 1 notification, 1 relayer\n")
+    assert done.stderr == f"relaydeck: created a new home in {home}\n"
+    assert done.stdout == "created: 1 network, 2 signers, 1 notification, 1 relayer\n"
 
 
 def test_it_is_its_owner_s_alone(written: Path) -> None:

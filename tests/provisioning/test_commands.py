@@ -35,7 +35,7 @@ def test_the_demonstration(home: Path) -> None:
         "to create: 2 networks, 2 signers, 1 notification, 3 relayers\n"
     )
     done = run_command(home, "apply", str(DEMO))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"relaydeck: created a new home in {home}\n")
     assert done.stdout == "created: 2 networks, 2 signers, 1 notification, 3 relayers\n"
     again = run_command(home, "apply", str(DEMO))
     assert again.stdout == "nothing to change: the stored records match the file\n"
@@ -81,6 +81,7 @@ def test_a_file_with_mistakes(home: Path, tmp_path: Path) -> None:
         "  signers[0].config.kee: is not a known key; did you mean key?\n"
         "Nothing was changed.\n"
     )
+    assert not home.exists()
 
 
 def test_a_file_that_is_not_there(home: Path) -> None:

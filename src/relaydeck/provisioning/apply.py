@@ -50,9 +50,11 @@ class Provisioner:
 
     def plan(self) -> Plan:
         """The plan for the store as it is now. Locks and writes nothing. Raises MistakenFile."""
-        self._ask_keys()
-        with self._store.database.snapshot():
-            return self._plan(self._store.database.read, "")
+        return self._plan_now("")
+
+    def check(self) -> None:
+        """Raise MistakenFile if `apply` would. Locks and writes nothing."""
+        self._plan_now(_UNCHANGED)
 
     def apply(self, *, now: int, actor: str = "apply", progress: Progress = iter, expected: str = "") -> Plan:
         """Plan and apply. Writes nothing if nothing differs. Raises MistakenFile or PlanChanged, with nothing changed.
@@ -87,6 +89,11 @@ class Provisioner:
         with database.snapshot():
             questions = self._planner.questions(database.read, self._store.vault, self._keys.bound_types)
         self._addresses = self._keys.addresses(questions)
+
+    def _plan_now(self, remedy: str) -> Plan:
+        self._ask_keys()
+        with self._store.database.snapshot():
+            return self._plan(self._store.database.read, remedy)
 
     def _plan(self, read: ReadRows, remedy: str) -> Plan:
         plan = self._planner.plan(read, self._store.vault, self._addresses)

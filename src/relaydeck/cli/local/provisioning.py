@@ -9,7 +9,7 @@ from relaydeck.admin.plan_report import apply_report
 from relaydeck.admin.views import json_values
 from relaydeck.cli.backend import ApplyFile, Json, OutdatedPlan
 from relaydeck.cli.local.signer_addresses import key_source
-from relaydeck.cli.local.store import actor, existing_store, store_for_apply
+from relaydeck.cli.local.store import actor, existing_store, has_data, store_for_apply
 from relaydeck.cli.output import progress_bar
 from relaydeck.errors import PlanChanged
 from relaydeck.provisioning.apply import Provisioner
@@ -18,6 +18,7 @@ from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan import Step
 from relaydeck.provisioning.references import Resolver
+from relaydeck.settings import read_settings
 
 _MANY_STEPS = 1000  # from which on a progress bar is useful
 
@@ -28,6 +29,9 @@ class LocalProvisioning:
             return json_values(apply_report(provisioner.plan(), applied=False))
 
     def apply(self, file: ApplyFile, *, prune: bool, revision: str) -> Json:
+        if not has_data(read_settings()):
+            with _provisioner(file, prune=prune, may_create=False) as provisioner:
+                provisioner.check()  # a file with mistakes creates no home
         with _provisioner(file, prune=prune, may_create=True) as provisioner:
             try:
                 plan = provisioner.apply(

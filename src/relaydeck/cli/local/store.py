@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from relaydeck.cli.output import print_note
 from relaydeck.errors import Damaged, OperatorError, RequestError
 from relaydeck.http.error_body import problem_of
 from relaydeck.settings import Settings, read_settings
@@ -61,13 +62,22 @@ def store_for_apply(*, may_create: bool) -> Iterator[Store]:
     """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder."""
     settings = read_settings()
     if may_create or has_data(settings):
-        with closing(open_store(settings)) as store, _refusals_for_operators():
+        with closing(_open_or_create(settings)) as store, _refusals_for_operators():
             yield store
         return
     with TemporaryDirectory(prefix="relaydeck-plan-") as folder:
         home = Path(folder)
         with closing(open_store_at(home, home / "relaydeck.db", home / "master.key")) as store:
             yield store
+
+
+def _open_or_create(settings: Settings) -> Store:
+    """A new home is announced: in the wrong folder, a command would otherwise seem to succeed."""
+    is_new = not has_data(settings)
+    store = open_store(settings)
+    if is_new:
+        print_note(f"relaydeck: created a new home in {settings.home.absolute()}")
+    return store
 
 
 @contextmanager
@@ -84,7 +94,7 @@ def local_change(*, create: bool = False) -> Iterator[ChangeContext]:
     if not create:
         require_data(settings)
     with (
-        closing(open_store(settings)) as store,
+        closing(_open_or_create(settings)) as store,
         _refusals_for_operators("Nothing was changed."),
         change_in(store) as change,
     ):
