@@ -68,6 +68,7 @@ async def test_hundreds_of_events_arrive_once_and_in_order(scene: Scene, elsewhe
     async with asyncio.timeout(60):
         while scene.store.database.read("SELECT 1 FROM deliveries WHERE state = 'pending' LIMIT 1"):
             await asyncio.sleep(0.01)
+    await eventually(lambda: sum(replicas.tries) >= 400)  # a try is counted after it is stored
     await replicas.stop()
     arrived: dict[str, list[int]] = {name: [] for name in sequences}
     for each in receiver.got:
