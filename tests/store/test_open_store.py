@@ -34,7 +34,7 @@ def made(home: Path) -> Path:
 
 def test_creating_a_token_creates_the_home_without_a_prompt(home: Path) -> None:
     done = run_command(home, "token", "create", "first")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"relaydeck: created a new home in {home}\n")
     assert sorted(path.name for path in home.iterdir()) == ["master.key", "relaydeck.db", "run"]
 
 
