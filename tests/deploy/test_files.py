@@ -124,11 +124,12 @@ def test_both_stages_have_the_base_image_that_a_digest_can_pin() -> None:
     assert "--build-arg BASE=docker.io/library/python@sha256:" in CONTAINERFILE
 
 
-def test_every_image_of_others_is_among_those_to_pin() -> None:
+def test_every_image_of_others_is_pinned_by_digest_and_among_those_to_update() -> None:
     (listed,) = re.findall(r"^for image in (.*); do$", (DEPLOY / "README.md").read_text("utf-8"), re.MULTILINE)
     (base,) = re.findall(r"^ARG BASE=(\S+)$", CONTAINERFILE, re.MULTILINE)
-    images = [each["image"] for each in COMPOSE["services"].values() if "build" not in each]
-    assert listed.split() == [base, *images]
+    images = [base, *(each["image"] for each in COMPOSE["services"].values() if "build" not in each)]
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in images)
+    assert listed.split() == [image.partition("@")[0] for image in images]
 
 
 def test_the_home_is_a_mount_that_can_be_written_to() -> None:
