@@ -1,18 +1,21 @@
 """Strangers who hold connections to a service for as long as they may: `python -m tests.proofs.strangers PORT COUNT`.
 
-A third of them send nothing, a third half a request or TLS handshake, a third requests without reading the responses.
-A stranger whose connection is closed opens another one after some seconds.
+A quarter of them send nothing, a quarter half a request or TLS handshake, a quarter requests without reading the
+responses, and a quarter requests of which they read a kilobyte of responses each second. A stranger whose connection is
+closed opens another one after some seconds.
 """
 
 import argparse
 import asyncio
 import resource
+import socket
 import ssl
 from contextlib import suppress
 
 AGAIN_SECONDS = 5.0
 AT_A_TIME = 200  # connections that are being opened
 HALF = {False: b"GET / HTTP/1.1\r\nX-Slow: ", True: b"\x16\x03\x01\x02\x00\x01\x00"}
+READ_PER_SECOND = 1024
 REQUESTS = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 50
 
 
@@ -26,7 +29,7 @@ class Strangers:
         self._context.verify_mode = ssl.CERT_NONE
 
     async def one(self, number: int) -> None:
-        hold = (self._silent, self._half, self._deaf)[number % 3]
+        hold = (self._silent, self._half, self._deaf, self._slow)[number % 4]
         while True:
             with suppress(OSError, asyncio.IncompleteReadError):
                 await hold()
@@ -49,9 +52,7 @@ class Strangers:
 
     async def _deaf(self) -> None:
         """The reader's buffer has a bound: beyond it nothing is read."""
-        context = self._context if self._tls else None
-        async with self._opening:
-            _, writer = await asyncio.open_connection("127.0.0.1", self._port, ssl=context, limit=1024)
+        _, writer = await self._connect()
         try:
             while not writer.is_closing():
                 writer.write(REQUESTS)
@@ -59,6 +60,29 @@ class Strangers:
                 await asyncio.sleep(1)
         finally:
             writer.transport.abort()
+
+    async def _slow(self) -> None:
+        reader, writer = await self._connect()
+        try:
+            writer.write(REQUESTS)
+            while await reader.read(READ_PER_SECOND):
+                await asyncio.sleep(1)
+        finally:
+            writer.transport.abort()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """With small buffers, so that the service notices what is not read."""
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.setblocking(False)
+        context, name = (self._context, "localhost") if self._tls else (None, None)
+        async with self._opening:
+            try:
+                await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", self._port))
+            except BaseException:
+                connection.close()
+                raise
+            return await asyncio.open_connection(sock=connection, ssl=context, server_hostname=name, limit=1024)
 
 
 async def main(port: int, count: int, *, tls: bool) -> None:
