@@ -354,16 +354,17 @@ class Settings:
         "`http`: URLs of nodes that are set over HTTP must not have private or loopback addresses, or names of private "
         "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. `on`: "
         "no connection is made to a node at an address that is neither public nor in `RELAYDECK_RPC_ALLOW`, whoever "
-        "set its URL. `off`: every URL may be set. No connection is made to link-local and metadata addresses; only "
-        "with `on`, an entry of `RELAYDECK_RPC_ALLOW` that contains nothing else permits one.",
+        "set its URL. `off`: every URL may be set. Link-local and metadata addresses are "
+        "refused always, with one exception: with `on`, an entry of `RELAYDECK_RPC_ALLOW` that covers only such "
+        "addresses permits them.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
         _address_ranges,
         (),
-        "Addresses or CIDR ranges, separated by commas, where nodes may be although they are not public. With an "
-        "entry, names of private networks may be set over HTTP, too, whatever their addresses; `localhost` and other "
-        "names of the machine only if `127.0.0.1` or `::1` is allowed. Connections depend on the list only where "
-        "`RELAYDECK_RPC_GUARD` is `on`.",
+        "Addresses or CIDR ranges, separated by commas, where nodes may be although they are not public. If the "
+        "list is not empty, every name of a private network (`.internal`, `.local`, …) may be set over HTTP, too: "
+        "Relaydeck does not resolve it at that time. `localhost` and other names of the machine need `127.0.0.1` or "
+        "`::1` in the list. The list restricts connections only if `RELAYDECK_RPC_GUARD` is `on`.",
         "none",
     )
     priority_fee_percentile: float = _setting(
@@ -388,8 +389,8 @@ class Settings:
     event_audit_head: str = _setting(
         _one_of("off", "on"),
         "off",
-        "`on`: each delivery has the header `relaydeck-audit-head` with the head of the audit log, so that receivers "
-        "hold it. `relaydeck audit verify --head` finds with it that the end of the log was removed.",
+        "`on`: each delivery has the header `relaydeck-audit-head` with the head of the audit log, for receivers to "
+        "keep. With it, `relaydeck audit verify --head` reports entries that were removed from the end of the log.",
     )
     event_retention_days: int = _setting(
         _count, 30, "How many days a finished event is kept, with its delivery attempts."
@@ -410,7 +411,9 @@ class Settings:
     )
     console_session_seconds: float = _setting(_seconds, 43_200.0, "How long a session of the console lasts at most.")
     console_streams: int = _setting(
-        _count, 256, "How many pages of the console one worker updates live. Further pages look every 15 seconds."
+        _count,
+        256,
+        "How many pages of the console one worker updates live. Pages beyond that number refresh every 15 seconds.",
     )
     operations_address: tuple[str, int] | None = _setting(
         _listen_address,

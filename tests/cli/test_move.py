@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from relaydeck.database_url import DatabaseUrl
-from relaydeck.store.sealing import read_master_key
+from relaydeck.store.master_key import read_master_key
 from tests.fork_server import Done
 from tests.places import ENGINES
 from tests.postgres import PostgresServer

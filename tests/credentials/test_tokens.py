@@ -21,10 +21,10 @@ from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.log import Log
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.master_key import create_master_key, read_master_key
 from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import Store
 from relaydeck.store.row_proofs import PROOFS_SINCE
-from relaydeck.store.sealing import create_master_key, read_master_key
 from relaydeck.store.sqlite import SqliteDatabase, SqliteTransaction
 from relaydeck.store.vault import Vault
 from relaydeck.store.write_signal import WriteSignal

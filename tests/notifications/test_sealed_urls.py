@@ -7,10 +7,10 @@ import pytest
 
 from relaydeck.notifications.model import NotificationChange
 from relaydeck.provisioning.export import exported
+from relaydeck.store.master_key import create_master_key, read_master_key
 from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealed_columns import URLS_SINCE
-from relaydeck.store.sealing import create_master_key, read_master_key
 from relaydeck.store.sqlite import SqliteDatabase, SqliteTransaction
 from relaydeck.store.vault import Vault
 from relaydeck.store.write_signal import WriteSignal

@@ -1,26 +1,13 @@
 """A sealed value opens in its own place and unchanged, or not at all."""
 
-from pathlib import Path
-
 import pytest
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relaydeck.errors import Damaged, OperatorError
+from relaydeck.errors import Damaged
 from relaydeck.store.row_proofs import RowProofs
-from relaydeck.store.sealing import (
-    Keyring,
-    MasterKey,
-    Nonces,
-    Place,
-    create_master_key,
-    new_data_key,
-    open_keyring,
-    read_master_key,
-    sealing_key_of,
-)
+from relaydeck.store.sealing import Keyring, Nonces, Place, sealing_key_of
 
 PROOFS = RowProofs(bytes(32))
 KEYRING = Keyring({1: AESGCM(b"1" * 32), 2: AESGCM(b"2" * 32)}, PROOFS)
@@ -122,67 +109,5 @@ def test_the_same_value_is_sealed_differently_each_time() -> None:
     assert KEYRING.seal(b"secret", HERE) != KEYRING.seal(b"secret", HERE)
 
 
-def test_a_data_key_is_wrapped_by_its_master_key_alone() -> None:
-    wrapped = new_data_key(MasterKey(b"m" * 32))
-    with pytest.raises(InvalidTag):
-        MasterKey(b"n" * 32).unwrap(wrapped)
-
-
-def test_a_keyring_does_not_open_under_another_master_key() -> None:
-    wrapped = new_data_key(MasterKey(b"m" * 32))
-    with pytest.raises(OperatorError) as error:
-        open_keyring(MasterKey(b"n" * 32), [(1, wrapped)])
-    assert error.value.problem == "the master key does not open this database's keyring"
-    assert error.value.remedy == ("Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE).")
-
-
 def test_an_empty_keyring_has_no_active_key() -> None:
     assert (Keyring({}, PROOFS).active, Keyring({}, PROOFS).knows(1)) == (0, False)
-
-
-def test_a_keyring_proves_rows_with_the_key_of_its_master() -> None:
-    master = MasterKey(b"m" * 32)
-    assert open_keyring(master, []).proofs is master.proofs
-
-
-def test_a_missing_master_key_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(OperatorError) as error:
-        read_master_key(tmp_path / "master.key")
-    assert (error.value.problem, error.value.remedy) == (
-        f"the master key file {tmp_path / 'master.key'} is missing",
-        "Restore it from your backup: without it the sealed secrets of this database cannot be opened.",
-    )
-
-
-def test_a_master_key_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(OperatorError) as error:
-        read_master_key(tmp_path)
-    assert (error.value.problem, error.value.remedy) == (
-        f"the master key file {tmp_path} cannot be used: Is a directory",
-        "Check the file and its permissions, or restore it from your backup.",
-    )
-
-
-def test_a_new_master_key_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    create_master_key(tmp_path / "master.key")
-    assert (tmp_path / "master.key").stat().st_mode & 0o777 == 0o600
-
-
-def test_an_existing_master_key_is_left_as_it_is(tmp_path: Path) -> None:
-    create_master_key(tmp_path / "master.key", lambda size: b"a" * size)
-    create_master_key(tmp_path / "master.key", lambda size: b"b" * size)
-    assert (tmp_path / "master.key").read_text() == "61" * 32 + "\n"
-
-
-def test_making_a_master_key_leaves_no_draft(tmp_path: Path) -> None:
-    create_master_key(tmp_path / "master.key")
-    assert [path.name for path in tmp_path.iterdir()] == ["master.key"]
-
-
-@pytest.mark.parametrize("content", [b"", b"00" * 31, b"00" * 33, b"zz" * 32, b"\xff" * 64])
-def test_a_file_that_is_no_master_key_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "master.key").write_bytes(content)
-    with pytest.raises(OperatorError) as error:
-        read_master_key(tmp_path / "master.key")
-    reason = "it is not 64 hexadecimal digits"
-    assert error.value.problem == f"the master key file {tmp_path / 'master.key'} cannot be used: {reason}"

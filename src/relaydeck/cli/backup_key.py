@@ -13,7 +13,8 @@ from relaydeck.secret import Secret
 from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.copying.passphrase import LEAST_CHARACTERS, open_master_key, seal_master_key
 from relaydeck.store.database import Reader
-from relaydeck.store.sealing import Keyring, MasterKey, create_master_key, master_key_bytes, open_keyring
+from relaydeck.store.master_key import MasterKey, create_master_key, master_key_bytes, open_keyring
+from relaydeck.store.sealing import Keyring
 
 
 def sealed_master_key(reader: Reader, path: Path, passphrase_file: Path | None) -> bytes:

@@ -1,4 +1,4 @@
-"""`relaydeck estimate`: one fee estimate, step by step."""
+"""`relaydeck estimate`: one fee estimate, step by step. `commands.py` has its options."""
 
 import sys
 from typing import Any

@@ -56,7 +56,7 @@ def _print_one(runway: Json, history: Json) -> None:
         ("last read", history["seen_at"]),
         ("min_balance", amount(runway["min_balance"], symbol)),
         ("spent in 7 days", amount(history["spent"], symbol)),
-        ("spent an hour", amount(runway["spent_per_hour"], symbol)),
+        ("spent per hour", amount(runway["spent_per_hour"], symbol)),
         ("until min_balance", f"{_expected(minimum)} ({_range(minimum)})" if minimum else "unknown"),
         ("until zero", f"{_expected(zero)} ({_range(zero)})" if zero else "unknown"),
         ("forecast", f"as in the last {runway['window']}" if minimum else f"none: {runway['unknown']}"),
@@ -71,7 +71,7 @@ def _print_one(runway: Json, history: Json) -> None:
 def _warning(runway: Json) -> str:
     if not runway["warn_hours"]:
         return "off"
-    return f"{'in force' if runway['low'] else 'none'}, below {runway['warn_hours']} h"
+    return f"{'yes' if runway['low'] else 'no'}; warns below {runway['warn_hours']} h"
 
 
 def _expected(time: Json | None) -> str:

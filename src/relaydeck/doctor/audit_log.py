@@ -7,12 +7,12 @@ from typing import NamedTuple
 from relaydeck.credentials.token_rows import FORGED, REVIVED, forged_tokens, revived_tokens
 from relaydeck.doctor.finding import Progress, no_progress
 from relaydeck.settings import Settings
-from relaydeck.store.audit import COUNT_SQL, BrokenLink, Head, verify
+from relaydeck.store.audit import COUNT_SQL, BrokenLink, Head, Opener, verify
 from relaydeck.store.database import Reader, Row
 from relaydeck.store.engines import open_reader_at
+from relaydeck.store.master_key import read_master_key
 from relaydeck.store.sealed_columns import check_all
-from relaydeck.store.sealing import Keyring, read_master_key
-from relaydeck.store.vault import Vault
+from relaydeck.store.sealing import Keyring
 from relaydeck.store.vault import read_keyring as keyring_of
 
 _STEP_ENTRIES = 1000
@@ -29,7 +29,7 @@ class AuditResult(NamedTuple):
 
 
 def verify_audit(
-    database: Reader, opener: Keyring | Vault, saved: Head | None = None, progress: Progress = no_progress
+    database: Reader, opener: Opener, saved: Head | None = None, progress: Progress = no_progress
 ) -> AuditResult:
     """`saved` is an earlier head, which the log must contain."""
     found = verify_chain(database, opener, progress, saved)
@@ -41,12 +41,12 @@ def verify_audit(
     return AuditResult(found.seq, str(found), None, None)
 
 
-def _forged(database: Reader, opener: Keyring | Vault) -> Iterator[str]:
+def _forged(database: Reader, opener: Opener) -> Iterator[str]:
     yield from (f"the token {token.name!r} {FORGED}" for token in forged_tokens(database, opener.proofs))
     yield from (f"the token {name!r} {REVIVED}" for name in revived_tokens(database))
 
 
-def _damaged(database: Reader, opener: Keyring | Vault) -> Iterator[str]:
+def _damaged(database: Reader, opener: Opener) -> Iterator[str]:
     return (str(damage) for damage in check_all(database, opener) if damage is not None)
 
 
@@ -56,9 +56,7 @@ def verify_stored_audit(settings: Settings, progress: Progress) -> AuditResult:
         return verify_audit(database, read_keyring(database, settings), progress=progress)
 
 
-def verify_chain(
-    database: Reader, opener: Keyring | Vault, progress: Progress, saved: Head | None = None
-) -> Head | BrokenLink:
+def verify_chain(database: Reader, opener: Opener, progress: Progress, saved: Head | None = None) -> Head | BrokenLink:
     (row,) = database.stream(COUNT_SQL)
     total: int = row.total
     with progress(f"checking {total:,} audit entries", total) as advance:

@@ -76,7 +76,9 @@ UNEXPECTED_FAILURES = Metric(
     "unexpected_failures_total", "counter", "Requests that failed with an error the service does not expect."
 )
 HISTORY_CHANGES = Metric(
-    "history_changes_total", "counter", "Times a worker found another history in the database and loaded it again."
+    "history_changes_total",
+    "counter",
+    "Times a worker found that the database had failed over or been rolled back, and loaded it again.",
 )
 FORGED_TOKENS = Metric(
     "forged_tokens_total", "counter", "Times a worker refused a token row that Relaydeck did not write."

@@ -2,7 +2,8 @@
 
 Levels are whole billionths of a request and times are whole nanoseconds, so a rate of N requests per second adds
 exactly N billionths per nanosecond: nothing is rounded. The table is a file that every worker maps. A file lock guards
-it, because the kernel releases that lock when a worker is killed.
+it, because the kernel releases that lock when a worker is killed. `shared_limits.py` has the same rule for several
+machines.
 """
 
 import ctypes

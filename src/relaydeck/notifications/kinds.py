@@ -27,13 +27,15 @@ class EventKind(StrEnum):
     RELAYER_ENABLED = "relayer.enabled", "the monitor enabled the relayer again"
     RELAYER_LOW_BALANCE = (
         "relayer.low_balance",
-        "the balance of the relayer fell below `min_balance`; sent once until the balance recovers",
+        "the balance of the relayer fell below `min_balance`; sent once, and again only after the balance has"
+        " recovered",
         "balance",
         "min_balance",
     )
     RELAYER_RUNWAY_LOW = (
         "relayer.runway_low",
-        "the balance is expected to reach `min_balance` within `runway_warn_hours`; sent once until that is over",
+        "the balance is expected to reach `min_balance` within `runway_warn_hours`; sent once, and again only after"
+        " `relayer.runway_recovered`",
         *_RUNWAY_DETAILS,
     )
     RELAYER_RUNWAY_RECOVERED = (
@@ -44,14 +46,15 @@ class EventKind(StrEnum):
     SIGNER_UNREACHABLE = (
         "signer.unreachable",
         "a check of the relayer's signer got no valid signature from its key, for the reason in `outcome`;"
-        " sent once until that is over",
+        " sent when this begins, not at each check",
         "signer_id",
         "outcome",
         "explanation",
     )
     SIGNER_MISMATCH = (
         "signer.mismatch",
-        "the key of the relayer's signer has a different address from the relayer; sent once until they agree",
+        "the key of the relayer's signer has a different address from the relayer; sent when this begins, not"
+        " at each check",
         "signer_id",
         "outcome",
         "explanation",
@@ -65,8 +68,8 @@ class EventKind(StrEnum):
     )
     DATABASE_CHANGED = (
         "database.changed",
-        "the database continues another history: a standby was promoted, or a backup restored, and changes and events"
-        " may be lost; sent to every notification, or to the 1,000 oldest if there are more",
+        "the database failed over or was rolled back: a standby was promoted, or a backup restored; recent changes and"
+        " events may be lost; sent to every notification, or to the 1,000 oldest if there are more",
         "problem",
     )
     NOTIFICATION_TEST = "notification.test", "an operator sent a test event"

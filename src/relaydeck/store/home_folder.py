@@ -58,3 +58,11 @@ def _create_folder(folder: Path) -> None:
         raise OperatorError(
             f"the folder {folder} cannot be created: {error.strerror}", "Choose another one with RELAYDECK_HOME."
         ) from None
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -4,7 +4,8 @@ import time
 from pathlib import Path
 
 from relaydeck.store.database import Database
-from relaydeck.store.sealing import Keyring, MasterKey, create_master_key, read_master_key
+from relaydeck.store.master_key import MasterKey, create_master_key, read_master_key
+from relaydeck.store.sealing import Keyring
 from relaydeck.store.vault import Vault, read_keyring
 
 

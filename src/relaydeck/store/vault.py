@@ -1,7 +1,8 @@
 """Seals and opens the secrets of one database, and follows its keyring through rotations."""
 
 from relaydeck.store.database import Database, Reader, ReadRows, Row, Transaction
-from relaydeck.store.sealing import Keyring, MasterKey, Place, new_data_key, open_keyring, sealing_key_of
+from relaydeck.store.master_key import MasterKey, new_data_key, open_keyring
+from relaydeck.store.sealing import Keyring, Place, sealing_key_of
 
 _KEYS = "SELECT id, wrapped FROM data_keys ORDER BY id"
 

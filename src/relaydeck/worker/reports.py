@@ -65,7 +65,9 @@ class Reports:
 
     def database_fork(self, problem: str) -> None:
         self._metrics.count(HISTORY_CHANGES)
-        self._log.event("error", "the database has another history: everything is loaded again", problem=problem)
+        self._log.event(
+            "error", "the database failed over or was rolled back: everything is loaded again", problem=problem
+        )
 
     def process(self, read_model_age: float, *, accepts: bool) -> None:
         """Each second: that this worker runs and accepts connections, and its figures."""

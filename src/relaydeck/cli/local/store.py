@@ -15,9 +15,9 @@ from relaydeck.settings import Settings, read_settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.engines import open_reader_at
+from relaydeck.store.master_key import read_master_key
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.open_store import Store, open_store, open_store_at
-from relaydeck.store.sealing import read_master_key
 
 
 def actor() -> str:

@@ -15,7 +15,7 @@ from relaydeck.store.catalogue import Table
 from relaydeck.store.copying.contents import ROWS_AT_ONCE, Advance, Content, Tally, Values
 from relaydeck.store.copying.copy import Source
 from relaydeck.store.copying.format import MAGIC, Block, Footer, Frame, Header, encode_frame
-from relaydeck.store.sealing import sync_folder
+from relaydeck.store.home_folder import sync_folder
 
 
 class _Hashing:
