@@ -3,10 +3,14 @@
 import os
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
+from relaydeck.cli.local.signer_addresses import asking_once
+from relaydeck.signers.known_addresses import Answers, KeyAnswer, KeyQuestion, KeySource, Questions
+from relaydeck.signers.signer_types import KmsConfig
 from tests.provisioning.conftest import ADDRESS, KEY, NETWORK, NOTIFICATION, RELAYER, SIGNER, WHOLE
 from tests.running import COMMAND, Running, clean_environment, make_token, run_command
 
@@ -22,7 +26,8 @@ def without_revision(plan: str) -> str:
 
 def test_the_demonstration(home: Path) -> None:
     planned = run_command(home, "apply", str(DEMO), "--plan")
-    assert (planned.returncode, planned.stderr) == (0, "")
+    note = f"note: there is no Relaydeck data at {home / 'relaydeck.db'}: the plan starts from nothing\n"
+    assert (planned.returncode, planned.stderr) == (0, note)
     assert without_revision(planned.stdout) == (
         "+ network sepolia\n"
         "+ network local\n"
@@ -82,6 +87,71 @@ def test_a_file_with_mistakes(home: Path, tmp_path: Path) -> None:
         "Nothing was changed.\n"
     )
     assert not home.exists()
+
+
+def test_the_first_apply_reads_a_secret_once(home: Path, tmp_path: Path) -> None:
+    """It may come from a pipe."""
+    pipe, file = tmp_path / "pipe", tmp_path / "file.toml"
+    os.mkfifo(pipe)
+    file.write_text(SIGNER.replace(f'"{KEY}"', '{ file = "pipe" }'))
+    writer = threading.Thread(target=pipe.write_text, args=(KEY,))
+    writer.start()
+    done = run_command(home, "apply", str(file))
+    writer.join()
+    assert (done.returncode, done.stdout) == (0, "created: 1 signer\n")
+
+
+def test_a_plan_of_another_home_creates_none(home: Path) -> None:
+    refused = run_command(home, "apply", "-", "--revision", "7-0123456789abcdef", stdin=NETWORK)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"relaydeck: there is no Relaydeck data at {home / 'relaydeck.db'}\n")
+    assert not home.exists()
+
+
+def test_another_plan_than_the_reviewed_one_creates_no_home(home: Path) -> None:
+    refused = run_command(home, "apply", "-", "--revision", "0-0123456789abcdef", stdin=NETWORK)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("relaydeck: the plan is not the one that was reviewed\n")
+    assert not home.exists()
+
+
+def test_a_file_without_records_creates_no_home(home: Path) -> None:
+    assert run_command(home, "apply", "-", stdin="").returncode == 0
+    assert not home.exists()
+
+
+def test_the_plan_for_a_new_home_is_applied_by_its_revision(home: Path) -> None:
+    planned = run_command(home, "apply", "-", "--plan", stdin=NETWORK)
+    revision = planned.stdout.splitlines()[-1].removeprefix("revision: ")
+    assert run_command(home, "apply", "-", "--revision", revision, stdin=NETWORK).stdout == "created: 1 network\n"
+
+
+@pytest.mark.parametrize("revision", ["abc", "-1", "9" * 26 + "-0123456789abcdef"])
+def test_a_revision_that_is_none_is_refused(home: Path, revision: str) -> None:
+    refused = run_command(home, "apply", "-", f"--revision={revision}", stdin=NETWORK)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "relaydeck: --revision must be the revision that --plan printed\nNothing was changed.\n"
+
+
+def test_a_new_database_of_an_existing_home_is_announced_as_such(home: Path, tmp_path: Path) -> None:
+    assert run_command(home, "apply", "-", stdin=NETWORK).returncode == 0
+    other = tmp_path / "other.db"
+    done = run_command(home, "apply", "-", stdin=NETWORK, database_url=f"sqlite:///{other}")
+    assert (done.returncode, done.stderr) == (0, f"relaydeck: created a new database at {other}\n")
+
+
+def test_key_systems_are_asked_once() -> None:
+    asked = []
+
+    def ask(questions: Questions) -> Answers:
+        asked.append(sorted(questions))
+        return {name: KeyAnswer(f"address of {name}") for name in questions}
+
+    question = KeyQuestion("provider_a_kms", KmsConfig(key_id="k", region="r"))
+    source = asking_once(KeySource(frozenset({"provider_a_kms"}), ask))
+    assert source.ask({"one": question}) == {"one": KeyAnswer("address of one")}
+    assert set(source.ask({"one": question, "two": question})) == {"one", "two"}
+    assert asked == [["one"], ["two"]]
 
 
 def test_a_file_that_is_not_there(home: Path) -> None:

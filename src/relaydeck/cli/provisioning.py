@@ -1,5 +1,6 @@
 """`relaydeck apply` and `relaydeck export`."""
 
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -14,12 +15,15 @@ from relaydeck.errors import OperatorError
 from relaydeck.quantities import counted
 
 _MOST_NAMED = 20  # in a question
+_REVISION = re.compile(r"[0-9]{1,18}-[0-9a-f]{16}")
 CHANGES = 2  # the exit code of a plan that contains changes, with --detailed-exitcode
 _STYLES = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red")}
 _DONE = {"create": "created", "change": "changed", "remove": "removed"}
 
 
 def apply_file(file: str, *, prune: bool, revision: str, yes: bool, as_json: bool) -> None:
+    if revision and not _REVISION.fullmatch(revision):
+        raise OperatorError("--revision must be the revision that --plan printed", "Nothing was changed.")
     content = _read(file)
     if prune and not yes:
         revision = _confirmed_revision(content, revision)

@@ -37,7 +37,8 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, **options: Any) -> None:
     metrics_path = _fresh_metrics(settings, workers, log)
     server = _server(settings, log, host, port, workers=workers, **options)
-    log.event("info", "serving", address=f"{host_in_url(host)}:{port}", workers=workers, version=__version__)
+    address, home = f"{host_in_url(host)}:{port}", str(settings.home.absolute())
+    log.event("info", "serving", address=address, home=home, workers=workers, version=__version__)
     try:
         with _operations_server(settings, metrics_path, log, port):
             _run(server, partial(Application, settings, metrics_path, log), settings.stop_mark(os.getpid()))

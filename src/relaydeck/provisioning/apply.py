@@ -52,9 +52,9 @@ class Provisioner:
         """The plan for the store as it is now. Locks and writes nothing. Raises MistakenFile."""
         return self._plan_now("")
 
-    def check(self) -> None:
-        """Raise MistakenFile if `apply` would. Locks and writes nothing."""
-        self._plan_now(_UNCHANGED)
+    def rehearse(self, expected: str = "") -> Plan:
+        """The plan that `apply` would make. Locks and writes nothing, and raises what `apply` would raise."""
+        return self._plan_now(_UNCHANGED, expected)
 
     def apply(self, *, now: int, actor: str = "apply", progress: Progress = iter, expected: str = "") -> Plan:
         """Plan and apply. Writes nothing if nothing differs. Raises MistakenFile or PlanChanged, with nothing changed.
@@ -90,10 +90,12 @@ class Provisioner:
             questions = self._planner.questions(database.read, self._store.vault, self._keys.bound_types)
         self._addresses = self._keys.addresses(questions)
 
-    def _plan_now(self, remedy: str) -> Plan:
+    def _plan_now(self, remedy: str, expected: str = "") -> Plan:
         self._ask_keys()
         with self._store.database.snapshot():
-            return self._plan(self._store.database.read, remedy)
+            plan = self._plan(self._store.database.read, remedy)
+            require_same(plan, expected, self._store.database.read)
+            return plan
 
     def _plan(self, read: ReadRows, remedy: str) -> Plan:
         plan = self._planner.plan(read, self._store.vault, self._addresses)

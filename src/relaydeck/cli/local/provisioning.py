@@ -2,43 +2,51 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from functools import partial
 
 from relaydeck.admin.plan_report import apply_report
 from relaydeck.admin.views import json_values
 from relaydeck.cli.backend import ApplyFile, Json, OutdatedPlan
-from relaydeck.cli.local.signer_addresses import key_source
-from relaydeck.cli.local.store import actor, existing_store, has_data, store_for_apply
-from relaydeck.cli.output import progress_bar
+from relaydeck.cli.local.home import has_data, require_data
+from relaydeck.cli.local.signer_addresses import asking_once, key_source
+from relaydeck.cli.local.store import actor, existing_store, store_for_apply
+from relaydeck.cli.output import print_note, progress_bar
 from relaydeck.errors import PlanChanged
 from relaydeck.provisioning.apply import Provisioner
 from relaydeck.provisioning.export import exported
 from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.file_planner import FilePlanner
-from relaydeck.provisioning.plan import Step
+from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.references import Resolver
 from relaydeck.settings import read_settings
+from relaydeck.store.open_store import Store
 
 _MANY_STEPS = 1000  # from which on a progress bar is useful
+_PLANNED_FROM_NOTHING = "0-"  # the start of such a revision
 
 
 class LocalProvisioning:
     def plan(self, file: ApplyFile, *, prune: bool) -> Json:
-        with _provisioner(file, prune=prune, may_create=False) as provisioner:
-            return json_values(apply_report(provisioner.plan(), applied=False))
+        settings = read_settings()
+        if not has_data(settings):
+            print_note(f"note: there is no Relaydeck data at {settings.database}: the plan starts from nothing")
+        with store_for_apply(may_create=False) as store:
+            plan = _provisioner(file, prune)(store).plan()
+        return json_values(apply_report(plan, applied=False))
 
     def apply(self, file: ApplyFile, *, prune: bool, revision: str) -> Json:
-        if not has_data(read_settings()):
-            with _provisioner(file, prune=prune, may_create=False) as provisioner:
-                provisioner.check()  # a file with mistakes creates no home
-        with _provisioner(file, prune=prune, may_create=True) as provisioner:
-            try:
-                plan = provisioner.apply(
-                    now=int(time.time()), actor=actor(), progress=_with_progress, expected=revision
-                )
-            except PlanChanged as refusal:
-                raise OutdatedPlan(refusal.changes) from None
+        provisioner = _provisioner(file, prune)
+        try:
+            plan = _rehearsed(provisioner, revision)
+            if plan is None or plan.steps:
+                with store_for_apply(may_create=True) as store:
+                    plan = provisioner(store).apply(
+                        now=int(time.time()), actor=actor(), progress=_with_progress, expected=revision
+                    )
+        except PlanChanged as refusal:
+            raise OutdatedPlan(refusal.changes) from None
         return json_values(apply_report(plan, applied=True))
 
     def export(self) -> Iterator[str]:
@@ -46,11 +54,21 @@ class LocalProvisioning:
             yield from pieces
 
 
-@contextmanager
-def _provisioner(file: ApplyFile, *, prune: bool, may_create: bool) -> Iterator[Provisioner]:
+def _provisioner(file: ApplyFile, prune: bool) -> Callable[[Store], Provisioner]:
+    """For one store after another. The file, which may be a pipe, is read once, and key systems are asked once."""
     planner = FilePlanner(read_file(file.content, Resolver(os.environ, file.folder)), prune)
-    with store_for_apply(may_create=may_create) as store:
-        yield Provisioner(store, planner, file_name=file.name, keys=key_source())
+    return partial(Provisioner, planner=planner, file_name=file.name, keys=asking_once(key_source()))
+
+
+def _rehearsed(provisioner: Callable[[Store], Provisioner], revision: str) -> Plan | None:
+    """The plan for a home that does not exist yet, so that nothing that is refused creates one. None if it exists."""
+    settings = read_settings()
+    if has_data(settings):
+        return None
+    if revision and not revision.startswith(_PLANNED_FROM_NOTHING):
+        require_data(settings)  # the plan was made for another home
+    with store_for_apply(may_create=False) as store:
+        return provisioner(store).rehearse(revision)
 
 
 def _with_progress(steps: list[Step]) -> Iterable[Step]:

@@ -8,15 +8,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from relaydeck.cli.output import print_note
+from relaydeck.cli.local.home import has_data, open_or_create, require_data
 from relaydeck.errors import Damaged, OperatorError, RequestError
 from relaydeck.http.error_body import problem_of
-from relaydeck.settings import Settings, read_settings
+from relaydeck.settings import read_settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.engines import open_reader_at
-from relaydeck.store.master_key import read_master_key
-from relaydeck.store.migrate import schema_version
 from relaydeck.store.open_store import Store, open_store, open_store_at
 
 
@@ -27,25 +24,6 @@ def actor() -> str:
         return f"cli:{pwd.getpwuid(user).pw_name}"
     except KeyError:
         return f"cli:{user}"
-
-
-def has_data(settings: Settings) -> bool:
-    """Whether the configured database exists and has a schema. Creates nothing."""
-    if isinstance(settings.database, Path) and not settings.database.exists():
-        return False
-    with closing(open_reader_at(settings.database)) as reader:
-        return schema_version(reader) > 0
-
-
-def require_data(settings: Settings) -> None:
-    """Raises OperatorError rather than create a database or a master key that the command did not mean to make."""
-    if not has_data(settings):
-        raise OperatorError(
-            f"there is no Relaydeck data at {settings.database}",
-            "Create it with 'relaydeck serve' or 'relaydeck apply', or choose another home with --home or"
-            " RELAYDECK_HOME.",
-        )
-    read_master_key(settings.master_key_path)
 
 
 @contextmanager
@@ -62,22 +40,13 @@ def store_for_apply(*, may_create: bool) -> Iterator[Store]:
     """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder."""
     settings = read_settings()
     if may_create or has_data(settings):
-        with closing(_open_or_create(settings)) as store, _refusals_for_operators():
+        with closing(open_or_create(settings)) as store, _refusals_for_operators():
             yield store
         return
     with TemporaryDirectory(prefix="relaydeck-plan-") as folder:
         home = Path(folder)
         with closing(open_store_at(home, home / "relaydeck.db", home / "master.key")) as store:
             yield store
-
-
-def _open_or_create(settings: Settings) -> Store:
-    """A new home is announced: in the wrong folder, a command would otherwise seem to succeed."""
-    is_new = not has_data(settings)
-    store = open_store(settings)
-    if is_new:
-        print_note(f"relaydeck: created a new home in {settings.home.absolute()}")
-    return store
 
 
 @contextmanager
@@ -94,7 +63,7 @@ def local_change(*, create: bool = False) -> Iterator[ChangeContext]:
     if not create:
         require_data(settings)
     with (
-        closing(_open_or_create(settings)) as store,
+        closing(open_or_create(settings) if create else open_store(settings)) as store,
         _refusals_for_operators("Nothing was changed."),
         change_in(store) as change,
     ):
