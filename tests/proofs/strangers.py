@@ -82,7 +82,12 @@ class Strangers:
             except BaseException:
                 connection.close()
                 raise
-            return await asyncio.open_connection(sock=connection, ssl=context, server_hostname=name, limit=1024)
+            reader, writer = await asyncio.open_connection(
+                sock=connection, ssl=context, server_hostname=name, limit=1024
+            )
+        if self._tls:  # it would read half a megabyte ahead
+            writer.transport.set_read_buffer_limits(high=4096, low=1024)  # type: ignore[attr-defined]
+        return reader, writer
 
 
 async def main(port: int, count: int, *, tls: bool) -> None:
