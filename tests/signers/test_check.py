@@ -1,9 +1,13 @@
 """One check: what it says of the key, and of the relayers that use it."""
 
 import itertools
+from importlib.metadata import EntryPoints
+
+import pytest
 
 from relaydeck.secret import Secret
 from relaydeck.signers.check import RelayerAddress, SignerCheck, check_signer, compared
+from relaydeck.signers.drivers import registry
 from relaydeck.signers.drivers.interface import DriverOptions
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.signer_types import KmsConfig, LocalConfig
@@ -65,11 +69,26 @@ async def test_a_key_that_is_none() -> None:
     )
 
 
+async def test_loading_the_driver_is_none_of_the_time_that_the_key_system_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, installed = [0.0], registry.installed
+
+    def find_slowly() -> EntryPoints:
+        now[0] += 5
+        return installed()
+
+    monkeypatch.setattr(registry, "installed", find_slowly)
+    keys = SignerKeys({"plain": "local"}, DriverOptions())
+    result = await check_signer(keys, "s1", "plain", KEY, timer=lambda: now[0])
+    await keys.close()
+    assert (now, result.milliseconds) == ([5.0], 0)
+
+
 async def test_an_unbound_type_names_its_setting() -> None:
     result = await check_signer(
         SignerKeys({}, DriverOptions()), "s1", "provider_a_kms", KmsConfig(key_id="k", region="r")
     )
-    assert (result.outcome, result.explanation) == (
+    assert (result.milliseconds, result.outcome, result.explanation) == (
+        0,
         "unbound",
         "no driver is bound to this type: set RELAYDECK_DRIVER_PROVIDER_A_KMS",
     )

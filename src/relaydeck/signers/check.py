@@ -68,7 +68,12 @@ async def check_signer(
     timer: Callable[[], float] = time.perf_counter,
 ) -> SignerCheck:
     """Have the key prove itself. Never raises for what a key system does."""
-    started_at, started = int(clock()), timer()
+    started_at = int(clock())
+    try:
+        await keys.load(signer_type)
+    except DriverError as error:
+        return SignerCheck(signer_id, started_at, 0, error.outcome, str(error))
+    started = timer()
     outcome, address = OK, None
     try:
         address = (await keys.prove(signer_type, config)).identity.address

@@ -1,10 +1,15 @@
 """Bindings, other people's drivers, and what `SignerKeys` does for all of them."""
 
+import asyncio
+import os
+import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, EntryPoints
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,8 +19,12 @@ from relaydeck.signers.drivers.driver_errors import KeySystemUnreachable, NotBou
 from relaydeck.signers.drivers.interface import DriverContext, DriverOptions, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.signer_types import Config, KmsConfig, LocalConfig
+from tests.notifications.certificates import make_certificate
+from tests.signers.drivers.aws_stand_in import KEY_ID, REGION
+from tests.signers.drivers.system import KeySystem
 
 KMS = KmsConfig(key_id="k", region="r")
+LOCAL = LocalConfig(key=Secret("0x" + "5a" * 32))
 
 
 class BrokenDriver:
@@ -94,24 +103,76 @@ async def test_a_package_can_add_a_driver_and_its_faults_show_no_secret(broken: 
     assert str(failure.value) == "the driver 'broken' failed with RuntimeError"
 
 
-def test_a_check_imports_nothing_in_the_event_loop() -> None:
-    """Libraries are loaded with the package, in a thread: the one for Keccak takes a tenth of a second."""
-    code = """
-import asyncio, sys
-from relaydeck.secret import Secret
-from relaydeck.signers.drivers import local
-from relaydeck.signers.drivers.interface import DriverOptions
-from relaydeck.signers.drivers.keys import SignerKeys
-from relaydeck.signers.signer_types import LocalConfig
+async def test_what_takes_long_is_found_and_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The packages that are installed, and the certificates of the system."""
+    threads = {"packages": threading.main_thread(), "certificates": threading.main_thread()}
 
-async def prove():
-    loaded = set(sys.modules)
-    keys = SignerKeys({"plain": "local"}, DriverOptions())
-    await keys.prove("plain", LocalConfig(key=Secret("0x" + "5a" * 32)))
+    def noting(what: str, work: Callable[[], Any]) -> Callable[[], Any]:
+        def note() -> Any:
+            threads[what] = threading.current_thread()
+            return work()
+
+        return note
+
+    monkeypatch.setattr(registry, "installed", noting("packages", registry.installed))
+    monkeypatch.setattr(ssl, "create_default_context", noting("certificates", ssl.create_default_context))
+    keys = SignerKeys({"plain": "local"}, DriverOptions(ca_file=make_certificate(tmp_path, "localhost")))
+    await keys.prove("plain", LOCAL)
     await keys.close()
-    print(sorted(name for name in set(sys.modules) - loaded if "." not in name))
+    assert threading.current_thread() not in threads.values()
 
-asyncio.run(prove())
+
+async def test_two_first_uses_at_the_same_time_share_a_driver(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(BrokenDriver, "__init__", lambda self, context: made.append(self))
+    keys = SignerKeys({"provider_a_kms": broken}, DriverOptions())
+    await asyncio.gather(*(keys.load("provider_a_kms") for _ in range(2)))
+    await keys.close()
+    assert len(made) == 1
+
+
+FIRST_CHECK = """
+import asyncio, sys, threading
+from relaydeck.secret import Secret
+from relaydeck.settings import read_settings
+from relaydeck.signers.check import check_signer
+from relaydeck.signers.key_access import KeyAccess
+from relaydeck.signers.signer_types import KmsConfig, LocalConfig
+
+class Watch:
+    '''Comes before every finder of modules, and finds none.'''
+
+    def find_spec(self, name, path=None, target=None):
+        imported[threading.current_thread() is threading.main_thread()].append(name)
+
+imported = {{True: [], False: []}}
+
+async def check():
+    await asyncio.to_thread(int)  # as in a worker, which has used a thread before
+    sys.meta_path.insert(0, Watch())
+    access = KeyAccess(read_settings())
+    found = await check_signer(await access.keys(), "s1", {type!r}, {config})
+    await access.close()
+    print(found.outcome, imported[True], {library!r} in imported[False])
+
+asyncio.run(check())
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("system", "config", "library"),
+    [
+        ("local", "LocalConfig(key=Secret('0x' + '5a' * 32))", "coincurve"),
+        ("aws-kms", f"KmsConfig(key_id={KEY_ID!r}, region={REGION!r})", "botocore.session"),
+    ],
+    indirect=["system"],
+    ids=["local", "aws-kms"],
+)
+async def test_a_check_imports_nothing_in_the_event_loop(system: KeySystem, config: str, library: str) -> None:
+    """The driver and its libraries are loaded in a thread: they take up to a second."""
+    code = FIRST_CHECK.format(type=system.signer_type, config=config, library=library)
+    setting = f"RELAYDECK_DRIVER_{system.signer_type.upper()}"
+    environment = {**os.environ, setting: system.driver, f"{setting}_ENDPOINT": system.url}
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, env=environment, stdout=subprocess.PIPE)
+    printed, _ = await process.communicate()
+    assert printed.decode() == "ok [] True\n"

@@ -9,11 +9,14 @@ import logging
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import BotoCoreError, CredentialRetrievalError, HTTPClientError, MetadataRetrievalError
+from botocore.session import Session
 
-from relaydeck.errors import OperatorError
 from relaydeck.side_threads import SideThreads
 from relaydeck.signers.drivers.curve import identity_of_der, signature_of_der
 from relaydeck.signers.drivers.driver_errors import (
@@ -28,9 +31,6 @@ from relaydeck.signers.drivers.driver_errors import (
 )
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.signer_types import Config, KmsConfig
-
-if TYPE_CHECKING:
-    from botocore.session import Session
 
 KEY_SPEC = "ECC_SECG_P256K1"
 _THREADS = 4
@@ -81,7 +81,7 @@ class AwsKmsDriver:
         self._client = context.client
         self._endpoint = context.endpoint
         self._threads = SideThreads(_THREADS, "aws-credentials")
-        self._session = _new_session()
+        self._session: Session | None = None  # made on a thread: it takes tens of milliseconds
         self._lock = Lock()  # the session finds credentials once; what it found can be used by many threads
         self._urls: dict[str, str] = {}
 
@@ -116,24 +116,19 @@ class AwsKmsDriver:
     def _forget_credentials_if_denied(self, error: Exception) -> None:
         """Credentials that were replaced at their source are found by a new session."""
         if isinstance(error, AccessDenied):
-            self._session = _new_session()
+            self._session = None
 
     def _signed(self, region: str, operation: str, content: bytes) -> tuple[str, dict[str, str]]:
         """On a thread: finding or refreshing credentials may ask a server."""
-        from botocore.auth import SigV4Auth
-        from botocore.awsrequest import AWSRequest
-
         headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"TrentService.{operation}"}
         request: Any = AWSRequest("POST", self._url(region), headers, content)
         SigV4Auth(self._credentials(), "kms", region).add_auth(request)
         return request.url, dict(request.headers.items())
 
     def _credentials(self) -> Any:
-        from botocore.exceptions import BotoCoreError, CredentialRetrievalError, HTTPClientError, MetadataRetrievalError
-
         try:
             with self._lock:
-                credentials = self._session.get_credentials()
+                credentials = self._own_session().get_credentials()
             found = None if credentials is None else credentials.get_frozen_credentials()
         except (CredentialRetrievalError, HTTPClientError, MetadataRetrievalError):
             raise KeySystemUnreachable("the source of the AWS credentials does not answer") from None
@@ -151,24 +146,22 @@ class AwsKmsDriver:
         return self._urls[region]
 
     def _regional_url(self, region: str) -> str:
-        from botocore.exceptions import BotoCoreError
-
         unused = {"aws_access_key_id": "unused", "aws_secret_access_key": "unused"}  # or it would look for credentials
         try:
             with self._lock:
-                client = self._session.create_client("kms", region_name=region, **unused)
+                client = self._own_session().create_client("kms", region_name=region, **unused)
         except (BotoCoreError, ValueError):
             raise ConfigUnusable("config.region is not an AWS region") from None
         return f"{client.meta.endpoint_url}/"
 
+    def _own_session(self) -> Session:
+        """With the lock."""
+        session = self._session or _new_session()
+        self._session = session
+        return session
 
-def _new_session() -> "Session":
-    try:
-        from botocore.session import Session
-    except ImportError:
-        raise OperatorError(
-            "the driver aws-kms needs the package botocore", "Install it: pip install '.[aws]' in the clone."
-        ) from None
+
+def _new_session() -> Session:
     logging.getLogger("botocore.auth").setLevel(logging.WARNING)  # below that it logs session tokens
     return Session()
 

@@ -91,13 +91,13 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _connector(options: DriverOptions) -> aiohttp.TCPConnector:
-    guard, tls = server_guard(options.allow), _tls(options.ca_file)
+    guard, tls = server_guard(options.allow), trusted_authorities(options.ca_file)
     return guarded_connector(guard, NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
 
 
 @cache
-def _tls(ca_file: Path | None) -> ssl.SSLContext:
-    """Made once for all drivers: reading the certificates of the system takes a tenth of a second."""
+def trusted_authorities(ca_file: Path | None) -> ssl.SSLContext:
+    """Made once for all drivers, in a thread: reading the certificates of the system takes a tenth of a second."""
     tls = ssl.create_default_context()
     if ca_file is not None:
         tls.load_verify_locations(ca_file)

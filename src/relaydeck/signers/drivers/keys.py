@@ -13,9 +13,9 @@ from relaydeck.settings import Settings
 from relaydeck.signers.drivers.challenge import new_challenge
 from relaydeck.signers.drivers.curve import Signature, verified
 from relaydeck.signers.drivers.driver_errors import DriverError, KeySystemUnreachable, NotBound
-from relaydeck.signers.drivers.http_client import KeySystemClient
+from relaydeck.signers.drivers.http_client import KeySystemClient, trusted_authorities
 from relaydeck.signers.drivers.interface import Driver, DriverContext, DriverOptions, KeyIdentity
-from relaydeck.signers.drivers.registry import new_driver
+from relaydeck.signers.drivers.registry import MakeDriver, load_driver, require_suitable
 from relaydeck.signers.signer_types import Config
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class _Binding(NamedTuple):
 
 
 class SignerKeys:
-    """One per event loop. A driver is loaded when a signer of its type is first used."""
+    """One per event loop. A driver is loaded when a signer of its type is first used, in a thread."""
 
     def __init__(
         self, bindings: Mapping[str, str], options: DriverOptions, clock: Callable[[], float] = time.time
@@ -47,15 +47,20 @@ class SignerKeys:
         self._clock = clock
         self._client: KeySystemClient | None = None
         self._bound: dict[str, _Binding] = {}
+        self._loading = asyncio.Lock()
+
+    async def load(self, signer_type: str) -> None:
+        """Load the driver, so that what follows takes as long as the key system does. Raises NotBound."""
+        await self._binding(signer_type)
 
     async def identify(self, signer_type: str, config: Config) -> KeyIdentity:
         """Which key the signer has, without signing anything. Raises DriverError."""
-        binding = self._binding(signer_type)
+        binding = await self._binding(signer_type)
         return await self._in_turn(binding, lambda: binding.driver.identify(config))
 
     async def prove(self, signer_type: str, config: Config) -> Proof:
         """Have the key sign a new challenge, and verify the signature. Raises DriverError."""
-        binding = self._binding(signer_type)
+        binding = await self._binding(signer_type)
         return await self._in_turn(binding, lambda: _prove(binding.driver, config))
 
     async def close(self) -> None:
@@ -80,23 +85,35 @@ class SignerKeys:
             except Exception as error:  # a driver may be another team's; its text may quote a secret
                 raise KeySystemUnreachable(f"the driver {binding.name!r} failed with {type(error).__name__}") from None
 
-    def _binding(self, signer_type: str) -> _Binding:
+    async def _binding(self, signer_type: str) -> _Binding:
         if signer_type not in self._bound:
-            self._bound[signer_type] = self._bind(signer_type)
+            async with self._loading:
+                if signer_type not in self._bound:  # another check may have come first
+                    self._bound[signer_type] = await self._bind(signer_type)
         return self._bound[signer_type]
 
-    def _bind(self, signer_type: str) -> _Binding:
+    async def _bind(self, signer_type: str) -> _Binding:
         name = self._names.get(signer_type)
         if name is None:
             raise NotBound(f"no driver is bound to this type: set RELAYDECK_DRIVER_{signer_type.upper()}")
-        if self._client is None:
-            self._client = KeySystemClient(self._options)
-        context = DriverContext(self._client, self._options.endpoints.get(signer_type), self._clock)
         try:
-            driver = new_driver(name, signer_type, context)
+            make = await asyncio.to_thread(self._load, name)
+            driver = make(self._context(signer_type))
+            require_suitable(driver, name, signer_type)
         except OperatorError as error:
             raise NotBound(f"{error.problem}. {error.remedy}") from None
         return _Binding(name, driver, asyncio.Semaphore(self._options.concurrency))
+
+    def _load(self, name: str) -> MakeDriver:
+        """Whatever would hold the event loop for longer than the requests that it serves may wait."""
+        make = load_driver(name)
+        trusted_authorities(self._options.ca_file)
+        return make
+
+    def _context(self, signer_type: str) -> DriverContext:
+        if self._client is None:
+            self._client = KeySystemClient(self._options)
+        return DriverContext(self._client, self._options.endpoints.get(signer_type), self._clock)
 
 
 async def _prove(driver: Driver[Any], config: Config) -> Proof:
