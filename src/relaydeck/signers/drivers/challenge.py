@@ -15,14 +15,14 @@ signature worthless: it does not answer the next challenge.
 
 import secrets
 
+from relaydeck.networks.evm.keccak import keccak
+
 FIRST_BYTE = 0x9E
 _PURPOSE = b"Relaydeck proof of possession v1\n"
 
 
 def new_challenge() -> bytes:
     """32 bytes to sign."""
-    from relaydeck.networks.evm.keccak import keccak
-
     return keccak(preimage(secrets.token_bytes(32)))
 
 
