@@ -1,5 +1,6 @@
 """The description of the admin API: `openapi.json` for machines, `docs` for people. Neither needs a credential."""
 
+import asyncio
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import msgspec
 
 from relaydeck.admin.routes import Methods
+from relaydeck.http.built_once import BuiltOnce
 from relaydeck.http.own_address import with_own_address
 from relaydeck.http.pipeline import JSON, Call, Reply
 
@@ -18,20 +20,23 @@ class AdminDescription:
 
     def __init__(self, render: Callable[[dict[str, Any]], str]) -> None:
         self._render = render
-        self._document = b""
-        self._page = b""
+        self._document = BuiltOnce(lambda: asyncio.to_thread(_encoded))
+        self._page = BuiltOnce(self._build_page)
 
     def routes(self) -> dict[str, Methods]:
         return {"openapi.json": {"GET": self.openapi}, "docs": {"GET": self.docs}}
 
     async def openapi(self, _call: Call) -> Reply:
-        return Reply(200, self._encoded(), JSON)
+        return Reply(200, await self._document.get(), JSON)
 
     async def docs(self, call: Call) -> Reply:
-        self._page = self._page or self._render(msgspec.json.decode(self._encoded())).encode()
-        return Reply(200, with_own_address(self._page, call), _HTML)
+        return Reply(200, with_own_address(await self._page.get(), call), _HTML)
 
-    def _encoded(self) -> bytes:
-        if not self._document:
-            self._document = msgspec.json.encode(import_module("relaydeck.admin.openapi").document())
-        return self._document
+    async def _build_page(self) -> bytes:
+        document = await self._document.get()
+        return await asyncio.to_thread(lambda: self._render(msgspec.json.decode(document)).encode())
+
+
+def _encoded() -> bytes:
+    document: bytes = msgspec.json.encode(import_module("relaydeck.admin.openapi").document())
+    return document

@@ -1,11 +1,12 @@
 """The description of the interface: `/openapi.json` for machines, `/docs` for people."""
 
-from functools import cache
+import asyncio
 from importlib import import_module
 from typing import Any
 
 import msgspec
 
+from relaydeck.http.built_once import BuiltOnce
 from relaydeck.http.own_address import with_own_address
 from relaydeck.http.pipeline import JSON, Call, Reply, Route
 
@@ -20,31 +21,31 @@ class DescriptionRoutes:
 
     def __init__(self, *, serves_operations: bool) -> None:
         self._serves_operations = serves_operations
+        self._document = BuiltOnce(lambda: asyncio.to_thread(_encoded))
+        self._page = BuiltOnce(self._build_page)
 
     def routes(self) -> dict[str, dict[str, Route]]:
         answers = {"/openapi.json": self.openapi, "/docs": self.docs}
         return {path: {"GET": Route("operations", None, answer=answer)} for path, answer in answers.items()}
 
     async def openapi(self, _call: Call) -> Reply:
-        return Reply(200, _document(), JSON)
+        return Reply(200, await self._document.get(), JSON)
 
     async def docs(self, call: Call) -> Reply:
-        return Reply(200, with_own_address(_page(), call) if self._serves_operations else _page(), _HTML)
+        page = await self._page.get()
+        return Reply(200, with_own_address(page, call) if self._serves_operations else page, _HTML)
+
+    async def _build_page(self) -> bytes:
+        document = await self._document.get()
+        return await asyncio.to_thread(lambda: rendered(msgspec.json.decode(document)).encode())
 
 
-def admin_page(document: dict[str, Any]) -> str:
-    """The document of the admin API, as the same kind of page."""
+def _encoded() -> bytes:
+    document: bytes = msgspec.json.encode(import_module("relaydeck.contract.openapi").document())
+    return document
+
+
+def rendered(document: dict[str, Any]) -> str:
+    """A document as a page for people; that of the admin API becomes the same kind of page."""
     page: str = import_module("relaydeck.contract.docs_page").page(document)
     return page
-
-
-@cache
-def _document() -> bytes:
-    content: bytes = msgspec.json.encode(import_module("relaydeck.contract.openapi").document())
-    return content
-
-
-@cache
-def _page() -> bytes:
-    page: str = import_module("relaydeck.contract.docs_page").page(msgspec.json.decode(_document()))
-    return page.encode()

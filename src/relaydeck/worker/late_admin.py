@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from relaydeck.contract.description import admin_page
+from relaydeck.contract.description import rendered
 from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http.pipeline import Route
@@ -31,7 +31,7 @@ class LateAdmin:
         access: KeyAccess,
         on_close: Callable[[Callable[[], None]], object],
     ) -> None:
-        self._parts = settings, writer, audit, admin_page, estimator, access
+        self._parts = settings, writer, audit, rendered, estimator, access
         self._on_close = on_close
         self._api: AdminApi | None = None
         self._suspended = False
