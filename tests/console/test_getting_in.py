@@ -19,7 +19,7 @@ from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.row_proofs import RowProofs
 from tests.console.conftest import Operator, new_link, plain
-from tests.running import COMMAND, Running, ask, clean_environment, run_command
+from tests.running import COMMAND, Running, ask, clean_environment, free_port, run_command
 from tests.seeding import issue, opened, withdraw
 from tests.statements import run_statement
 
@@ -127,6 +127,16 @@ def test_it_can_be_turned_off(home: Path) -> None:
         assert running.ask("GET", "/console").status == 404
     done = run_command(home, "console", console="off")
     assert (done.returncode, "the console is off" in done.stderr) == (1, True)
+
+
+def test_a_link_to_a_port_where_nothing_answers_says_so(home: Path) -> None:
+    assert run_command(home, "token", "create", "first").returncode == 0
+    port = free_port()
+    done = run_command(home, "console", port=str(port))
+    assert done.stdout.startswith(f"http://127.0.0.1:{port}/console/enter?code=")
+    assert done.stderr == (
+        f"note: nothing answers at http://127.0.0.1:{port}; pass the address of the service with --url\n"
+    )
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])

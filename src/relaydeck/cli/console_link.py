@@ -1,11 +1,12 @@
 """The one-time link that signs an operator in to the console: printed by `relaydeck serve` and `relaydeck console`."""
 
+import socket
 import sys
 import webbrowser
 from urllib.parse import urlencode
 
 from relaydeck.cli.local.store import actor, change_in, existing_store
-from relaydeck.cli.output import print_json, print_line
+from relaydeck.cli.output import print_json, print_line, print_note
 from relaydeck.credentials.console_sessions import issue_code
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
@@ -30,12 +31,22 @@ def show_link(url: str, *, opened: bool, as_json: bool) -> None:
         raise OperatorError("the console is off", "Remove RELAYDECK_CONSOLE=off and start the service again.")
     with existing_store() as store:
         link = _new_link(store, address)
+    if not url and not _is_open(settings.host, settings.port):
+        print_note(f"note: nothing answers at {address}; pass the address of the service with --url")
     if as_json:
         print_json({"link": link})
     else:
         print_line(link)
     if opened and not webbrowser.open(link):
         raise OperatorError("there is no browser to open", "Open the link yourself.")
+
+
+def _is_open(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def _new_link(store: Store, address: str) -> str:
