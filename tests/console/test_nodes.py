@@ -35,6 +35,17 @@ async def test_nodes_with_a_problem_come_first(estimator: Estimator) -> None:
         ]
 
 
+async def test_the_blocks_of_another_chain_are_not_compared(estimator: Estimator) -> None:
+    async with fault_nodes("healthy", "wrong_chain", "wrong_chain") as (healthy, ahead, behind):
+        healthy.block, ahead.block, behind.block = 105, 9_000_000, 3
+        found = await NodeCalls(estimator).call(network(healthy.url, ahead.url, behind.url))
+        assert [(bool(each.problem), each.block, each.behind) for each in found] == [
+            (False, 105, 0),
+            (True, 9_000_000, None),
+            (True, 3, None),
+        ]
+
+
 async def test_pages_of_the_same_moment_share_the_calls(estimator: Estimator) -> None:
     now = 0.0
     async with fault_nodes("healthy") as (node,):

@@ -25,7 +25,7 @@ class NodeAnswer(NamedTuple):
     weight: int
     problem: str  # empty: there is none
     block: int | None
-    behind: int | None  # blocks behind the newest one that a node of the network has
+    behind: int | None  # blocks behind the newest one of the network; None for a node with a problem
     milliseconds: int
 
 
@@ -63,7 +63,8 @@ class NodeCalls:
 
     async def call(self, network: Network) -> list[NodeAnswer]:
         evidence = await asyncio.shield(self._shared(network))
-        newest = max((each.block for each in evidence if each.block is not None), default=0)
+        # A node with a problem may be on another chain: neither do its blocks count, nor is it behind.
+        newest = max((each.block or 0 for each in evidence if each.ok), default=0)
         pairs = zip(network.rpc_urls, evidence, strict=True)
         return [_answer(network.name, url, each, newest) for url, each in pairs]
 
@@ -83,6 +84,6 @@ class NodeCalls:
 
 
 def _answer(network: str, url: RpcUrl, evidence: Evidence, newest: int) -> NodeAnswer:
-    behind = None if evidence.block is None else newest - evidence.block
+    behind = newest - evidence.block if evidence.ok and evidence.block is not None else None
     milliseconds = round(evidence.seconds * 1000)
     return NodeAnswer(network, url.shown, url.weight, evidence.error, evidence.block, behind, milliseconds)
