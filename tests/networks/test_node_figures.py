@@ -1,22 +1,33 @@
 """The metrics of nodes, by host: added up over pools and workers, bounded, and without any part of a key."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
+
 from relaydeck.http.metrics import Metrics
 from relaydeck.log import Field, Log
+from relaydeck.networks.evm.errors import NodesUnreachable, UrlFailed
 from relaydeck.networks.evm.figure_files import read_figures, write_figures
 from relaydeck.networks.evm.node import Fault
 from relaydeck.networks.evm.node_figures import MOST_HOSTS, HostFigures, NodeFigures
+from relaydeck.networks.evm.pool import NodePool
 from relaydeck.worker.node_reports import DisputeLog, node_metrics
-from tests.networks.fault_node import fault_nodes
-from tests.networks.test_pool import GAS, Clock, pool_over
+from tests.networks.fault_node import FaultNode, fault_nodes
+from tests.networks.test_pool import GAS, QUICK, Clock, pool_over, settle
 
 
 def shown(folder: Path, figures: NodeFigures) -> list[str]:
     text = Metrics(folder / "metrics").exposition(node_metrics(figures))
     return [line for line in text.splitlines() if line.startswith("relaydeck_node_")]
+
+
+def up_and_lag(pool: NodePool, node: FaultNode) -> tuple[bool, int | None]:
+    figures = pool.figures().hosts[f"127.0.0.1:{node.port}"]
+    return figures.up, figures.lag
 
 
 async def test_a_pool_shows_its_hosts_and_no_key(tmp_path: Path) -> None:
@@ -40,6 +51,42 @@ async def test_a_pool_shows_its_hosts_and_no_key(tmp_path: Path) -> None:
     ]
     assert "relaydeck_node_disagreements_total 0" in lines
     assert not any("secret" in line for line in lines)
+
+
+async def test_after_an_outage_the_lag_is_unknown_until_the_next_comparison() -> None:
+    clock = Clock()
+    async with fault_nodes("healthy") as (node,), pool_over([node], clock=clock) as pool:
+        await pool.ask(GAS)
+        assert up_and_lag(pool, node) == (True, 0)
+        node.mood = "http_429"
+        with pytest.raises(NodesUnreachable):
+            await pool.ask(GAS)
+        assert up_and_lag(pool, node) == (False, None)
+        node.mood = "healthy"
+        clock.time += QUICK.pause_max
+        await pool.ask(GAS)  # probes it, and starts a comparison
+        assert up_and_lag(pool, node) == (True, None)
+        await settle(lambda: up_and_lag(pool, node) == (True, 0))
+
+
+async def test_a_node_that_is_set_aside_during_a_comparison_is_not_compared() -> None:
+    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
+        await pool.ask(GAS)
+        comparison = asyncio.ensure_future(pool._upkeep._read_heads())
+        await asyncio.sleep(0)  # it has begun
+        pool._upkeep.doubt(pool._nodes[0], UrlFailed("answered HTTP 429", busy=True))
+        await comparison
+        assert (up_and_lag(pool, nodes[0]), up_and_lag(pool, nodes[1])) == ((False, None), (True, 0))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(HostFigures(), HostFigures(lag=3, seconds=0.25)), (HostFigures(lag=3, seconds=0.25), HostFigures())],
+)
+def test_a_known_value_and_an_unknown_one_add_up_to_the_known_one(first: HostFigures, second: HostFigures) -> None:
+    total = msgspec.structs.replace(first)
+    total.add(second)
+    assert (total.lag, total.seconds) == (3, 0.25)
 
 
 def test_the_figures_of_all_workers_are_added_up(tmp_path: Path) -> None:

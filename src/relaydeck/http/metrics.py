@@ -220,7 +220,7 @@ NODE_LAG = Metric(
     "node_lag_blocks",
     "gauge",
     f"Blocks behind the best node of its network, of the URL on this host that is furthest behind. "
-    f"Absent while none answers. {_HOSTS}",
+    f"Absent until one that answers is compared. {_HOSTS}",
     looked_up=True,
     by=("host",),
 )

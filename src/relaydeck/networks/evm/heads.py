@@ -38,11 +38,11 @@ def _is_genuine(node: Node) -> bool:
 
 
 def _mark_distance(node: Node, best: int, max_lag: int) -> None:
-    node.lag = max(0, best - node.head)
-    node.still_rounds = node.still_rounds + 1 if node.lag and not node.moved else 0
+    node.lag = lag = max(0, best - node.head)
+    node.still_rounds = node.still_rounds + 1 if lag and not node.moved else 0
     node.stale = ""
-    if node.lag > max_lag:
-        node.stale = f"is {node.lag} blocks behind"
+    if lag > max_lag:
+        node.stale = f"is {lag} blocks behind"
     elif node.still_rounds >= _STILL_ROUNDS:
         node.stale = f"stands still at block {node.head}"
     elif node.head - best > max_lag:

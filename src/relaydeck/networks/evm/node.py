@@ -58,7 +58,7 @@ class Node:
         self.pace = Pace()
         self.landmark: Landmark | None = None  # its newest block, when it was last read
         self.has_blocks = True  # it returns blocks; one that does not is asked for their number
-        self.lag = 0  # blocks behind the best of the pool
+        self.lag: int | None = None  # blocks behind the best of the pool; unknown until it is compared
         self.moved = False  # its newest block is newer than the one before
         self.still_rounds = 0  # comparisons since it moved, with others ahead
         self.stale = ""  # why it is not asked while a fresher node answers

@@ -16,7 +16,7 @@ class HostFigures(msgspec.Struct):
     """Of all nodes on one host."""
 
     up: bool = False
-    lag: int | None = None  # blocks, of the one furthest behind; None: none answers
+    lag: int | None = None  # blocks, of the one furthest behind; None: none has been compared since it last answered
     seconds: float | None = None  # of an average answer, of the slowest; None: none ever answered
     errors: int = 0
     last_fault: Fault | None = None
@@ -56,8 +56,6 @@ def node_figures(nodes: Iterable[Node], disagreements: int) -> NodeFigures:
     found = NodeFigures(disagreements=disagreements)
     for node in nodes:
         if node.state is not State.NEW:
-            up = node.state is State.UP
-            lag = node.lag if up and node.landmark is not None else None
-            figures = HostFigures(up, lag, node.pace.slowest, node.errors, node.last_fault)
+            figures = HostFigures(node.state is State.UP, node.lag, node.pace.slowest, node.errors, node.last_fault)
             found.add_host(urlsplit(node.shown).netloc, figures)
     return found

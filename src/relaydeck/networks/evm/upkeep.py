@@ -92,7 +92,8 @@ class Upkeep:
         try:
             nodes = [node for node in self.nodes if node.state is State.UP]
             answered = await asyncio.gather(*map(self._read_head, nodes))
-            self._compare([node for node, has_answered in zip(nodes, answered, strict=True) if has_answered])
+            read = [node for node, has_answered in zip(nodes, answered, strict=True) if has_answered]
+            self._compare([node for node in read if node.state is State.UP])  # one may have been set aside meanwhile
         finally:
             self._round = None
 
@@ -161,6 +162,7 @@ class Upkeep:
         if node.state is not State.UP:
             return
         node.state = State.OUT
+        node.lag = None
         node.epoch += 1
         if any(other.state is not State.OUT for other in self.nodes):
             node.release_calls()
