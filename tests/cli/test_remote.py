@@ -111,7 +111,9 @@ def test_why_explains_the_same(remote: Remote) -> None:
         json.loads(run("relayer", "why", "sepolia-1", "--json").stdout) for run in (remote.there, remote.here)
     )
     for explanation in (there, here):
-        assert explanation["nodes"][0].pop("milliseconds") >= 0
+        (node,) = explanation["nodes"]
+        assert node.pop("milliseconds") >= 0
+        del node["last_fault"], node["last_fault_at"]  # the workers write what they saw every few seconds
     assert there == here
     assert "refused the connection" in remote.run("relayer", "why", "sepolia-1")
 

@@ -11,10 +11,14 @@ import msgspec
 
 from relaydeck.fees import Estimator
 from relaydeck.networks import network_rows
+from relaydeck.networks.evm.figure_files import write_figures
+from relaydeck.networks.evm.node import Fault
+from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures
 from relaydeck.networks.model import Network
 from relaydeck.relayers import runway_rows, why
 from relaydeck.relayers.model import DisabledReason
 from relaydeck.relayers.runway_rows import StoredRunway
+from relaydeck.settings import Settings
 from relaydeck.store.schedule import next_check_at
 from tests.networks.fault_node import fault_nodes
 from tests.relayers.conftest import ETHER, INTERVAL, Watching
@@ -212,6 +216,23 @@ async def test_the_command_does_not_call_a_relayer_fine_whose_nodes_fail(home: P
     assert typed.returncode == 0
     assert "the relayer is enabled and not paused, but 1 of its 1 nodes fail now" in typed.stdout
     assert "has no problem" not in typed.stdout and "answered HTTP 500" in typed.stdout
+
+
+async def test_the_command_and_the_service_show_the_last_fault_that_a_worker_saw(home: Path) -> None:
+    async with fault_nodes("healthy", "healthy") as (shaky, steady):
+        fill(home, node=shaky.url, relayers=[relayer("r1")])
+        hosts = {
+            f"127.0.0.1:{shaky.port}": HostFigures(True, last_fault=Fault("timed out", 1_900_000_000.0)),
+            f"127.0.0.1:{steady.port}": HostFigures(True, last_fault=Fault("answered HTTP 500", 1_900_000_060.0)),
+        }
+        async with served(home) as running:
+            write_figures(Settings(home=home).run_folder, NodeFigures(hosts))
+            answer = await asyncio.to_thread(running.ask, "GET", "/admin/v1/relayers/r1/why")
+            typed = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", "--json", **OFF))
+    for found in (answer.json["data"], json.loads(typed.stdout)):
+        (reported,) = found["nodes"]
+        shown = reported["ok"], reported["last_fault"], reported["last_fault_at"]
+        assert shown == (True, "timed out", "2030-03-17T17:46:40Z")
 
 
 async def test_a_refused_address_is_told_and_not_connected_to(home: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from relaydeck.admin.operation import Content, Operations, Request
 from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import BadRequest
+from relaydeck.networks.evm.figure_files import read_faults
 from relaydeck.relayers import why
 from relaydeck.relayers.snapshots import GetPool
 from relaydeck.settings import Settings
@@ -22,15 +23,16 @@ class WhyOperation:
 
     async def explain(self, request: Request) -> Content:
         name, probe = request.identifier, _wants_probe(request)
-        stored, signer = await self._reads.run(
+        stored, signer, seen = await self._reads.run(
             lambda store: (
                 why.read(store.database.read, store.vault, name),
                 read_signer_state(store.database.read, name),
+                read_faults(self._settings.run_folder),
             )
         )
         interval, rounds = self._settings.monitor_interval_seconds, self._settings.monitor_rounds
         explanation = await why.explain(
-            stored, self._pool, interval=interval, rounds=rounds, now=time.time(), probe=probe
+            stored, self._pool, interval=interval, rounds=rounds, now=time.time(), probe=probe, seen=seen
         )
         return Content(with_signer(explanation, signer))
 

@@ -1,7 +1,8 @@
 """Explains the state of a relayer: what the monitor has stored, and what its nodes answer now. Only reads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 from relaydeck.errors import RelayerNotFound
 from relaydeck.notifications.kinds import EventKind
@@ -54,15 +55,27 @@ def _last_action(read_rows: ReadRows, relayer_id: str, action: str) -> LastActio
 
 
 async def explain(
-    stored: StoredState, pool: GetPool, *, interval: float, rounds: int, now: float, probe: bool = True
+    stored: StoredState,
+    pool: GetPool,
+    *,
+    interval: float,
+    rounds: int,
+    now: float,
+    probe: bool = True,
+    seen: "Mapping[str, Fault] | None" = None,
 ) -> Explanation:
-    """Probes every URL once, now, whatever its last result was. Without `probe` it shows what is stored, at once."""
+    """Probes every URL once, now, whatever its last result was. Without `probe` it shows what is stored, at once.
+
+    `seen`: the last faults that the workers of this home saw, by host. They count where this process saw none itself:
+    a command has just started, and a worker knows only its own calls.
+    """
     snapshot = stored.snapshot
     evidence: Sequence[Evidence] = ()
     faults: Sequence[Fault | None] = ()
     if snapshot.urls and probe:
         nodes = await pool(snapshot.urls, snapshot.chain_id)
-        evidence, faults = await nodes.probe_each(), nodes.last_faults()
+        evidence = await nodes.probe_each()
+        faults = _with_seen(nodes.last_faults(), evidence, seen or {})
     is_checked = bool(interval and snapshot.urls and not snapshot.relayer.paused)
     return Explanation(
         id=snapshot.relayer.id,
@@ -73,6 +86,12 @@ async def explain(
         monitor=_monitor(snapshot, interval),
         next_probe_at=utc(next_check_at(snapshot.sequence, interval, now)) if is_checked else None,
     )
+
+
+def _with_seen(
+    own: "Sequence[Fault | None]", evidence: "Sequence[Evidence]", seen: "Mapping[str, Fault]"
+) -> "list[Fault | None]":
+    return [fault or seen.get(urlsplit(each.node).netloc) for fault, each in zip(own, evidence, strict=True)]
 
 
 def states_of(stored: StoredState, rounds: int) -> list[RelayerState]:

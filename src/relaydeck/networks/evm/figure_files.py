@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from relaydeck.networks.evm.node import Fault
 from relaydeck.networks.evm.node_figures import NodeFigures
 
 _FRESH_SECONDS = 15.0  # a file that is older belongs to a worker that has ended
@@ -33,3 +34,8 @@ def read_figures(folder: Path) -> NodeFigures:
                 continue
             found.add(_decode(path.read_bytes()))
     return found
+
+
+def read_faults(folder: Path) -> dict[str, Fault]:
+    """What last went wrong with the nodes of each host, in any worker."""
+    return {host: each.last_fault for host, each in read_figures(folder).hosts.items() if each.last_fault is not None}
