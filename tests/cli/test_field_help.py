@@ -48,6 +48,16 @@ def test_an_update_does_not_list_the_identity_nor_what_is_required() -> None:
     assert fields["name"] == "Name for people. A string. Example: name='Sepolia one'"
 
 
+@pytest.mark.parametrize("command", ["show", "delete"])
+def test_a_network_is_found_by_its_name_and_any_other_record_by_its_id(command: str) -> None:
+    verb = command.capitalize()
+    network = help_of("network", command)
+    assert f"{command} [OPTIONS] NAME\n" in network and f"{verb} the network called NAME." in network
+    for resource in ("signer", "notification", "relayer"):
+        text = help_of(resource, command)
+        assert f"{command} [OPTIONS] ID\n" in text and f"{verb} the {resource} with this ID." in text
+
+
 def test_the_fields_of_every_type_of_signer_are_listed() -> None:
     text = help_of("signer", "create")
     assert "Fields with type=plain:" in text and "Fields with type=provider_b_kms:" in text

@@ -27,6 +27,15 @@ def _order(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def _identified(singular: str) -> str:
+    """A network has a name; the other records are found by their id only, whatever they are called."""
+    return "network called NAME" if singular == "network" else f"{singular} with this ID"
+
+
+def _identity(singular: str) -> Callable[..., Any]:
+    return click.argument("name", metavar="NAME" if singular == "network" else "ID")
+
+
 def _group(singular: str) -> click.Group:
     change = "check" if singular == "signer" else "change"  # key material is never changed in place
     group = click.Group(singular, help=f"List, show, create, {change} and delete {singular}s.")
@@ -47,8 +56,8 @@ def _add_reads(group: click.Group, singular: str) -> None:
     def list_all(limit: int, as_json: bool, **query: str | None) -> None:
         _actions().show_all(f"{singular}s", given(query), limit, as_json)
 
-    @group.command("show", help=f"Show the {singular} called NAME.")
-    @click.argument("name")
+    @group.command("show", help=f"Show the {_identified(singular)}.")
+    @_identity(singular)
     @as_json(singular.capitalize())
     @anywhere
     def show(name: str, as_json: bool) -> None:
@@ -80,9 +89,9 @@ def _add_update(group: click.Group, singular: str) -> None:
     @group.command(
         "update",
         cls=_DocumentCommand,
-        help=f"Change the {singular} called NAME. {_FIELDS} FIELD:=null removes a value.",
+        help=f"Change the {_identified(singular)}. {_FIELDS} FIELD:=null removes a value.",
     )
-    @click.argument("name")
+    @_identity(singular)
     @click.argument("fields", nargs=-1)
     @click.option(
         "--from", "source", default="", help="Start from the JSON merge patch in this file; - for standard input."
@@ -94,8 +103,8 @@ def _add_update(group: click.Group, singular: str) -> None:
 
 
 def _add_delete(group: click.Group, singular: str) -> None:
-    @group.command("delete", help=f"Delete the {singular} called NAME. Refused while another record refers to it.")
-    @click.argument("name")
+    @group.command("delete", help=f"Delete the {_identified(singular)}. Refused while another record refers to it.")
+    @_identity(singular)
     @asks_first("Do not ask. Required where there is no terminal.")
     @as_json("Deleted")
     @anywhere
