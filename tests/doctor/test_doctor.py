@@ -112,7 +112,10 @@ def test_a_healthy_home(home: Path, node: str) -> None:
 def test_a_home_that_does_not_exist_is_not_created(home: Path) -> None:
     done = run_command(home, "doctor")
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout == f"FAIL  home: {home} does not exist; run 'relaydeck serve' to create it\n"
+    assert done.stdout == (
+        f"FAIL  home: {home} does not exist;"
+        " create it with 'relaydeck serve', or choose another home with --home or RELAYDECK_HOME\n"
+    )
     assert not home.exists()
 
 

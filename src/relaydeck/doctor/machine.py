@@ -28,7 +28,8 @@ class Machine(NamedTuple):
 
 def home_finding(home: Path) -> Finding:
     if not home.exists():
-        return Finding("FAIL", "home", f"{home} does not exist; run 'relaydeck serve' to create it")
+        remedy = "create it with 'relaydeck serve', or choose another home with --home or RELAYDECK_HOME"
+        return Finding("FAIL", "home", f"{home} does not exist; {remedy}")
     if not home.is_dir():
         return Finding("FAIL", "home", f"{home} is not a folder; choose another with RELAYDECK_HOME")
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
