@@ -214,7 +214,7 @@ async def test_the_command_does_not_call_a_relayer_fine_whose_nodes_fail(home: P
         fill(home, node=node.url, relayers=[relayer("r1")])
         typed = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", **OFF))
     assert typed.returncode == 0
-    assert "the relayer is enabled and not paused, but 1 of its 1 nodes fail now" in typed.stdout
+    assert "the relayer is enabled and not paused, but 1 of its 1 nodes fails now" in typed.stdout
     assert "has no problem" not in typed.stdout and "answered HTTP 500" in typed.stdout
 
 

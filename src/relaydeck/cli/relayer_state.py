@@ -53,7 +53,8 @@ def _summary(nodes: list[dict[str, Any]]) -> str:
     """For a relayer in no state that needs attention, whose nodes may fail all the same."""
     failing = sum(not each["ok"] for each in nodes)
     if failing:
-        return f"the relayer is enabled and not paused, but {failing} of its {len(nodes)} nodes fail now"
+        verb = "fails" if failing == 1 else "fail"
+        return f"the relayer is enabled and not paused, but {failing} of its {len(nodes)} nodes {verb} now"
     if not nodes:
         return "the relayer is enabled and not paused, but it has no RPC URL to check"
     return "the relayer has no problem, and its nodes answer"
