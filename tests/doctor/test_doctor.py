@@ -183,6 +183,20 @@ def test_what_others_can_read(provisioned: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [
+        ([], "home, master key and database"),
+        (["master.key"], "home and database"),
+        (["master.key", "relaydeck.db"], "home"),
+    ],
+)
+def test_what_is_missing_is_not_said_to_be_safe(provisioned: Path, missing: list[str], named: str) -> None:
+    for name in missing:
+        (provisioned / name).unlink()
+    assert examined(provisioned)["permissions"] == Finding("ok", "permissions", f"only this user can access {named}")
+
+
 def test_a_file_that_belongs_to_somebody_else(provisioned: Path) -> None:
     key = provisioned / "master.key"
     machine = Machine(owner=lambda path: 65_534 if path == key else 1000)

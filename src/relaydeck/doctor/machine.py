@@ -44,20 +44,24 @@ def machine_findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
 
 
 def _permissions(settings: Settings, machine: Machine) -> Iterator[Finding]:
-    expected = [(settings.home, 0o700), (settings.master_key_path, 0o600)]
+    expected = [("home", settings.home, 0o700), ("master key", settings.master_key_path, 0o600)]
     if isinstance(settings.database, Path):
-        expected.append((settings.database, 0o600))
-    present = [(path, mode) for path, mode in expected if path.exists()]
-    loose = [(path, mode) for path, mode in present if is_open_to_others(path)]
+        expected.append(("database", settings.database, 0o600))
+    present = [each for each in expected if each[1].exists()]
+    loose = [(path, mode) for _, path, mode in present if is_open_to_others(path)]
     for path, mode in loose:
         yield Finding("warn", "permissions", f"other users can access {path}; run: chmod {mode:o} {path}")
-    yield from _strangers([path for path, _ in present], settings.home, machine)
-    for path, _ in present:
+    yield from _strangers([path for _, path, _ in present], settings.home, machine)
+    for _, path, _ in present:
         if not os.access(path, os.R_OK | os.W_OK):
             yield Finding("FAIL", "permissions", f"this user cannot read and write {path}; correct its owner")
     if not loose:
-        checked = "home, master key and database" if len(expected) == 3 else "home and master key"
-        yield Finding("ok", "permissions", f"only this user can access {checked}")
+        yield Finding("ok", "permissions", f"only this user can access {_listed([name for name, _, _ in present])}")
+
+
+def _listed(names: list[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _strangers(paths: list[Path], home: Path, machine: Machine) -> Iterator[Finding]:
