@@ -22,7 +22,7 @@ GONE = SignerCheck("ops", 1000, 5, "unreachable", "the key system refused the co
 DENIED = SignerCheck("ops", 1000, 5, "access_denied", "the key is disabled")
 THROTTLED = SignerCheck("ops", 1000, 5, "throttled", "later")
 CANNOT_SIGN = SignerCheck("ops", 1000, 5, "cannot_sign", "no such curve")
-UNBOUND = SignerCheck("ops", 1000, 5, "unbound", "no driver")
+UNBOUND = SignerCheck("ops", 1000, None, "unbound", "no driver")
 ELSEWHERE = SignerCheck("ops", 1000, 5, "ok", "", OTHER)
 
 

@@ -104,7 +104,7 @@ class SignerCheck(Record, frozen=True, kw_only=True):
     address: str | None
     mismatched_relayers: tuple[str, ...]
     checked_at: datetime
-    milliseconds: int
+    milliseconds: int | None
 
 
 class SignerDriver(msgspec.Struct, frozen=True):

@@ -46,7 +46,7 @@ class SignerCheck(msgspec.Struct, frozen=True):
 
     signer_id: str
     checked_at: int  # seconds since the epoch
-    milliseconds: int
+    milliseconds: int | None  # None: no key system was asked
     outcome: str  # ok, mismatch, or the outcome of a DriverError
     explanation: str
     address: str | None = None  # of the key, when it proved itself
@@ -72,7 +72,7 @@ async def check_signer(
     try:
         await keys.load(signer_type)
     except DriverError as error:
-        return SignerCheck(signer_id, started_at, 0, error.outcome, str(error))
+        return SignerCheck(signer_id, started_at, None, error.outcome, str(error))
     started = timer()
     outcome, address = OK, None
     try:

@@ -30,7 +30,10 @@ class SignerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...], field("Ids of the relayers that use the signer and have another address.", example=[])
     ]
     checked_at: Annotated[str, field("When, in UTC.", example="2026-03-01T12:00:00Z")]
-    milliseconds: Annotated[int, Meta(ge=0), field("How long the key system took.", example=42)]
+    milliseconds: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        field("How long the key system took; null when none was asked.", example=42),
+    ]
 
 
 def stored_report(result: str) -> SignerCheckReport:
