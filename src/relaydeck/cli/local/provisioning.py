@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 
 from relaydeck.admin.plan_report import apply_report
@@ -38,15 +38,12 @@ class LocalProvisioning:
 
     def apply(self, file: ApplyFile, *, prune: bool, revision: str) -> Json:
         provisioner = _provisioner(file, prune)
-        try:
-            plan = _rehearsed(provisioner, revision)
-            if plan is None or plan.steps:
-                with store_for_apply(may_create=True) as store:
-                    plan = provisioner(store).apply(
-                        now=int(time.time()), actor=actor(), progress=_with_progress, expected=revision
-                    )
-        except PlanChanged as refusal:
-            raise OutdatedPlan(refusal.changes) from None
+        plan = _rehearsed(provisioner, revision)
+        if plan is None or plan.steps:
+            with store_for_apply(may_create=True) as store, _naming_changes():
+                plan = provisioner(store).apply(
+                    now=int(time.time()), actor=actor(), progress=_with_progress, expected=revision
+                )
         return json_values(apply_report(plan, applied=True))
 
     def export(self) -> Iterator[str]:
@@ -67,8 +64,17 @@ def _rehearsed(provisioner: Callable[[Store], Provisioner], revision: str) -> Pl
         return None
     if revision and not revision.startswith(_PLANNED_FROM_NOTHING):
         require_data(settings)  # the plan was made for another home
-    with store_for_apply(may_create=False) as store:
+    with store_for_apply(may_create=False) as store, _naming_changes():
         return provisioner(store).rehearse(revision)
+
+
+@contextmanager
+def _naming_changes() -> Iterator[None]:
+    """A plan that is no longer the reviewed one is refused with what has changed since."""
+    try:
+        yield
+    except PlanChanged as refusal:
+        raise OutdatedPlan(refusal.changes) from None
 
 
 def _with_progress(steps: list[Step]) -> Iterable[Step]:
