@@ -103,7 +103,9 @@ def test_mistakes_are_told_in_full(provisioned: Path) -> None:
     )
     assert "there is nothing to change" in refused(provisioned, "relayer", "update", "sepolia-1")
     assert "type must be one of plain" in refused(provisioned, "signer", "create", "type=x", "config:={}")
-    assert "expected FIELD=TEXT or FIELD:=JSON" in refused(provisioned, "signer", "create", "type")
+    assert refused(provisioned, "signer", "create", "type=plain", "config:={}", "0x-forgotten-field-name") == (
+        "relaydeck: field argument 3 is neither FIELD=TEXT nor FIELD:=JSON\nFIELD=@FILE reads the value from a file.\n"
+    )
 
 
 def test_assignments() -> None:

@@ -4,10 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from relaydeck.cli.commands import cli
 from relaydeck.cli.reference import cli_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
@@ -48,3 +51,16 @@ def test_commands_and_choices_are_completed(typed: str, offered: list[str]) -> N
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
     found = completed(_RELAYDECK_COMPLETE="bash_complete", **words)
     assert [line.partition(",")[2] for line in found.splitlines()] == offered
+
+
+def groups(of: click.Group) -> Iterator[click.Group]:
+    yield of
+    for each in of.commands.values():
+        if isinstance(each, click.Group):
+            yield from groups(each)
+
+
+@pytest.mark.parametrize("group", [*groups(cli)], ids=lambda group: group.name)
+def test_no_summary_of_a_command_is_cut_off(group: click.Group) -> None:
+    shown = group.get_help(click.Context(group, info_name="relaydeck", terminal_width=80)).partition("Commands:")[2]
+    assert [line for line in shown.splitlines() if line.endswith("...")] == []

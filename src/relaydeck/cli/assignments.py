@@ -11,7 +11,11 @@ from relaydeck.errors import OperatorError
 def document(source: str, assignments: tuple[str, ...]) -> dict[str, Any]:
     """The JSON object in `source` (a path, `-`, or empty for none), with the assignments applied to it."""
     found = _object(source) if source else {}
-    for each in assignments:
+    for number, each in enumerate(assignments, 1):
+        if not each.partition("=")[1] or each.startswith(("=", ":=")):
+            # Not quoted: it may be a secret that was meant as a value.
+            problem = f"field argument {number} is neither FIELD=TEXT nor FIELD:=JSON"
+            raise OperatorError(problem, "FIELD=@FILE reads the value from a file.")
         _assign(found, each)
     return found
 
@@ -27,9 +31,7 @@ def _object(source: str) -> dict[str, Any]:
 
 
 def _assign(into: dict[str, Any], assignment: str) -> None:
-    name, equals, text = assignment.partition("=")
-    if not equals or not name.strip(":"):
-        raise OperatorError("expected FIELD=TEXT or FIELD:=JSON", "FIELD=@FILE reads the value from a file.")
+    name, _, text = assignment.partition("=")
     *outer, last = name.removesuffix(":").split(".")
     for each in outer:
         into = into.setdefault(each, {})

@@ -56,11 +56,11 @@ def backup_create(file: Path, **options: Any) -> None:
 @as_json("Drill")
 @at_home
 def backup_drill(file: Path | None, passphrase_file: Path | None, as_json: bool) -> None:
-    """Restore FILE (default: a new backup) into a scratch database, check it, and remove the scratch database.
+    """Restore FILE into a scratch database and check it. Default: a new backup.
 
     The drill compares every table, opens every sealed value with the master key and verifies the audit log. The
     scratch database is a file in the temporary folder (TMPDIR). With PostgreSQL it is a database on the same server,
-    if this user may create one. Exits 1 on any difference.
+    if this user may create one. It is removed afterwards. Exits 1 on any difference.
     """
     from relaydeck.cli.drill import drill
 
@@ -99,7 +99,7 @@ def db() -> None:
 @as_json("Copied")
 @at_home
 def db_move(url: str, as_json: bool) -> None:
-    """Copy everything from the configured database to an empty one, and compare every table.
+    """Copy the configured database to an empty one. Every table is compared.
 
     Stop the service first. If a process writes to the source during the copy, the move stops with an error: stop
     the service and run the command again. An interrupted move continues where it stopped when you run it again;

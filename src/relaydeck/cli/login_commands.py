@@ -15,7 +15,7 @@ _NAME = click.option("--profile", "name", metavar="NAME", default="default", sho
 @click.option("--token-file", type=PATH, help="File with the token. Default: RELAYDECK_TOKEN, else the command asks.")
 @as_json("Profile")
 def login(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
-    """Store the server at URL and an admin token for it as a profile, after the server has accepted the token.
+    """Store a server and an admin token for it as a profile. The server has to accept the token first.
 
     The profile is stored in $XDG_CONFIG_HOME/relaydeck/profiles.json (default: ~/.config), which only you may read.
     Use it with --profile NAME, or set RELAYDECK_PROFILE.

@@ -127,7 +127,7 @@ network, signer, notification, relayer = map(_group, ("network", "signer", "noti
 @as_json("SignerCheckReport", many=True, remark=", each with `signer_id`")
 @anywhere
 def check(signer_id: str, every: bool, as_json: bool) -> None:
-    """Check that the signer with this ID reaches its key, or every signer with --all.
+    """Check that the signer with this ID reaches its key. With --all: every signer.
 
     The key signs a random challenge, and its address is compared with the relayers that use the signer. The result is
     saved and shown with the signer. Exits with 1 when a check does not succeed.
@@ -169,7 +169,7 @@ def resume(relayer_id: str, as_json: bool) -> None:
 @as_json("Explanation")
 @anywhere
 def why(relayer_id: str, as_json: bool) -> None:
-    """Explain the state of the relayer with this ID: the causes, since when, and how its nodes respond now."""
+    """Explain the state of the relayer with this ID. It shows causes, times, and how the nodes respond now."""
     from relaydeck.cli import relayer_state
 
     relayer_state.explain(relayer_id, as_json)
@@ -181,7 +181,7 @@ def why(relayer_id: str, as_json: bool) -> None:
 @as_json("Runway", many=True, remark="; with ID, an object with `runway` and `history`, a `BalanceHistory`")
 @anywhere
 def fuel(relayer_id: str, first: int, as_json: bool) -> None:
-    """Show how long the balance of the relayer with this ID lasts; without ID, what runs out first.
+    """Show how long the balance of a relayer lasts. Without ID: what runs out first.
 
     The forecast repeats what the relayer spent in the last day and in the last week, and shows the shorter result. The
     range is that of its heaviest and its lightest day. A forecast needs an hour of history and two payments.
@@ -246,7 +246,7 @@ def event_tail(follow: bool, limit: int, as_json: bool) -> None:
 @as_json("Delivery", many=True)
 @anywhere
 def event_deliveries(limit: int, as_json: bool, **query: str | None) -> None:
-    """List deliveries, newest first: pending, delivered, or dead after the last attempt failed."""
+    """List deliveries, newest first. One whose last attempt failed is dead."""
     _events().show_deliveries(given(query), limit, as_json)
 
 
@@ -265,7 +265,7 @@ def event_show(event_id: str, as_json: bool) -> None:
 @as_json("Scheduled")
 @anywhere
 def event_replay(event_id: str, all_dead: bool, as_json: bool) -> None:
-    """Deliver an event again, or every event whose delivery was given up."""
+    """Deliver an event again. With --all-dead: every event whose delivery was given up."""
     if bool(event_id) == all_dead:
         raise click.UsageError("give an ID, or --all-dead")
     if all_dead:
@@ -310,7 +310,7 @@ def audit_head(as_json: bool) -> None:
 @as_json("AuditVerification")
 @anywhere
 def audit_verify(kept: str, as_json: bool) -> None:
-    """Verify every link of the audit log and report the first broken one."""
+    """Verify every link of the audit log. The first broken one is reported."""
     _audit().check(kept, as_json)
 
 
