@@ -338,7 +338,7 @@ class Settings:
     runway_warn_hours: int = _setting(
         _count_or_zero,
         24,
-        "At how many hours of runway the monitor warns, where neither the relayer nor its network sets "
+        "The monitor warns below this many hours of runway, unless the relayer or its network sets "
         "`runway_warn_hours`. 0: never.",
     )
     lease_seconds: float = _setting(
@@ -355,7 +355,7 @@ class Settings:
         "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. `on`: "
         "no connection is made to a node at an address that is neither public nor in `RELAYDECK_RPC_ALLOW`, whoever "
         "set its URL. `off`: every URL may be set. Link-local and metadata addresses are "
-        "refused always, with one exception: with `on`, an entry of `RELAYDECK_RPC_ALLOW` that covers only such "
+        "always refused, with one exception: with `on`, an entry of `RELAYDECK_RPC_ALLOW` that covers only such "
         "addresses permits them.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
@@ -407,7 +407,7 @@ class Settings:
         _one_of("on", "off"), "on", "`off` removes the console: nothing is served at `/console` and at `/`."
     )
     console_idle_seconds: float = _setting(
-        _seconds, 3600.0, "After how long without a request of its operator a session of the console ends."
+        _seconds, 3600.0, "A console session ends after this many seconds without a request from its operator."
     )
     console_session_seconds: float = _setting(_seconds, 43_200.0, "How long a session of the console lasts at most.")
     console_streams: int = _setting(
@@ -575,8 +575,8 @@ database_url = { file = "/run/secrets/database_url" }
 
 - A value is a string or a number. Where a variable takes a list with commas, the file takes an array of strings too.
 - An unknown name is an error that suggests the nearest known one, and the service does not start.
-- The file contains no secret. A URL with a password is refused; put the whole URL in a file of its own and refer to
-  it, as `database_url` does above. Other secrets have settings that name a file.
+- The file contains no secret. A password in `database_url`, `limits_url` or `otel_endpoint` is refused; put the whole URL
+  in a file of its own and refer to it, as `database_url` does above. Other secrets have settings that name a file.
 - A relative path starts from the working directory, as in a variable. Use absolute paths for a service.
 - Relaydeck reads no settings file that is not named.
 

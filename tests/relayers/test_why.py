@@ -13,7 +13,7 @@ from relaydeck.fees import Estimator
 from relaydeck.networks import network_rows
 from relaydeck.networks.evm.figure_files import write_figures
 from relaydeck.networks.evm.node import Fault
-from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures
+from relaydeck.networks.evm.node_figures import NodeFigures, fault_key
 from relaydeck.networks.model import Network
 from relaydeck.relayers import runway_rows, why
 from relaydeck.relayers.model import DisabledReason
@@ -221,12 +221,14 @@ async def test_the_command_does_not_call_a_relayer_fine_whose_nodes_fail(home: P
 async def test_the_command_and_the_service_show_the_last_fault_that_a_worker_saw(home: Path) -> None:
     async with fault_nodes("healthy", "healthy") as (shaky, steady):
         fill(home, node=shaky.url, relayers=[relayer("r1")])
-        hosts = {
-            f"127.0.0.1:{shaky.port}": HostFigures(True, last_fault=Fault("timed out", 1_900_000_000.0)),
-            f"127.0.0.1:{steady.port}": HostFigures(True, last_fault=Fault("answered HTTP 500", 1_900_000_060.0)),
+        faults = {
+            fault_key(31337, shaky.url): Fault("timed out", 1_900_000_000.0),
+            fault_key(5, shaky.url): Fault("is on chain id 31337, not 5", 1_900_000_030.0),
+            fault_key(31337, f"{shaky.url}/another-path"): Fault("answered HTTP 404", 1_900_000_040.0),
+            fault_key(31337, steady.url): Fault("answered HTTP 500", 1_900_000_060.0),
         }
         async with served(home) as running:
-            write_figures(Settings(home=home).run_folder, NodeFigures(hosts))
+            write_figures(Settings(home=home).run_folder, NodeFigures(faults=faults))
             answer = await asyncio.to_thread(running.ask, "GET", "/admin/v1/relayers/r1/why")
             typed = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", "--json", **OFF))
     for found in (answer.json["data"], json.loads(typed.stdout)):

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.errors import ServerFailure, StoreTrouble
+from relaydeck.admin.store_thread import StoreThread
+from relaydeck.errors import OperatorError, ServerFailure, StoreTrouble
+from relaydeck.settings import Settings
 from relaydeck.store.database import Transaction
+from relaydeck.store.open_store import open_served_store, open_store
 from relaydeck.store.writer import Writer
 from relaydeck.worker.readiness import store_readiness
 from tests.seeding import fill, opened
@@ -73,3 +76,32 @@ def test_closing_creates_no_file_in_the_place_of_one_that_is_gone(home: Path) ->
         store.database.erasing = True
         delete(home / "relaydeck.db")
     assert not (home / "relaydeck.db").exists()
+
+
+def test_nothing_is_created_in_the_place_of_a_file_whose_log_is_still_there(home: Path) -> None:
+    fill(home)
+    file, elsewhere = home / "relaydeck.db", home / "elsewhere.db"
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            transaction.execute("UPDATE clock SET revision = revision")
+        file.rename(elsewhere)
+        for open_again in (open_store, open_served_store):
+            with pytest.raises(OperatorError) as refused:
+                open_again(Settings(home=home))
+            assert refused.value.problem == (
+                f"the database file {file} is missing, and relaydeck.db-wal contains its newest writes"
+            )
+        assert not file.exists()
+        elsewhere.rename(file)
+        assert store.database.write_problem() == ""
+
+
+async def test_a_running_service_creates_no_database_for_its_first_admin_request(home: Path) -> None:
+    fill(home)
+    file = home / "relaydeck.db"
+    thread = StoreThread(Settings(home=home))
+    shutil.move(file, home / "elsewhere.db")
+    with pytest.raises(StoreTrouble, match=f"the database file {file} is missing"):
+        await thread.run(lambda store: store.database.read("SELECT 1 FROM clock"))
+    assert not file.exists()
+    thread.close()

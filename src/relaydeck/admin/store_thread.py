@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from relaydeck.errors import StoreTrouble
+from relaydeck.errors import OperatorError, StoreTrouble
 from relaydeck.settings import Settings
 from relaydeck.side_threads import SideThreads
 from relaydeck.store.open_store import Store, open_served_store
@@ -46,7 +46,10 @@ class StoreThread:
 
     def _on_store(self, work: Callable[[Store], Result]) -> Result:
         if self._store is None:
-            self._store = open_served_store(self._settings)
+            try:
+                self._store = open_served_store(self._settings)
+            except OperatorError as error:
+                raise StoreTrouble(error.problem) from None
         return work(self._store)
 
     def suspend(self) -> None:

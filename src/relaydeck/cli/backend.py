@@ -122,7 +122,11 @@ class OutdatedPlan(OperatorError):
 
     def __init__(self, changes: Sequence[Mapping[str, str]]) -> None:
         lines = [f"  {each['at']}  {each['actor']}  {each['action']}  {each['record']}" for each in changes]
-        since = "Changed since:" if lines else "No record has changed since: the file or its secrets have."
+        since = (
+            "Changed since:"
+            if lines
+            else "No record has changed since: the file, its secrets, --prune or an answer of a key system has."
+        )
         super().__init__(
             "\n".join(["the plan is not the one that was reviewed", since, *lines]),
             "Nothing was changed. Plan again, and review the new plan.",

@@ -44,7 +44,7 @@ def show_link(url: str, *, opened: bool, as_json: bool) -> None:
 def _is_open(host: str, port: int) -> bool:
     try:
         socket.create_connection((host, port), timeout=1).close()
-    except OSError:
+    except (OSError, UnicodeError):  # the latter: no name of a host
         return False
     return True
 

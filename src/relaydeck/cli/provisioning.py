@@ -70,6 +70,8 @@ def export_state(as_json: bool) -> None:
 
 def _read(file: str) -> ApplyFile:
     if file == "-":
+        if sys.stdin is None:
+            raise OperatorError("standard input is closed")
         return ApplyFile("standard input", sys.stdin.buffer.read(), Path())
     try:
         return ApplyFile(file, Path(file).read_bytes(), Path(file).parent)

@@ -51,11 +51,12 @@ def _permissions(settings: Settings, machine: Machine) -> Iterator[Finding]:
     loose = [(path, mode) for _, path, mode in present if is_open_to_others(path)]
     for path, mode in loose:
         yield Finding("warn", "permissions", f"other users can access {path}; run: chmod {mode:o} {path}")
-    yield from _strangers([path for _, path, _ in present], settings.home, machine)
+    strangers = list(_strangers([path for _, path, _ in present], settings.home, machine))
+    yield from strangers
     for _, path, _ in present:
         if not os.access(path, os.R_OK | os.W_OK):
             yield Finding("FAIL", "permissions", f"this user cannot read and write {path}; correct its owner")
-    if not loose:
+    if not loose and not strangers:
         yield Finding("ok", "permissions", f"only this user can access {_listed([name for name, _, _ in present])}")
 
 

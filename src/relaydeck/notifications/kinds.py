@@ -61,7 +61,7 @@ class EventKind(StrEnum):
     )
     SIGNER_RECOVERED = (
         "signer.recovered",
-        "what `signer.unreachable` or `signer.mismatch` reported about the relayer's signer is over",
+        "the problem that `signer.unreachable` or `signer.mismatch` reported is over",
         "signer_id",
         "outcome",
         "explanation",

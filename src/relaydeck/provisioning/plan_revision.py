@@ -45,7 +45,8 @@ def plan_revision(plan: Plan, read: ReadRows) -> str:
 
 def _differs(plan: Plan, expected: str, changes: list[RecordChange]) -> bool:
     """Whether this is not the plan with the expected revision; `changes` are those since."""
-    if plan.revision.partition("-")[2] != expected.partition("-")[2]:
+    (newest, _, digest), (reviewed, _, reviewed_digest) = plan.revision.partition("-"), expected.partition("-")
+    if digest != reviewed_digest or int(newest) < int(reviewed):  # a log that is shorter now is another one
         return True
     planned = {(step.resource[:-1], step.name) for step in plan.steps}
     return any((each.action.partition(".")[0], each.record) in planned for each in changes)

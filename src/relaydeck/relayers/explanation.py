@@ -47,11 +47,7 @@ class RelayerNode(msgspec.Struct, frozen=True, kw_only=True):
     milliseconds: Annotated[Whole, field("How long that took.", example=38)]
     last_fault: Annotated[
         str | None,
-        field(
-            "What last went wrong with it in the process that answers, or else with its host in any worker;"
-            " it may be over.",
-            example="timed out",
-        ),
+        field("What last went wrong with it, in any worker; it may be over.", example="timed out"),
     ]
     last_fault_at: Annotated[str | None, field("When, in UTC.", example="2026-03-01T12:13:55Z")]
     last_problem: Annotated[

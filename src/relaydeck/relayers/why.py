@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 from relaydeck.errors import RelayerNotFound
 from relaydeck.notifications.kinds import EventKind
@@ -66,8 +65,8 @@ async def explain(
 ) -> Explanation:
     """Probes every URL once, now, whatever its last result was. Without `probe` it shows what is stored, at once.
 
-    `seen`: the last faults that the workers of this home saw, by host. They count where this process saw none itself:
-    a command has just started, and a worker knows only its own calls.
+    `seen`: the last faults that the workers of this home saw. A command has just started, and a worker knows only its
+    own calls.
     """
     snapshot = stored.snapshot
     evidence: Sequence[Evidence] = ()
@@ -75,7 +74,7 @@ async def explain(
     if snapshot.urls and probe:
         nodes = await pool(snapshot.urls, snapshot.chain_id)
         evidence = await nodes.probe_each()
-        faults = _with_seen(nodes.last_faults(), evidence, seen or {})
+        faults = nodes.last_faults(seen or {})
     is_checked = bool(interval and snapshot.urls and not snapshot.relayer.paused)
     return Explanation(
         id=snapshot.relayer.id,
@@ -86,12 +85,6 @@ async def explain(
         monitor=_monitor(snapshot, interval),
         next_probe_at=utc(next_check_at(snapshot.sequence, interval, now)) if is_checked else None,
     )
-
-
-def _with_seen(
-    own: "Sequence[Fault | None]", evidence: "Sequence[Evidence]", seen: "Mapping[str, Fault]"
-) -> "list[Fault | None]":
-    return [fault or seen.get(urlsplit(each.node).netloc) for fault, each in zip(own, evidence, strict=True)]
 
 
 def states_of(stored: StoredState, rounds: int) -> list[RelayerState]:

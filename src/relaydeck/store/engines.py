@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 _POSTGRES = "relaydeck.store.postgres"
 
 
-def connect_database(where: Path | DatabaseUrl, run_folder: Path) -> Database:
-    """A database to read and write. Creates the file of a SQLite database that does not exist yet."""
+def connect_database(where: Path | DatabaseUrl, run_folder: Path, *, create: bool = True) -> Database:
+    """A database to read and write. `create`: the file of a SQLite database is created if it does not exist yet."""
     write_signal = WriteSignal(run_folder / "write-signal")
     if isinstance(where, Path):
         if not where.exists():
+            _refuse_new_file(where, create=create)
             _create_private_file(where)
         return SqliteDatabase(where, write_signal)
     postgres: type[PostgresDatabase] = import_module(_POSTGRES).PostgresDatabase
@@ -36,6 +37,18 @@ def open_reader_at(where: Path | DatabaseUrl) -> Reader:
         return SqliteReader(where)
     postgres: type[PostgresReader] = import_module(_POSTGRES).PostgresReader
     return postgres(where)
+
+
+def _refuse_new_file(path: Path, *, create: bool) -> None:
+    """SQLite deletes the write-ahead log that it finds beside a new file, and with it acknowledged writes."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise OperatorError(
+            f"the database file {path} is missing, and {log.name} contains its newest writes",
+            f"Put the file back. If you want a new database instead, move {log.name} away.",
+        )
+    if not create:
+        raise OperatorError(f"the database file {path} is missing", "Put it back, and restart Relaydeck.")
 
 
 def _create_private_file(path: Path) -> None:

@@ -29,23 +29,23 @@ def open_store(settings: Settings) -> Store:
 
 
 def open_served_store(settings: Settings) -> Store:
-    """The store in a process of a service that has opened it before.
+    """The store in a process of a service that has opened it before. A missing file is not created.
 
     A newer version may have migrated it since, during a rolling upgrade. That only adds what this version ignores, so a
     worker that dies then is replaced.
     """
-    store = open_store_at(settings.home, settings.database, settings.master_key_path, accept_newer=True)
+    store = open_store_at(settings.home, settings.database, settings.master_key_path, served=True)
     # A process that was killed between a commit and the next upkeep has erased nothing, and nobody else knows of it.
     store.database.erasing = not store.database.remote
     return store
 
 
-def open_store_at(home: Path, where: Path | DatabaseUrl, master_key_path: Path, *, accept_newer: bool = False) -> Store:
+def open_store_at(home: Path, where: Path | DatabaseUrl, master_key_path: Path, *, served: bool = False) -> Store:
     """Raises OperatorError, with nothing changed, when the master key is wrong or missing."""
     with opening_lock(home) as run_folder:
-        database = connect_database(where, run_folder)
+        database = connect_database(where, run_folder, create=not served)
         try:
-            return _open(database, master_key_path, accept_newer=accept_newer)
+            return _open(database, master_key_path, accept_newer=served)
         except BaseException:
             database.close()
             raise

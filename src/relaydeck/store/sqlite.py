@@ -194,9 +194,16 @@ class SqliteDatabase(SqliteReader):
         return connection
 
     def _connect_for_writes(self) -> sqlite3.Connection:
+        if problem := self.write_problem():
+            raise StoreTrouble(problem)
+        mode = "rwc" if self._file is None else "rw"  # a file that was open before is not created again
         try:
             connection = sqlite3.connect(
-                self._path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
+                f"{self._path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=_STATEMENTS_KEPT,
             )
             self._file = self._file or _file_at(self._path)
             for pragma in (*_PRAGMAS, f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}"):

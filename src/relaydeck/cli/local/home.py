@@ -34,6 +34,8 @@ def require_data(settings: Settings) -> None:
 def open_or_create(settings: Settings) -> Store:
     """Announces what it creates: in the wrong folder, a command would otherwise seem to succeed."""
     has_key, is_new = settings.master_key_path.exists(), not has_data(settings)
+    if has_key:
+        read_master_key(settings.master_key_path)  # an unusable one is refused before anything is created
     store = open_store(settings)
     if is_new:
         created = f"database at {settings.database}" if has_key else f"home in {settings.home.absolute()}"

@@ -37,5 +37,5 @@ def read_figures(folder: Path) -> NodeFigures:
 
 
 def read_faults(folder: Path) -> dict[str, Fault]:
-    """What last went wrong with the nodes of each host, in any worker."""
-    return {host: each.last_fault for host, each in read_figures(folder).hosts.items() if each.last_fault is not None}
+    """What last went wrong with each URL, in any worker; by `fault_key`."""
+    return read_figures(folder).faults

@@ -1,5 +1,9 @@
-"""What a process knows about the hosts of its nodes, for the metrics. A host is shown without any part of a key."""
+"""What a process knows about its nodes, for the metrics and for other processes.
 
+A host is shown without any part of a key. Where a single URL is meant, its digest stands for it.
+"""
+
+import hashlib
 from collections.abc import Iterable
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -10,6 +14,7 @@ from relaydeck.networks.evm.node import Fault, Node, State
 
 Number = TypeVar("Number", int, float)
 MOST_HOSTS = 100
+_MOST_FAULTS = 1_000
 
 
 class HostFigures(msgspec.Struct):
@@ -26,8 +31,11 @@ class HostFigures(msgspec.Struct):
         self.lag = _larger(self.lag, other.lag)
         self.seconds = _larger(self.seconds, other.seconds)
         self.errors += other.errors
-        faults = [each for each in (self.last_fault, other.last_fault) if each]
-        self.last_fault = max(faults, key=lambda each: each.at, default=None)
+        self.last_fault = newer(self.last_fault, other.last_fault)
+
+
+def newer(one: Fault | None, other: Fault | None) -> Fault | None:
+    return max((each for each in (one, other) if each is not None), key=lambda each: each.at, default=None)
 
 
 def _larger(one: Number | None, other: Number | None) -> Number | None:
@@ -38,12 +46,16 @@ class NodeFigures(msgspec.Struct):
     hosts: dict[str, HostFigures] = {}
     disagreements: int = 0
     disputes: dict[int, str] = {}  # by chain id: what the nodes of a network with a quorum answer that do not agree
+    faults: dict[str, Fault] = {}  # the last one of a URL, by `fault_key`
 
     def add(self, other: "NodeFigures") -> None:
         self.disagreements += other.disagreements
         self.disputes |= other.disputes
         for host, figures in other.hosts.items():
             self.add_host(host, figures)
+        for key, fault in other.faults.items():
+            if key in self.faults or len(self.faults) < _MOST_FAULTS:
+                self.faults[key] = newer(self.faults.get(key), fault) or fault
 
     def add_host(self, host: str, figures: HostFigures) -> None:
         """Beyond the first hosts none are added: a label must not have as many values as there are relayers."""
@@ -51,10 +63,17 @@ class NodeFigures(msgspec.Struct):
             self.hosts.setdefault(host, HostFigures()).add(figures)
 
 
-def node_figures(nodes: Iterable[Node], disagreements: int) -> NodeFigures:
+def fault_key(chain_id: int, url: str) -> str:
+    """A URL may be used for several networks, and may be right for one of them only."""
+    return hashlib.blake2b(f"{chain_id} {url}".encode(), digest_size=16).hexdigest()
+
+
+def node_figures(nodes: Iterable[Node], chain_id: int, disagreements: int) -> NodeFigures:
     """Nodes that were never asked are left out."""
     found = NodeFigures(disagreements=disagreements)
     for node in nodes:
+        if node.last_fault is not None:
+            found.faults[fault_key(chain_id, node.url.url)] = node.last_fault
         if node.state is not State.NEW:
             figures = HostFigures(node.state is State.UP, node.lag, node.pace.slowest, node.errors, node.last_fault)
             found.add_host(urlsplit(node.shown).netloc, figures)

@@ -14,14 +14,14 @@ Invariants:
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from relaydeck.networks.evm.calls import Answer, Call, Calls
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.fee_comparison import FeeComparison
 from relaydeck.networks.evm.node import Fault, Node
-from relaydeck.networks.evm.node_figures import NodeFigures, node_figures
+from relaydeck.networks.evm.node_figures import NodeFigures, fault_key, newer, node_figures
 from relaydeck.networks.evm.options import PoolOptions, PoolRules
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.evm.sender import OneNode, Sender
@@ -137,12 +137,12 @@ class NodePool:
         """The last known state of every URL, in the configured order."""
         return [NodeState(node.shown, node.answers, node.reason) for node in self._nodes]
 
-    def last_faults(self) -> list[Fault | None]:
-        """What last went wrong with each URL; None: nothing yet."""
-        return [node.last_fault for node in self._nodes]
+    def last_faults(self, seen: Mapping[str, Fault]) -> list[Fault | None]:
+        """What last went wrong with each URL, here or in another process (`NodeFigures.faults`); None: nothing yet."""
+        return [newer(node.last_fault, seen.get(fault_key(self.chain_id, node.url.url))) for node in self._nodes]
 
     def figures(self) -> NodeFigures:
-        found, dispute = node_figures(self._nodes, self.disagreements), self._comparison.dispute
+        found, dispute = node_figures(self._nodes, self.chain_id, self.disagreements), self._comparison.dispute
         found.disputes = {self.chain_id: dispute} if dispute else {}
         return found
 

@@ -14,7 +14,14 @@ from typing import Any, ClassVar
 import msgspec
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.exceptions import BotoCoreError, CredentialRetrievalError, HTTPClientError, MetadataRetrievalError
+from botocore.exceptions import (
+    BotoCoreError,
+    ConfigParseError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    MetadataRetrievalError,
+    ProfileNotFound,
+)
 from botocore.session import Session
 
 from relaydeck.side_threads import SideThreads
@@ -150,6 +157,8 @@ class AwsKmsDriver:
         try:
             with self._lock:
                 client = self._own_session().create_client("kms", region_name=region, **unused)
+        except (ProfileNotFound, ConfigParseError):
+            raise AccessDenied("the profile or configuration file of AWS in the environment cannot be used") from None
         except (BotoCoreError, ValueError):
             raise ConfigUnusable("config.region is not an AWS region") from None
         return f"{client.meta.endpoint_url}/"

@@ -102,6 +102,10 @@ class SignerKeys:
             require_suitable(driver, name, signer_type)
         except OperatorError as error:
             raise NotBound(f"{error.problem}. {error.remedy}") from None
+        except DriverError as error:
+            raise NotBound(str(error)) from None
+        except Exception as error:  # a driver may be another team's; its text may quote a secret
+            raise NotBound(f"the driver {name!r} cannot be started: {type(error).__name__}") from None
         return _Binding(name, driver, asyncio.Semaphore(self._options.concurrency))
 
     def _load(self, name: str) -> MakeDriver:
