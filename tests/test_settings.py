@@ -187,6 +187,10 @@ def test_an_unknown_name_is_reported_with_the_nearest() -> None:
     ]
 
 
+def test_a_name_that_is_near_none_gets_no_suggestion() -> None:
+    assert unknown_names(["RELAYDECK_WORKERS"]) == ["RELAYDECK_WORKERS is not a setting and is ignored"]
+
+
 def test_a_name_that_an_orchestrator_injects_is_reported() -> None:
     (warning,) = unknown_names(["RELAYDECK_PORT_8080_TCP"])
     assert warning.startswith("RELAYDECK_PORT_8080_TCP is not a setting and is ignored")

@@ -549,7 +549,7 @@ def unknown_names(environment: Iterable[str] = os.environ) -> list[str]:
     """A warning for each RELAYDECK_* name that is not a setting, with the nearest one that is."""
     known = [*OTHER_VARIABLES, *(variable(setting) for setting in fields(Settings))]
     unknown = [name for name in sorted(environment) if name.startswith(PREFIX) and name not in known]
-    return [f"{name} is not a setting and is ignored{nearest_name(name, known)}" for name in unknown]
+    return [f"{name} is not a setting and is ignored{nearest_name(name, known, PREFIX)}" for name in unknown]
 
 
 _PAGE = """# Settings
@@ -575,8 +575,8 @@ database_url = { file = "/run/secrets/database_url" }
 
 - A value is a string or a number. Where a variable takes a list with commas, the file takes an array of strings too.
 - An unknown name is an error that suggests the nearest known one, and the service does not start.
-- The file contains no secret. A password in `database_url`, `limits_url` or `otel_endpoint` is refused; put the whole URL
-  in a file of its own and refer to it, as `database_url` does above. Other secrets have settings that name a file.
+- The file contains no secret. A password in `database_url`, `limits_url` or `otel_endpoint` is refused; put the whole
+  URL in a file of its own and refer to it, as `database_url` does above. Other secrets have settings that name a file.
 - A relative path starts from the working directory, as in a variable. Use absolute paths for a service.
 - Relaydeck reads no settings file that is not named.
 

@@ -90,9 +90,9 @@ def _content(path: Path) -> str:
         raise ValueError(f"refers to the file {path}, which is not UTF-8 text") from None
 
 
-def nearest_name(name: str, known: Collection[str]) -> str:
-    """`; did you mean …?`, or nothing if no known name is near."""
+def nearest_name(name: str, known: Collection[str], prefix: str = "") -> str:
+    """`; did you mean …?`, or nothing if no known name is near. The prefix of all names makes none of them nearer."""
     import difflib
 
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
+    nearest = difflib.get_close_matches(name.removeprefix(prefix), [each.removeprefix(prefix) for each in known], n=1)
+    return f"; did you mean {prefix}{nearest[0]}?" if nearest else ""

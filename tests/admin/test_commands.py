@@ -142,7 +142,7 @@ def test_the_audit_log_is_listed_verified_and_its_breaks_are_found(provisioned: 
     tamper(provisioned, "DELETE FROM audit WHERE seq > 5")
     for given in ((), ("--head", head)):
         assert refused(provisioned, "audit", "verify", *given) == (
-            "relaydeck: the audit log is broken: entry 6 is missing: the stored head was taken at row 7\n"
+            "relaydeck: the audit log is broken: entry 6 is missing: the stored head was taken at entry 7\n"
             "The entries before it are unchanged. Compare the rest with a backup.\n"
         )
     tamper(provisioned, "UPDATE audit SET actor = 'cli:nobody' WHERE seq = 3")
@@ -153,7 +153,10 @@ def test_the_audit_log_is_listed_verified_and_its_breaks_are_found(provisioned: 
     assert refused(provisioned, "audit", "verify").startswith(
         "relaydeck: the audit log is broken: entry 2 is missing\n"
     )
-    assert refused(provisioned, "audit", "verify", "--head", "x") == "relaydeck: head is not the head of an audit log\n"
+    assert (
+        refused(provisioned, "audit", "verify", "--head", "x")
+        == "relaydeck: head must be a number, a colon and 64 hexadecimal digits\n"
+    )
 
 
 def test_applying_is_audited_step_by_step(provisioned: Path) -> None:

@@ -104,3 +104,14 @@ def test_a_plan_creates_nothing(folder: Path, capsys: pytest.CaptureFixture[str]
     run("apply", "file.toml", "--plan")
     assert capsys.readouterr().out.startswith("+ network n\nto create: 1 network\nrevision: 0-")
     assert [each.name for each in folder.iterdir()] == ["file.toml"]
+
+
+def test_a_master_key_that_cannot_be_used_is_refused_before_anything_is_created(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "file.toml").write_text('[networks.n]\nnetwork_type = "evm"\nchain_id = 1\nnative_symbol = "E"\n')
+    (folder / "key").write_text("zz")
+    monkeypatch.setenv("RELAYDECK_MASTER_KEY_FILE", str(folder / "key"))
+    with pytest.raises(OperatorError, match="master key"):
+        run("apply", "file.toml")
+    assert sorted(each.name for each in folder.iterdir()) == ["file.toml", "key"]

@@ -292,6 +292,11 @@ def test_an_unknown_server_is_named(remote: Remote) -> None:
         f"relaydeck: cannot connect to http://127.0.0.1:{port}: Connection refused\n"
         "Check --server or RELAYDECK_URL, and that the service is running.\n",
     )
+    plain = remote.there("relayer", "list", url=remote.url.replace("http://", "https://"))
+    assert plain.stderr == (
+        f"relaydeck: cannot connect to {remote.url.replace('http://', 'https://')}: this port does not use TLS\n"
+        "Try the same URL with http:// instead.\n"
+    )
     misspelt = remote.there("relayer", "list", url="relay.example.com")
     assert misspelt.stderr.startswith("relaydeck: the service's URL must start with http:// or https://")
 

@@ -189,7 +189,10 @@ def test_a_relayer_without_an_id_keeps_its_plan(remote: Remote) -> None:
 def test_another_file_is_not_the_plan_that_was_reviewed(remote: Remote) -> None:
     plan = remote.run("apply", "-", "--plan", stdin=declared("reviewed"))
     swapped = remote.there("apply", "-", "--revision", revision_of(plan), stdin=declared("swapped"))
-    assert swapped.stderr.splitlines()[1] == "No record has changed since: the file or its secrets have."
+    assert (
+        swapped.stderr.splitlines()[1]
+        == "No record has changed since: the file, its secrets, --prune or an answer of a key system has."
+    )
 
 
 # -- over HTTP -----------------------------------------------------------------------------------

@@ -139,6 +139,12 @@ def test_a_link_to_a_port_where_nothing_answers_says_so(home: Path) -> None:
     )
 
 
+def test_a_link_is_printed_for_a_host_that_no_name_can_be(home: Path) -> None:
+    assert run_command(home, "token", "create", "first").returncode == 0
+    done = run_command(home, "console", host="a..b")
+    assert (done.returncode, done.stdout[:14]) == (0, "http://a..b:80")
+
+
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_a_session_ends_when_idle_and_at_its_greatest_age(home: Path, engine: str, lend: object) -> None:
     limits, secret = SessionLimits(3600, 43_200), new_session_secret()

@@ -160,6 +160,14 @@ def test_nul_in_a_path_or_query_is_refused(hostile: Running) -> None:
     ] * 3
 
 
+@pytest.mark.parametrize("collection", ["relayers", "signers", "networks", "notifications"])
+def test_a_page_beyond_the_last_is_not_taken_for_an_empty_list(hostile: Running, collection: str) -> None:
+    looker = Operator(hostile.port).sign_in(issue(hostile.home, f"looker-{collection}", "readonly"))
+    page = looker.get(f"/{collection}?page=99").body.decode()
+    assert "There is no page 99." in page
+    assert "There are no " not in page
+
+
 def test_the_first_load_is_small(served: Running, operator: Operator) -> None:
     page = operator.text("")
     sizes = {"": len(page)}

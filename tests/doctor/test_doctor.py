@@ -201,12 +201,14 @@ def test_a_file_that_belongs_to_somebody_else(provisioned: Path) -> None:
     key = provisioned / "master.key"
     machine = Machine(owner=lambda path: 65_534 if path == key else 1000)
     found = [each for each in findings(Settings(home=provisioned), machine) if each.subject == "permissions"]
-    assert found[0] == Finding(
-        "FAIL",
-        "permissions",
-        f"{key} belongs to the user with the number 65534;"
-        " only the owner of the home should own it: correct it with chown",
-    )
+    assert found == [
+        Finding(
+            "FAIL",
+            "permissions",
+            f"{key} belongs to the user with the number 65534;"
+            " only the owner of the home should own it: correct it with chown",
+        )
+    ]
 
 
 @pytest.mark.parametrize(("free", "result"), [(10**10, "ok"), (10**8, "warn"), (10**6, "FAIL")])

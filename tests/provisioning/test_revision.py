@@ -54,6 +54,11 @@ def test_a_change_of_another_record_does_not_matter(provisioned: ProvisionedHome
     assert lines(provisioned.apply(NETWORK, expected=plan.revision).steps) == ["Create networks sepolia"]
 
 
+def test_a_plan_of_a_longer_log_was_made_elsewhere(provisioned: ProvisionedHome) -> None:
+    position, _, digest = provisioned.plan(NETWORK).revision.partition("-")
+    assert refused(provisioned, NETWORK, f"{int(position) + 1}-{digest}") == []
+
+
 def test_nothing_of_a_secret_is_in_a_revision(provisioned: ProvisionedHome) -> None:
     """It appears in the logs of pipelines, where a digest of a weak secret could be guessed."""
     texts = (WHOLE, WHOLE.replace("a-signing-key", "another"), WHOLE.replace("own-key", "other-key"))

@@ -137,7 +137,7 @@ def test_two_rows_that_changed_places_are_found_at_the_first(store: Store, pair:
 @hypothesis_settings
 def test_a_missing_tail_is_found_by_the_stored_head(store: Store, end: int) -> None:
     cut = ("DELETE FROM audit WHERE seq > :end", {"end": end})
-    assert after(store, cut) == BrokenLink(end + 1, f"is missing: the stored head was taken at row {ROWS}")
+    assert after(store, cut) == BrokenLink(end + 1, f"is missing: the stored head was taken at entry {ROWS}")
 
 
 @given(end=st.integers(0, ROWS - 1))
@@ -160,7 +160,7 @@ def test_a_tail_that_is_missing_with_its_old_head_is_found_by_a_head_kept_elsewh
     put_back = ("UPDATE clock SET audit_head = :old", {"old": old})
     assert isinstance(after(store, cut, put_back), Head)
     found = after(store, cut, put_back, kept=head(store.database.read))
-    assert found == BrokenLink(end + 1, f"is missing: the given head was taken at row {ROWS}")
+    assert found == BrokenLink(end + 1, f"is missing: the given head was taken at entry {ROWS}")
 
 
 def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: Store) -> None:
@@ -174,7 +174,7 @@ def test_a_chain_that_was_written_anew_is_found_with_a_head_from_before(store: S
         transaction.execute("UPDATE clock SET audit_head = :head", {"head": transaction.audit_head})
         assert isinstance(verify(reading(transaction), store.vault), Head)
         found = verify(reading(transaction), store.vault, kept)
-        assert found == BrokenLink(ROWS, "differs from the row that the given head was taken from")
+        assert found == BrokenLink(ROWS, "differs from the entry that the given head was taken from")
 
 
 def test_text_that_became_bytes_is_a_change(store: Store) -> None:

@@ -39,5 +39,5 @@ def verification(store: Store, saved: str) -> AuditVerification:
     """`saved` is an earlier head, or empty. Raises BadRequest when it is not a head."""
     earlier = audit.read_head(saved) if saved else None
     if saved and earlier is None:
-        raise BadRequest("head is not the head of an audit log")
+        raise BadRequest("head must be a number, a colon and 64 hexadecimal digits")
     return AuditVerification(*verify_audit(store.database, store.vault, earlier))

@@ -53,7 +53,7 @@ def _print_one(runway: Json, history: Json) -> None:
     symbol, minimum, zero = runway["native_symbol"], runway["until_minimum"], runway["until_zero"]
     rows = [
         ("balance", amount(runway["balance"], symbol)),
-        ("last read", history["seen_at"]),
+        ("last saved", history["seen_at"]),
         ("min_balance", amount(runway["min_balance"], symbol)),
         ("spent in 7 days", amount(history["spent"], symbol)),
         ("spent per hour", amount(runway["spent_per_hour"], symbol)),

@@ -53,7 +53,12 @@ class BalanceHistory(msgspec.Struct, frozen=True, kw_only=True):
     balance: Annotated[
         _Wei | None, field("The last balance that was read, in Wei; null: none yet.", example=1_250_000_000_000_000_000)
     ]
-    seen_at: Annotated[str | None, field("When it was last confirmed, in UTC.", example="2026-03-01T23:48:07Z")]
+    seen_at: Annotated[
+        str | None,
+        field(
+            "When it was last saved, in UTC: an unchanged one is saved once an hour.", example="2026-03-01T23:48:07Z"
+        ),
+    ]
     spent: Annotated[_Wei, field("What was spent between start and end, in Wei.", example=75_000_000_000_000_000)]
     top_ups: Annotated[tuple[TopUp, ...], field("Every rise of the balance between start and end.")]
     points: Annotated[tuple[BalancePoint, ...], field("The balance at each step.")]

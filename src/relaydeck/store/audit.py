@@ -259,10 +259,10 @@ def verify(rows: Callable[[str], Iterable[Row]], vault: Opener, saved: Head | No
         reached = Head(row.seq, row.hash)
         for head, origin in known:
             if reached.seq == head.seq and reached.hash != head.hash:
-                return BrokenLink(head.seq, f"differs from the row that the {origin} head was taken from")
+                return BrokenLink(head.seq, f"differs from the entry that the {origin} head was taken from")
     for head, origin in known:
         if reached.seq < head.seq:
-            return BrokenLink(reached.seq + 1, f"is missing: the {origin} head was taken at row {head.seq}")
+            return BrokenLink(reached.seq + 1, f"is missing: the {origin} head was taken at entry {head.seq}")
     if stored is None:
         return BrokenLink(reached.seq + 1, "may be missing: the stored head was removed or changed")
     return reached

@@ -15,7 +15,7 @@ import pytest
 
 from relaydeck.secret import Secret
 from relaydeck.signers.drivers import registry
-from relaydeck.signers.drivers.driver_errors import KeySystemUnreachable, NotBound
+from relaydeck.signers.drivers.driver_errors import ConfigUnusable, KeySystemUnreachable, NotBound
 from relaydeck.signers.drivers.interface import DriverContext, DriverOptions, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.signer_types import Config, KmsConfig, LocalConfig
@@ -101,6 +101,25 @@ async def test_a_package_can_add_a_driver_and_its_faults_show_no_secret(broken: 
     with pytest.raises(KeySystemUnreachable) as failure:
         await prove(KMS, provider_a_kms=broken)
     assert str(failure.value) == "the driver 'broken' failed with RuntimeError"
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown"),
+    [
+        (RuntimeError("token hunter2"), "the driver 'broken' cannot be started: RuntimeError"),
+        (ConfigUnusable("the endpoint is missing"), "the endpoint is missing"),
+    ],
+)
+async def test_a_driver_that_cannot_be_started_is_not_bound(
+    broken: str, monkeypatch: pytest.MonkeyPatch, raised: Exception, shown: str
+) -> None:
+    def start(self: BrokenDriver, context: DriverContext) -> None:
+        raise raised
+
+    monkeypatch.setattr(BrokenDriver, "__init__", start)
+    with pytest.raises(NotBound) as failure:
+        await prove(KMS, provider_a_kms=broken)
+    assert str(failure.value) == shown
 
 
 async def test_what_takes_long_is_found_and_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

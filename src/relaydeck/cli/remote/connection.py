@@ -86,6 +86,10 @@ def is_unencrypted(url: str) -> bool:
 
 
 def _unreachable(problem: str) -> OperatorError:
+    if "WRONG_VERSION_NUMBER" in problem:
+        return OperatorError(
+            f"{problem.partition(': [SSL')[0]}: this port does not use TLS", "Try the same URL with http:// instead."
+        )
     if "certificate verify failed" not in problem:
         return OperatorError(problem, "Check --server or RELAYDECK_URL, and that the service is running.")
     server, _, reason = problem.partition(": [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: ")
