@@ -122,6 +122,19 @@ async def test_a_driver_that_cannot_be_started_is_not_bound(
     assert str(failure.value) == shown
 
 
+@pytest.mark.parametrize("content", [None, "no certificate"])
+async def test_a_file_of_certificates_that_cannot_be_used_is_named(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    keys = SignerKeys({"plain": "local"}, DriverOptions(ca_file=file))
+    with pytest.raises(NotBound) as failure:
+        await keys.load("plain")
+    assert str(failure.value) == (
+        f"the certificates in {file} cannot be read. RELAYDECK_DRIVER_CA_FILE must name a readable file in PEM form."
+    )
+
+
 async def test_what_takes_long_is_found_and_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The packages that are installed, and the certificates of the system."""
     threads = {"packages": threading.main_thread(), "certificates": threading.main_thread()}

@@ -165,8 +165,9 @@ class AwsKmsDriver:
 
     def _own_session(self) -> Session:
         """With the lock."""
-        session = self._session or _new_session()
-        self._session = session
+        session = self._session
+        if session is None:  # not written back otherwise: it may be forgotten at this moment
+            session = self._session = _new_session()
         return session
 
 

@@ -13,6 +13,7 @@ from yarl import URL
 
 from relaydeck.address_guard import AddressRefused, server_guard
 from relaydeck.connection_failure import ConnectionFailure, classify
+from relaydeck.errors import OperatorError
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, ConfigUnusable, KeySystemUnreachable, Throttled
 from relaydeck.signers.drivers.interface import DriverOptions, HttpAnswer
@@ -100,7 +101,11 @@ def trusted_authorities(ca_file: Path | None) -> ssl.SSLContext:
     """Made once for all drivers, in a thread: reading the certificates of the system takes a tenth of a second."""
     tls = ssl.create_default_context()
     if ca_file is not None:
-        tls.load_verify_locations(ca_file)
+        try:
+            tls.load_verify_locations(ca_file)
+        except OSError:  # a missing file, or one without a certificate
+            problem = f"the certificates in {ca_file} cannot be read"
+            raise OperatorError(problem, "RELAYDECK_DRIVER_CA_FILE must name a readable file in PEM form.") from None
     return tls
 
 
