@@ -2,7 +2,7 @@
 
 Every delivering process keeps this in memory. A receiver gets one attempt at a time until one has succeeded. After a
 failure it is failing: it gets one attempt at a time again, and all failing receivers together get at most half of the
-slots. However many receivers hang, those that respond find a slot.
+slots. However many receivers hang, those that respond find a slot, once the first attempts to the others have failed.
 """
 
 import heapq
