@@ -5,9 +5,10 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_network
+from typing import Any
 
 import pytest
 import uvloop
@@ -23,6 +24,7 @@ from tests.running import pipes
 
 pytestmark = pytest.mark.prove
 SECONDS, CALLS = 1.5, 8
+ATTEMPTS = 3  # the kernel may take a moment of the thread for itself; what a peer causes, it causes each time
 LONGEST_TURN = 0.1
 Call = Callable[[], Awaitable[object]]
 
@@ -69,6 +71,10 @@ async def longest_turn(call: Call) -> float:
     return longest
 
 
+def holds_the_loop(measure: Callable[[], Coroutine[Any, Any, float]]) -> bool:
+    return all(uvloop.run(measure()) >= LONGEST_TURN for _ in range(ATTEMPTS))
+
+
 async def of_receiver(port: int) -> float:
     sender = Sender([ip_network("127.0.0.0/8")], 1.0)
     try:
@@ -86,8 +92,7 @@ async def of_node(scheme: str, port: int) -> float:
         await connections.close()
 
 
-async def of_rpc(scheme: str, port: int) -> tuple[float, int]:
-    """And how many answers were read."""
+async def of_rpc(scheme: str, port: int) -> float:
     client, read = Client(1 << 20), 0
     url = RpcUrl(f"{scheme}://127.0.0.1:{port}/")
 
@@ -100,27 +105,27 @@ async def of_rpc(scheme: str, port: int) -> tuple[float, int]:
             read += 1
 
     try:
-        return await longest_turn(ask), read
+        longest = await longest_turn(ask)
     finally:
         await client.close()
+    assert read > 0
+    return longest
 
 
 @pytest.mark.parametrize("kind", HTTP_FLOODS)
 def test_a_receiver_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
     with flooding(kind) as port:
-        assert uvloop.run(of_receiver(port)) < LONGEST_TURN
+        assert not holds_the_loop(lambda: of_receiver(port))
 
 
 @pytest.mark.parametrize("kind", HTTP_FLOODS | WEBSOCKET_FLOODS)
 def test_a_node_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
     with flooding(kind) as port:
-        assert uvloop.run(of_node("ws" if kind in WEBSOCKET_FLOODS else "http", port)) < LONGEST_TURN
+        assert not holds_the_loop(lambda: of_node("ws" if kind in WEBSOCKET_FLOODS else "http", port))
 
 
 @pytest.mark.parametrize("scheme", ["http", "ws"])
 @pytest.mark.parametrize("kind", RPC_FLOODS)
 def test_a_node_with_large_answers_does_not_hold_the_event_loop(kind: str, scheme: str) -> None:
     with flooding(kind) as port:
-        longest, read = uvloop.run(of_rpc(scheme, port))
-    assert read > 0
-    assert longest < LONGEST_TURN
+        assert not holds_the_loop(lambda: of_rpc(scheme, port))
