@@ -24,8 +24,8 @@ from tests.running import pipes
 
 pytestmark = pytest.mark.prove
 SECONDS, CALLS = 1.5, 8
-# Few measurements have one turn of about 0.1 s, usually the longest is 0.005 s. The cause is not known. What a peer causes
-# each time is still found.
+# A few measurements have one turn of about 0.1 s; usually the longest takes 0.005 s. The cause is not known.
+# What a peer causes each time is still found.
 ATTEMPTS = 3
 LONGEST_TURN = 0.1
 Call = Callable[[], Awaitable[object]]
