@@ -3,13 +3,14 @@
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from relaydeck.credentials.token_rows import revoke
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import RelaydeckError, StoreError
+from relaydeck.store.database import Database, Transaction
 from relaydeck.store.postgres import PostgresDatabase
 from tests.explore import state, subject
 from tests.explore.boundary import CRASHED, Fault
@@ -258,9 +259,7 @@ class FaultedRun:
         """Another process revokes the token, unless the subject has the lock for writes."""
         store = self._home.open()
         with suppress(StoreError):
-            if isinstance(store.database, PostgresDatabase):
-                store.database.writer.execute(_BUSY)
-            with store.database.transaction_at_once() or store.database.transaction() as transaction:
+            with _transaction_without_waiting(store.database) as transaction:
                 revoke(transaction, store.vault.proofs, "root", now=int(time.time()))
             self._revoked_at = transaction.revision
 
@@ -268,9 +267,7 @@ class FaultedRun:
         """Another process takes the lease, as after a pause that was longer than it lasts."""
         store = self._home.open()
         with suppress(StoreError):
-            if isinstance(store.database, PostgresDatabase):
-                store.database.writer.execute(_BUSY)
-            with store.database.transaction_at_once() or store.database.transaction() as transaction:
+            with _transaction_without_waiting(store.database) as transaction:
                 taken = take_over(transaction, self._operation.taken_over, is_remote=store.database.remote)
             self._takeover = taken
 
@@ -278,6 +275,22 @@ class FaultedRun:
         newest = self._home.open().database.read("SELECT max(revision) AS newest FROM notifications")[0].newest
         if newest > self._revoked_at:
             self.problems.append("a write was made after its token was revoked")
+
+
+@contextmanager
+def _transaction_without_waiting(database: Database) -> Iterator[Transaction]:
+    """Raises StoreTrouble when another process has the lock for writes."""
+    if isinstance(database, PostgresDatabase):
+        database.writer.execute(_BUSY)
+    at_once = database.transaction_at_once()
+    if at_once is None:
+        with database.transaction() as transaction:
+            yield transaction
+        return
+    with at_once as open_transaction:
+        yield open_transaction
+    open_transaction.commit()
+    open_transaction.confirm()
 
 
 def _difference(expected: Mapping[str, list[str]], found: Mapping[str, list[str]]) -> str:

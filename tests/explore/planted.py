@@ -1,5 +1,6 @@
 """Bugs on purpose, each a small change of the code in one process: the exploration must find every one of them."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,34 +19,32 @@ class Bug(NamedTuple):
 
 
 def _answer_before_sync() -> None:
-    from relaydeck.store import writer
+    from relaydeck.store.sqlite import OpenSqliteTransaction
 
-    def run(self: Any) -> None:
-        while (task := self._tasks.get()) is not None:
-            group, finish = task
-            written = finish.args[0] if finish.func is writer._commit_written else None
-            if written is not None:
-                self._call_in_loop(writer._settle, group, written)
-                time.sleep(0.05)  # the answer overtakes the commit
-            outcomes = finish()
-            if written is None:
-                self._call_in_loop(writer._settle, group, outcomes)
-            self._call_in_loop(self._end_group)
+    commit = OpenSqliteTransaction.commit
 
-    writer.Writer._run = run  # type: ignore[method-assign]
+    def commit_later(self: OpenSqliteTransaction) -> None:
+        def later() -> None:
+            time.sleep(0.05)  # the answer overtakes the commit
+            commit(self)
+
+        threading.Thread(target=later).start()
+
+    OpenSqliteTransaction.commit = commit_later  # type: ignore[method-assign]
 
 
 def _swallow_a_failed_commit() -> None:
-    from relaydeck.store import writer
+    from relaydeck.store.sqlite import OpenSqliteTransaction
 
-    def commit_written(outcomes: list[Any], commit: Callable[[], None]) -> list[Any]:
+    commit = OpenSqliteTransaction.commit
+
+    def commit_anyway(self: OpenSqliteTransaction) -> None:
         try:
-            commit()
+            commit(self)
         except BaseException as error:
             print(f"ignored: {type(error).__name__}")
-        return outcomes
 
-    writer._commit_written = commit_written
+    OpenSqliteTransaction.commit = commit_anyway  # type: ignore[method-assign]
 
 
 def _forget_the_signal_of_a_write() -> None:

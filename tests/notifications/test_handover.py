@@ -1,6 +1,7 @@
 """Processes come and go: one delivers at a time, and nothing is lost when it dies."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from relaydeck.notifications.kinds import EventKind
 from relaydeck.store.leases import Lease, LeaseLost
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import accept, answer, hang
+from tests.seeding import opened
 from tests.statements import run_statement
 from tests.steady_loop import skip
 
@@ -155,22 +157,26 @@ async def test_a_try_that_ends_after_the_lease_was_lost_is_not_written_down(scen
     assert scene.delivery(sequence).state == "delivered"
 
 
+def rename(home: Path, column: str, name: str) -> None:
+    """Over a connection of its own: the writer may use its connection at any moment."""
+    with opened(home) as store, store.database.migration() as execute:
+        execute(f"ALTER TABLE attempts RENAME COLUMN {column} TO {name}")
+
+
 async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("relaydeck.notifications.attempt._RETRY_SECONDS", 0.01)
     receiver = await scene.receiver("pager")
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
     await delivery.turn()
-    with scene.store.database.migration() as execute:
-        execute("ALTER TABLE attempts RENAME COLUMN answer TO taken_away")
+    rename(home, "answer", "taken_away")
     await eventually(lambda: len(receiver.got) == 1)
     for _ in range(5):
         await delivery.turn()
         await asyncio.sleep(0.01)
     assert (len(receiver.got), scene.delivery(sequence).state) == (1, "pending")
-    with scene.store.database.migration() as execute:
-        execute("ALTER TABLE attempts RENAME COLUMN taken_away TO answer")
+    rename(home, "taken_away", "answer")
     await delivery.attempts.join()
     assert (len(receiver.got), scene.delivery(sequence).state) == (1, "delivered")
 

@@ -1,7 +1,7 @@
 """The file of a SQLite database is deleted or replaced while it is open: nothing is written into nowhere."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,24 @@ def replace(path: Path) -> None:
     path.with_name("copy").replace(path)
 
 
+async def write_alone(writer: Writer, work: Callable[[Transaction], None]) -> None:
+    await writer.write(work)
+
+
+async def write_jointly(writer: Writer, work: Callable[[Transaction], None]) -> None:
+    def work_for_one(transaction: Transaction, items: Sequence[None]) -> Sequence[None]:
+        work(transaction)
+        return items
+
+    await writer.write_jointly(work_for_one, None)
+
+
+@pytest.mark.parametrize("write_by", [write_alone, write_jointly])
 @pytest.mark.parametrize("remove", [delete, replace])
 async def test_a_write_is_not_acknowledged_when_the_file_goes_before_its_commit(
-    home: Path, remove: Callable[[Path], None]
+    home: Path,
+    remove: Callable[[Path], None],
+    write_by: Callable[[Writer, Callable[[Transaction], None]], Awaitable[None]],
 ) -> None:
     fill(home)
     with opened(home) as store:
@@ -43,7 +58,7 @@ async def test_a_write_is_not_acknowledged_when_the_file_goes_before_its_commit(
             remove(home / "relaydeck.db")
 
         with pytest.raises(ServerFailure) as refused:
-            await writer.write(write)
+            await write_by(writer, write)
         problem = f"the database file {home / 'relaydeck.db'} was deleted or replaced: restart Relaydeck"
         assert refused.value.reason == f"the write may be lost: {problem}"
         await writer.stop()

@@ -9,6 +9,7 @@ import pytest
 
 from relaydeck.errors import ServerFailure, SignerExists
 from relaydeck.store.database import Database, Transaction
+from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.writer import MOST_AT_ONCE, Writer
 from tests.statements import run_statement
 
@@ -214,6 +215,17 @@ async def test_nor_do_short_writes_of_several_kinds(database: Database) -> None:
     await writer.stop()
     here = "writer" if database.remote else threading.current_thread().name
     assert threads == [here, f"other: {here}", here]
+
+
+async def test_the_thread_only_commits_short_writes_to_a_file(database: Database) -> None:
+    if not isinstance(database, SqliteDatabase):
+        return  # the thread writes everything to a server
+    run: list[str] = []
+    database.writer.set_trace_callback(lambda sql: run.append(f"{threading.current_thread().name}: {sql.split()[0]}"))
+    writer = Writer(database)
+    await writer.write_jointly(thread_of, "")
+    await writer.stop()
+    assert [each for each in run if each.startswith("writer")] == ["writer: COMMIT"]
 
 
 async def test_a_short_write_that_fails_does_not_undo_one_of_another_kind(database: Database) -> None:

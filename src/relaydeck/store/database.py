@@ -141,6 +141,18 @@ class Transaction:
         self.execute("RELEASE step")
 
 
+class OpenTransaction(Transaction):
+    """A transaction that its block leaves open, with all changes written: `commit` and then `confirm` must follow."""
+
+    def commit(self) -> None:
+        """Return when the changes are on disk. In a thread: it waits for the disk. Rolls back when it raises."""
+        raise NotImplementedError
+
+    def confirm(self) -> None:
+        """Announce the commit to every process, before it is acknowledged. Raises StoreUnconfirmed."""
+        raise NotImplementedError
+
+
 def insert_statement(table: str, columns: tuple[str, ...], count: int, placeholder: str) -> str:
     row = f"({', '.join([placeholder] * len(columns))})"
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * count)}"
@@ -198,11 +210,10 @@ class Database(Reader, Protocol):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Commits at the end of the block; an exception rolls everything back."""
 
-    def transaction_at_once(self) -> AbstractContextManager[Transaction] | None:
+    def transaction_at_once(self) -> AbstractContextManager[OpenTransaction] | None:
         """A transaction for the event loop: raises StoreTrouble instead of waiting for another process.
 
-        Only leaving the block (the commit) takes long; a thread may do that. None on an engine where every statement
-        is a round trip.
+        None on an engine where every statement is a round trip.
         """
 
     def staging(self) -> AbstractContextManager[Stage]:

@@ -16,6 +16,7 @@ from relaydeck.store.database import (
     NO_VALUES,
     START_COLUMNS,
     Execute,
+    OpenTransaction,
     Result,
     Row,
     Transaction,
@@ -90,6 +91,19 @@ class SqliteTransaction(Transaction):
             f"SELECT {', '.join(columns)} FROM {table} WHERE {column} IN (SELECT value FROM json_each(:listed))",
             {"listed": msgspec.json.encode(values).decode()},
         )
+
+
+class OpenSqliteTransaction(SqliteTransaction, OpenTransaction):
+    def __init__(self, connection: sqlite3.Connection, confirm: Callable[[Transaction], None]) -> None:
+        super().__init__(connection)
+        self._confirm = confirm
+
+    def commit(self) -> None:
+        with _rolled_back_on_error(self._connection):
+            self._connection.execute("COMMIT")
+
+    def confirm(self) -> None:
+        self._confirm(self)
 
 
 @cache
@@ -230,14 +244,18 @@ class SqliteDatabase(SqliteReader):
     async def run_in_reader(self, work: Callable[[], Result]) -> Result:
         return work()  # the pages are in memory: handing the work to a thread would take longer
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(_BUSY_TIMEOUT_MS)
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        with self._open_transaction(_BUSY_TIMEOUT_MS) as transaction:
+            yield transaction
+        transaction.commit()
+        transaction.confirm()
 
-    def transaction_at_once(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(0)
+    def transaction_at_once(self) -> AbstractContextManager[OpenTransaction]:
+        return self._open_transaction(0)
 
     @contextmanager
-    def _transaction(self, busy_timeout: int) -> Iterator[Transaction]:
+    def _open_transaction(self, busy_timeout: int) -> Iterator[OpenTransaction]:
         connection = self.writer
         if problem := self.write_problem():
             raise StoreTrouble(problem)
@@ -246,10 +264,11 @@ class SqliteDatabase(SqliteReader):
                 connection.execute(f"PRAGMA busy_timeout = {busy_timeout}")
                 self._busy_timeout = busy_timeout
             connection.execute("BEGIN IMMEDIATE")
-            transaction = SqliteTransaction(connection)
+            transaction = OpenSqliteTransaction(connection, self._confirm)
             yield transaction
             connection.execute(_END, (transaction.revision, transaction.audit_head))
-            connection.execute("COMMIT")
+
+    def _confirm(self, transaction: Transaction) -> None:
         self.erasing = self.erasing or transaction.erases_secrets
         self.write_signal.send(of_tokens=transaction.changes_tokens)
         # Invariant: when a write is acknowledged, the file that it was committed to is still the one at the path. The

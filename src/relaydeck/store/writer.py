@@ -2,13 +2,13 @@
 
     collect            while the group before is synced
       -> write         short writes in the event loop
-      -> sync          always in a thread: it waits for the disk
+      -> commit        always in a thread: it waits for the disk
       -> answer
 
 The thread also does whatever may take long: writes that are not known to be short, a group that another process
 delays or that contains a faulty write, and everything on PostgreSQL, where each statement is a round trip. Short
-writes run in the event loop because each call into SQLite releases the interpreter and takes it again: in a thread
-beside a busy event loop, the calls for a group take several times as long.
+writes run in the event loop because each call into SQLite or the operating system releases the interpreter and takes
+it again: beside a busy event loop, a thread waits longer for each of these calls than the call takes.
 
 Invariants:
 - At most one group is in progress (`_in_progress`): it has the database's one connection for writes, in the event
@@ -21,13 +21,12 @@ Invariants:
 import asyncio
 import queue
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -40,9 +39,9 @@ Result = TypeVar("Result")
 # transaction, when the first one failed.
 JointWork = Callable[[Transaction, Sequence[Item]], Sequence[Result | Exception]]
 
-# After a group of several writes, the next group gets this long to collect: a group costs little more than one write.
-_COLLECT_SECONDS = 0.0005
-_SEVERAL = 5
+# After a group, clients that were just answered get so many turns of the event loop to write again: a large group costs
+# little more than a small one. An idle loop takes these turns at once.
+_COLLECT_TURNS = 6
 MOST_AT_ONCE = 256  # a larger group would block the event loop for too long
 
 
@@ -56,7 +55,18 @@ class _Waiting(msgspec.Struct, frozen=True):
 _Group = list[_Waiting]
 _ItemsByWork = Mapping[JointWork[Any, Any], list[Any]]
 _Begin = Callable[[], AbstractContextManager[Transaction]]
-_Finish = Callable[[], list[Any]]  # does the rest of the work for a group, and returns the outcome of each write
+
+
+def _nothing() -> None:
+    pass
+
+
+class _Task(NamedTuple):
+    """What remains to be done for a group. Either step may raise: then the whole group fails."""
+
+    group: _Group
+    finish: Callable[[], list[Any]]  # in the thread; returns the outcome of each write
+    confirm: Callable[[], None] = _nothing  # in the event loop, before the group is answered
 
 
 class Writer:
@@ -70,7 +80,7 @@ class Writer:
         self._commit_lock = threading.Lock()
         self._committing: _Group = []  # the group whose commit is sent
         self._generation = 0  # how often pending writes were failed
-        self._tasks: queue.SimpleQueue[tuple[_Group, _Finish] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._unanswered: set[asyncio.Future[Any]] = set()
         self._stopped = False
@@ -141,42 +151,58 @@ class Writer:
         elif self._stopped:
             self._tasks.put(None)
 
-    def _end_group(self) -> None:
-        self._in_progress = False
-        self._committing = []
-        self._start_group()
-
-    def _begin(self, collected: _Group) -> tuple[_Group, _Finish]:
+    def _begin(self, collected: _Group) -> _Task:
         by_work: dict[JointWork[Any, Any], _Group] = defaultdict(list)
         for each in collected:
             by_work[each.work].append(each)
         group = list(chain.from_iterable(by_work.values()))
         items = {work: [each.item for each in its_group] for work, its_group in by_work.items()}
         at_once = len(group) <= MOST_AT_ONCE and all(each.short for each in group)
-        finish = self._write_at_once(items) if at_once else None
-        return group, finish or partial(self._commit, items, group, self._generation)
+        written = self._write_at_once(group, items) if at_once else None
+        return written or _Task(group, partial(self._commit, items, group, self._generation))
 
-    def _write_at_once(self, items: _ItemsByWork) -> _Finish | None:
+    def _write_at_once(self, group: _Group, items: _ItemsByWork) -> _Task | None:
         """Write a group except for its commit. None: the thread has to write it."""
         if (at_once := self._database.transaction_at_once()) is None:
             return None
         try:
-            with ExitStack() as opened:
-                transaction = opened.enter_context(at_once)
+            with at_once as transaction:
                 outcomes = [outcome for work in items for outcome in _outcomes(items[work], work, transaction)]
-                return partial(_commit_written, outcomes, opened.pop_all().close)
         except BaseException:  # a panic in a native library is not an Exception
             return None  # rolled back; the thread can wait, or find out which write is faulty
+
+        def commit() -> list[Any]:
+            transaction.commit()
+            return outcomes
+
+        return _Task(group, commit, transaction.confirm)
+
+    def _answer(self, group: _Group, outcomes: list[Any], confirm: Callable[[], None]) -> None:
+        try:
+            confirm()
+        except BaseException as error:
+            outcomes = _all_failed(error, len(group))
+        _settle(group, outcomes)
+        self._collect(_COLLECT_TURNS)
+
+    def _collect(self, turns: int) -> None:
+        if turns:
+            self._loop.call_soon(self._collect, turns - 1)
+            return
+        self._in_progress = False
+        self._committing = []
+        self._start_group()
 
     # -- in the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
-            group, finish = task
-            self._call_in_loop(_settle, group, finish())
-            if len(group) >= _SEVERAL:
-                time.sleep(_COLLECT_SECONDS)
-            self._call_in_loop(self._end_group)
+            group, finish, confirm = task
+            try:
+                outcomes = finish()
+            except BaseException as error:
+                outcomes, confirm = _all_failed(error, len(group)), _nothing
+            self._call_in_loop(self._answer, group, outcomes, confirm)
         self._call_in_loop(self._set_ended)
 
     def _call_in_loop(self, function: Callable[..., None], *values: Any) -> None:
@@ -185,13 +211,10 @@ class Writer:
 
     def _commit(self, items: _ItemsByWork, group: _Group, generation: int) -> list[Any]:
         begin = partial(self._transaction, group, generation)
-        try:
-            if len(items) == 1:
-                return self._commit_one_work(*next(iter(items.items())), begin)
-            with begin() as transaction:
-                return [outcome for work in items for outcome in _joint(items[work], work, transaction)]
-        except BaseException as error:
-            return _all_failed(error, len(group))
+        if len(items) == 1:
+            return self._commit_one_work(*next(iter(items.items())), begin)
+        with begin() as transaction:
+            return [outcome for work in items for outcome in _joint(items[work], work, transaction)]
 
     def _commit_one_work(self, work: JointWork[Any, Any], items: list[Any], begin: _Begin) -> list[Any]:
         """Items of one work need no savepoint each, as long as none of them is faulty."""
@@ -220,14 +243,6 @@ class Writer:
     def _check(self, generation: int) -> None:
         if generation != self._generation:
             raise StoreTrouble("the write was failed while it waited for the database")
-
-
-def _commit_written(outcomes: list[Any], commit: Callable[[], None]) -> list[Any]:
-    try:
-        commit()
-    except BaseException as error:
-        return _all_failed(error, len(outcomes))
-    return outcomes
 
 
 def _all_failed(error: BaseException, count: int) -> list[Any]:
