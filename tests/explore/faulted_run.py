@@ -17,6 +17,7 @@ from tests.explore.boundary import CRASHED, Fault
 from tests.explore.homes import Home, Homes, fork_command, steps_of
 from tests.explore.operations import SEALED, SECRETS, Operation
 from tests.explore.takeover import Takeover, take_over
+from tests.statements import column
 
 _LONGEST_END = 1.0  # of a connection that the service closed
 
@@ -232,9 +233,9 @@ class FaultedRun:
         if self._operation.life != "delivery" or self._is_disturbed:
             return
         arrived = list(dict.fromkeys(self._homes.peers.sequences()))
-        column = self._home.open().database.column
-        sent = column("SELECT seq FROM events WHERE relayer_id IS NOT NULL ORDER BY seq")
-        pending = column("SELECT seq FROM deliveries WHERE state = 'pending'")
+        database = self._home.open().database
+        sent = column(database, "SELECT seq FROM events WHERE relayer_id IS NOT NULL ORDER BY seq")
+        pending = column(database, "SELECT seq FROM deliveries WHERE state = 'pending'")
         if arrived != sent or pending:
             self.problems.append(f"events {sent} were sent, {arrived} arrived, {pending} are pending")
 

@@ -11,6 +11,7 @@ from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
 from relaydeck.store.sealed_columns import SEALED_COLUMNS, check_all
 from relaydeck.store.sealing import Place
+from tests.statements import column
 
 State = dict[str, list[str]]
 
@@ -116,7 +117,7 @@ def _late_revisions(store: Store) -> Iterator[str]:
 
 
 def _gaps_of_events(store: Store) -> Iterator[str]:
-    numbers = store.database.column("SELECT seq FROM events ORDER BY seq")
+    numbers = column(store.database, "SELECT seq FROM events ORDER BY seq")
     if numbers and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         yield f"event numbers have gaps: {numbers}"
     for row in store.database.read(

@@ -23,6 +23,7 @@ from tests.proofs.fleet import Fleet, Replica
 from tests.proofs.tcp_proxy import Proxy
 from tests.running import Answer, ask, run_command
 from tests.seeding import issue, opened
+from tests.statements import column
 
 _SKEWED = Path(__file__).parent.parent / "explore" / "skewed"
 _DOCUMENT = DEMO.replace("https://hooks.example.com/relaydeck", "https://127.0.0.1:9/hook")
@@ -175,9 +176,9 @@ class Crowd:
         created = [name for each in self.writers if isinstance(each, Creator) for name in each.acknowledged]
         tested = [event for each in self.writers if isinstance(each, Tester) for event in each.acknowledged]
         with opened(self._stage.homes[0]) as store:
-            signers = Counter(store.database.column("SELECT record FROM audit WHERE action = 'signer.created'"))
-            stored = set(store.database.column("SELECT id FROM signers"))
-            events = store.database.column("SELECT id FROM events WHERE kind = 'notification.test'")
+            signers = Counter(column(store.database, "SELECT record FROM audit WHERE action = 'signer.created'"))
+            stored = set(column(store.database, "SELECT id FROM signers"))
+            events = column(store.database, "SELECT id FROM events WHERE kind = 'notification.test'")
         new = set(events) - self._events_before
         lost = [name for name in created if name not in stored] + [event for event in tested if event not in new]
         twice = [name for name in created if signers[name] > 1 or created.count(name) > 1]
@@ -187,7 +188,7 @@ class Crowd:
 
 def _numbers_of_events(stage: Stage) -> set[str]:
     with opened(stage.homes[0]) as store:
-        return set(store.database.column("SELECT id FROM events"))
+        return set(column(store.database, "SELECT id FROM events"))
 
 
 class Machines(NamedTuple):

@@ -16,6 +16,7 @@ from relaydeck.store.database import Database, Transaction
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
 from tests.seeding import opened
+from tests.statements import column
 from tests.store.conftest import Connect
 
 
@@ -32,7 +33,7 @@ def add_network(transaction: Transaction, name: str, tokens: str = "[]", sealed:
 
 
 def names(database: Database) -> list[str]:
-    return database.column("SELECT name FROM networks ORDER BY seq")
+    return column(database, "SELECT name FROM networks ORDER BY seq")
 
 
 def revision(database: Database) -> int:
@@ -69,7 +70,7 @@ def test_a_column_is_read_alone(database: Database) -> None:
     with database.transaction() as transaction:
         add_network(transaction, "a")
         add_network(transaction, "b")
-    assert database.column("SELECT name, seq FROM networks ORDER BY seq DESC") == ["b", "a"]
+    assert column(database, "SELECT name, seq FROM networks ORDER BY seq DESC") == ["b", "a"]
 
 
 def test_what_was_committed_is_there_for_another_process(connect: Connect) -> None:
@@ -101,7 +102,7 @@ def test_a_read_cannot_write(database: Database) -> None:
         add_network(transaction, "a")
     with pytest.raises(StoreTrouble):
         database.read("UPDATE networks SET chain_id = 2")
-    assert database.column("SELECT chain_id FROM networks") == [1]
+    assert column(database, "SELECT chain_id FROM networks") == [1]
 
 
 def test_an_unversioned_write_returns_its_rows_and_changes_neither_revision_nor_signal(connect: Connect) -> None:
@@ -111,7 +112,7 @@ def test_an_unversioned_write_returns_its_rows_and_changes_neither_revision_nor_
     signal = database.write_signal.last()
     (row,) = database.write_unversioned("UPDATE networks SET chain_id = :id RETURNING name, chain_id", {"id": 2})
     assert (row.name, row.chain_id) == ("a", 2)
-    assert (other.column("SELECT chain_id FROM networks"), revision(other)) == ([2], 1)
+    assert (column(other, "SELECT chain_id FROM networks"), revision(other)) == ([2], 1)
     assert database.write_signal.last() == signal
 
 
@@ -120,7 +121,7 @@ def test_an_unversioned_write_that_fails_changes_nothing_and_the_next_one_works(
         add_network(transaction, "a")
     with pytest.raises(StoreRefusal):
         database.write_unversioned("UPDATE networks SET chain_id = NULL")
-    assert database.column("SELECT chain_id FROM networks") == [1]
+    assert column(database, "SELECT chain_id FROM networks") == [1]
     assert len(database.write_unversioned("UPDATE networks SET chain_id = 3 RETURNING name")) == 1
 
 
@@ -247,7 +248,7 @@ def test_a_snapshot_that_sqlite_fails_to_end_does_not_prevent_the_next_one(tmp_p
         with pytest.raises(StoreTrouble, match="not authorized"), database.snapshot():
             database.reader.set_authorizer(deny_commit)
         with database.snapshot():
-            assert database.column("SELECT 1") == [1]
+            assert column(database, "SELECT 1") == [1]
 
 
 def test_rows_are_streamed_several_streams_at_once(database: Database) -> None:

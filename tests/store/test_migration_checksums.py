@@ -7,11 +7,12 @@ import pytest
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database
 from relaydeck.store.migrate import Step, migrate, newest_version, schema_version, steps
+from tests.statements import column
 from tests.store.conftest import Connect
 
 
 def checksums(database: Database) -> list[str | None]:
-    return database.column("SELECT checksum FROM schema_versions ORDER BY version")
+    return column(database, "SELECT checksum FROM schema_versions ORDER BY version")
 
 
 def with_changed_step(version: int, script: str) -> list[Step]:

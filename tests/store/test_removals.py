@@ -4,6 +4,7 @@ import pytest
 
 from relaydeck.store import removals
 from relaydeck.store.database import Database
+from tests.statements import column
 from tests.store.conftest import Connect
 from tests.store.test_listing import Books, WholeBooks
 
@@ -14,7 +15,7 @@ def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stored(database: Database) -> tuple[list[int], int]:
-    revisions = database.column("SELECT revision FROM removals ORDER BY revision")
+    revisions = column(database, "SELECT revision FROM removals ORDER BY revision")
     return revisions, database.read("SELECT removals_pruned_to FROM clock")[0].removals_pruned_to
 
 
@@ -59,7 +60,7 @@ def test_a_process_that_is_not_behind_what_was_pruned_reads_only_the_removals(co
         following.whole()
         writing.remove(name)
         assert removals.removed_since(following.database.read, "signers", following.follower.revision) == [
-            following.database.column("SELECT max(seq) FROM removals")[0]
+            column(following.database, "SELECT max(seq) FROM removals")[0]
         ]
     assert following.whole() == []
 

@@ -6,6 +6,7 @@ from relaydeck.store.database import Database
 from relaydeck.store.dialect import to_postgres_schema
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sql_script import statements
+from tests.statements import column
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_trigger_in_a_script_works_on_each_database(database: Database) -> Non
     with database.migration() as execute:
         for statement in statements(script):
             execute(statement)
-    assert database.column("SELECT text FROM log") == ["seen; 100 %: :name"]
+    assert column(database, "SELECT text FROM log") == ["seen; 100 %: :name"]
 
 
 def test_only_types_of_columns_get_a_collation() -> None:

@@ -172,9 +172,6 @@ class Reader(RowReader, Protocol):
 
     soundness: str  # how to describe a database in which `damage` finds nothing
 
-    def column(self, sql: str, values: Values = ..., /) -> list[Any]:
-        """The first column of each row. For a million rows this is much cheaper than `read`."""
-
     def snapshot(self) -> AbstractContextManager[None]:
         """Every read inside sees the database at the same moment."""
 

@@ -7,10 +7,10 @@ from relaydeck.store.sql_script import QUOTED
 
 _PARTS = re.compile(
     rf"""(?P<quoted>{QUOTED}) | (?P<cast>::) | (?P<percent>%)
-      | :(?P<name>[A-Za-z_]\w*) | \b(?P<word>instr)\b""",
+      | :(?P<name>[A-Za-z_]\w*) | \b(?P<word>instr|json_group_array)\b""",
     re.VERBOSE | re.DOTALL,
 )
-_WORDS = {"instr": "strpos"}
+_WORDS = {"instr": "strpos", "json_group_array": "json_agg"}
 _TEXT = re.compile(rf"(?P<quoted>{QUOTED}) | \b(?P<text>TEXT)\b", re.VERBOSE | re.DOTALL)
 
 

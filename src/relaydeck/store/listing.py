@@ -15,6 +15,7 @@ from typing import NamedTuple
 from relaydeck.store.database import Reader, ReadRows, Row, RowReader
 from relaydeck.store.removals import removed_since
 from relaydeck.store.row_sets import slices
+from relaydeck.store.sequence_numbers import read_numbers, written_since
 
 _REMOVED_SINGLY = 100
 _CHANGED_SINGLY = 1000
@@ -66,7 +67,7 @@ class Listing:
 
     def read_all(self, reader: RowReader) -> ListingState:
         if not self._whole:
-            seqs = array("q", self._reader.column(f"SELECT seq FROM {self.table} ORDER BY seq"))
+            seqs = array("q", read_numbers(reader.read, self.table))
             return ListingState(seqs, [None] * len(seqs), {})
         state = ListingState(array("q"), [], {})
         for row in reader.stream(f"SELECT {self._columns}, seq FROM {self.table} ORDER BY seq"):
@@ -83,12 +84,11 @@ class Listing:
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> ListingChanges:
         """The items that were created, changed or removed after revision `seen`."""
         gone = self._removed_since(read, seen) if removed else []
-        # The plus makes the database use the revision's index instead of walking the whole table in order of seq.
-        changed, values = f"FROM {self.table} WHERE revision > :seen ORDER BY +seq", {"seen": seen}
         if not self._whole:
-            # A database on this machine, and in the event loop: numbers cost a third of rows.
-            return ListingChanges(gone, [(seq, None) for seq in self._reader.column(f"SELECT seq {changed}", values)])
-        rows = read(f"SELECT {self._columns}, seq {changed}", values)
+            return ListingChanges(gone, [(seq, None) for seq in written_since(read, self.table, seen)])
+        # The plus makes the database use the revision's index instead of walking the whole table in order of seq.
+        changed = f"FROM {self.table} WHERE revision > :seen ORDER BY +seq"
+        rows = read(f"SELECT {self._columns}, seq {changed}", {"seen": seen})
         encoded = [item for _, some in slices(rows, _ENCODED_AT_ONCE) for item in self._encoded(some)]
         return ListingChanges(gone, encoded)
 
@@ -105,7 +105,7 @@ class Listing:
         if removed is not None:
             return removed
         # Removals that this process has not seen are pruned: compare with all rows instead.
-        present = {row.seq for row in read(f"SELECT seq FROM {self.table}", {})}
+        present = set(read_numbers(read, self.table))
         return [seq for seq in self._seqs if seq not in present]
 
     def apply_changes(self, changes: ListingChanges) -> None:

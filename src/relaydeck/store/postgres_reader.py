@@ -80,10 +80,6 @@ class PostgresReader:
         with translate_errors():
             return named_rows(sql, self._query(sql, values))
 
-    def column(self, sql: str, values: Values = NO_VALUES, /) -> list[Any]:
-        with translate_errors():
-            return [row[0] for row in self._query(sql, values)]
-
     def _query(self, sql: str, values: Values = NO_VALUES) -> PostgresCursor:
         return self._ask(lambda connection: execute(connection, sql, values))
 

@@ -140,10 +140,6 @@ class SqliteReader:
         with _translate_errors():
             return _rows(sql, self.reader.execute(sql, values))
 
-    def column(self, sql: str, values: Values = NO_VALUES, /) -> list[Any]:
-        with _translate_errors():
-            return [row[0] for row in self.reader.execute(sql, values)]
-
     def stream(self, sql: str) -> Iterator[Row]:
         with _translate_errors():
             cursor = self.reader.execute(sql)
@@ -177,7 +173,7 @@ class SqliteReader:
         return ""
 
     def damage(self) -> list[str]:
-        return [problem for problem in self.column("PRAGMA quick_check(5)") if problem != "ok"]
+        return [row[0] for row in self.read("PRAGMA quick_check(5)") if row[0] != "ok"]
 
     def close(self) -> None:
         self._close_reader()
