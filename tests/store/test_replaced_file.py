@@ -1,7 +1,8 @@
 """The file of a SQLite database is deleted or replaced while it is open: nothing is written into nowhere."""
 
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import OperatorError, ServerFailure, StoreTrouble
 from relaydeck.settings import Settings
+from relaydeck.store import engines
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import open_served_store, open_store
 from relaydeck.store.writer import Writer
@@ -109,6 +111,37 @@ def test_nothing_is_created_in_the_place_of_a_file_whose_log_is_still_there(home
         assert not file.exists()
         elsewhere.rename(file)
         assert store.database.write_problem() == ""
+
+
+@pytest.fixture
+def forget_served_files() -> Iterator[None]:
+    """The files that this process serves are forgotten afterwards."""
+    before = dict(engines._served_files)
+    yield
+    engines._served_files.clear()
+    engines._served_files.update(before)
+
+
+async def test_a_running_service_opens_no_file_in_the_place_of_the_one_it_serves(
+    home: Path, forget_served_files: None
+) -> None:
+    fill(home)
+    file, settings = home / "relaydeck.db", Settings(home=home)
+    with closing(open_store(settings, to_serve=True)) as store:
+        with store.database.transaction():
+            pass
+        shutil.copy(file, home / "copy.db")
+        file.rename(home / "elsewhere.db")
+        (home / "copy.db").rename(file)
+        log = (home / "relaydeck.db-wal").read_bytes()
+        thread = StoreThread(settings)
+        with pytest.raises(StoreTrouble, match=f"the database file {file} was deleted or replaced: restart Relaydeck"):
+            await thread.run(lambda other: other.database.read("SELECT 1 FROM clock"))
+        thread.close()
+        assert (home / "relaydeck.db-wal").read_bytes() == log
+        (home / "elsewhere.db").rename(file)
+        with closing(open_served_store(settings)) as served:
+            assert served.database.write_problem() == ""
 
 
 async def test_a_running_service_creates_no_database_for_its_first_admin_request(home: Path) -> None:

@@ -30,7 +30,7 @@ def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: A
         _warn_of_plain_http(host, log)
     require_free(host, port)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain keys and tokens
-    store = open_store(settings)
+    store = open_store(settings, to_serve=True)
     _warn_of_readable_key(settings.master_key_path, log)
     try:
         accept_bootstrap_token(settings.bootstrap_token_file, TokenKind(settings.bootstrap_token_kind), store, log)

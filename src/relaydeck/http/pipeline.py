@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.errors import BadFraming, BadRequest, RequestError, ServerFailure, TooManyRequests, Unauthorized
+from relaydeck.errors import (
+    BadFraming,
+    BadRequest,
+    RequestError,
+    ServerFailure,
+    StoreTrouble,
+    TooManyRequests,
+    Unauthorized,
+)
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.body import BodyReader, Receive, discard
 from relaydeck.http.clients import Peer
@@ -216,6 +224,8 @@ class Pipeline:
 
     def _failure_of(self, error: Exception, request_id: bytes) -> RequestError:
         """The failure to answer with. Those of the service are logged."""
+        if isinstance(error, StoreTrouble):
+            error = ServerFailure(f"the database cannot be read: {error}")
         if not isinstance(error, RequestError):
             # Its type and place, never its text, which might quote the caller.
             place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database, Reader
-from relaydeck.store.sqlite import SqliteDatabase, SqliteReader
+from relaydeck.store.sqlite import FileIdentity, SqliteDatabase, SqliteReader, file_at, replaced_file
 from relaydeck.store.write_signal import WriteSignal
 
 if TYPE_CHECKING:
     from relaydeck.store.postgres import PostgresDatabase
     from relaydeck.store.postgres_reader import PostgresReader
+
+# The files that this service serves, by path, and their identities. Its workers inherit this when they are started, so
+# it outlives each of them. A file that is put in the place of such a file is not opened: it would share the write-ahead
+# log with the file before it, which other workers still use.
+_served_files: dict[Path, FileIdentity] = {}
 
 # Imported when needed: the driver would be a good part of the time that a start takes.
 _POSTGRES = "relaydeck.store.postgres"
@@ -26,9 +31,17 @@ def connect_database(where: Path | DatabaseUrl, run_folder: Path, *, create: boo
         if not where.exists():
             _refuse_new_file(where, create=create)
             _create_private_file(where)
+        elif not create and file_at(where) != _served_files.get(where, file_at(where)):
+            raise OperatorError(replaced_file(where), "Stop it before you replace its database.")
         return SqliteDatabase(where, write_signal)
     postgres: type[PostgresDatabase] = import_module(_POSTGRES).PostgresDatabase
     return postgres(where, write_signal)
+
+
+def serve_only(where: Path | DatabaseUrl) -> None:
+    """From now on, the processes of this service open no other file in the place of this one."""
+    if isinstance(where, Path) and (found := file_at(where)) is not None:
+        _served_files[where] = found
 
 
 def open_reader_at(where: Path | DatabaseUrl) -> Reader:

@@ -9,7 +9,7 @@ from relaydeck.database_url import DatabaseUrl
 from relaydeck.settings import Settings
 from relaydeck.store.copying.mark import refuse_unfinished
 from relaydeck.store.database import Database
-from relaydeck.store.engines import connect_database
+from relaydeck.store.engines import connect_database, serve_only
 from relaydeck.store.home_folder import opening_lock
 from relaydeck.store.migrate import migrate, newest_version, schema_version
 from relaydeck.store.open_vault import existing_keyring, open_vault
@@ -24,8 +24,12 @@ class Store(NamedTuple):
         self.database.close()
 
 
-def open_store(settings: Settings) -> Store:
-    return open_store_at(settings.home, settings.database, settings.master_key_path)
+def open_store(settings: Settings, *, to_serve: bool = False) -> Store:
+    """`to_serve`: the processes that this one starts open the same file, and no other in its place."""
+    store = open_store_at(settings.home, settings.database, settings.master_key_path)
+    if to_serve:
+        serve_only(settings.database)
+    return store
 
 
 def open_served_store(settings: Settings) -> Store:

@@ -43,6 +43,7 @@ _START = f"SELECT revision + 1 AS {START_COLUMNS} FROM clock"
 _END = "UPDATE clock SET revision = ?, audit_head = coalesce(?, audit_head)"
 _STATEMENTS_KEPT = 512  # compiled: an insertion has a statement for every number of rows
 _BUSY_TIMEOUT_MS = 10_000  # how long to wait for other processes that write
+FileIdentity = tuple[int, int]  # device and inode
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
 
 
@@ -196,7 +197,7 @@ class SqliteDatabase(SqliteReader):
         self._unversioned: sqlite3.Connection | None = None
         self._busy_timeout = _BUSY_TIMEOUT_MS  # of the connection for writes
         self.erasing = False  # the write-ahead log contains secrets that were removed
-        self._file: tuple[int, int] | None = None  # device and inode of the file that is open
+        self._file: FileIdentity | None = None  # of the file that is open
 
     def _connect(self) -> sqlite3.Connection:
         connection = self._connect_for_writes()
@@ -215,7 +216,7 @@ class SqliteDatabase(SqliteReader):
                 check_same_thread=False,
                 cached_statements=_STATEMENTS_KEPT,
             )
-            self._file = self._file or _file_at(self._path)
+            self._file = self._file or file_at(self._path)
             for pragma in (*_PRAGMAS, f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}"):
                 connection.execute(pragma)
         except sqlite3.Error as error:
@@ -227,8 +228,8 @@ class SqliteDatabase(SqliteReader):
 
     def write_problem(self) -> str:
         # The connection still writes into the file that it opened, where nobody would find it again.
-        is_there = self._file is None or self._file == _file_at(self._path)
-        return "" if is_there else f"the database file {self._path} was deleted or replaced: restart Relaydeck"
+        is_there = self._file is None or self._file == file_at(self._path)
+        return "" if is_there else replaced_file(self._path)
 
     @property
     def writer(self) -> sqlite3.Connection:
@@ -361,7 +362,11 @@ def _fill_staged(connection: sqlite3.Connection, name: str, rows: RowSet) -> Non
                 connection.execute("COMMIT")
 
 
-def _file_at(path: Path) -> tuple[int, int] | None:
+def replaced_file(path: Path) -> str:
+    return f"the database file {path} was deleted or replaced: restart Relaydeck"
+
+
+def file_at(path: Path) -> FileIdentity | None:
     try:
         found = path.stat()
     except OSError:
