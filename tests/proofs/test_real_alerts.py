@@ -44,7 +44,6 @@ WITH_THE_DATABASE = {
     "RelaydeckStoreAway",
     "RelaydeckReadModelOld",
     "RelaydeckServerErrors",
-    "RelaydeckUnexpectedFailures",
     "RelaydeckSlowLists",
 }
 WITH_THE_TARGET = {"RelaydeckDown", "RelaydeckMissing"}
@@ -273,6 +272,10 @@ class Stage:
         broken = r"UPDATE relayers SET sealed_rpc_urls = '\x0100000001' WHERE id = 'damaged'"
         self.database.ask(broken, self.name)
 
+    def garble_the_audit_log(self) -> None:
+        """Its entries are no JSON any more, which no code expects of what Relaydeck wrote itself."""
+        self.database.ask("UPDATE audit SET after_change = 'no JSON'", self.name)
+
     async def flap(self, watch: Watch) -> None:
         """The limit server hangs again and again, long enough for the service to stop waiting for it."""
         for number in range(60):
@@ -316,6 +319,8 @@ async def fail_everything_but_the_database(stage: Stage, callers: Callers, watch
         await callers.change("POST", f"/admin/v1/relayers/{name}/pause")
     await asyncio.to_thread(stage.damage)
     await callers.change("POST", "/admin/v1/relayers/damaged/resume")
+    await asyncio.to_thread(stage.garble_the_audit_log)
+    callers.repeat(0.5, lambda: callers.ask("GET", "/admin/v1/audit", admin=True))
     callers.repeat(0.3, callers.estimate)
     callers.repeat(0.02, lambda: callers.ask("GET", "/api/v1/relayers"))
     stage.service.reading.clear()
