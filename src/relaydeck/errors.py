@@ -309,6 +309,10 @@ class StoreTrouble(StoreError):
     """The database is at fault, not the operation: the same operation may succeed later."""
 
 
+class StoreMisuse(StoreTrouble):
+    """The database does not understand a statement: a defect of ours, or a schema that somebody changed."""
+
+
 class StoreUnreachable(StoreTrouble):
     """No connection to the database exists or can be made."""
 

@@ -50,7 +50,7 @@ def _swallow_a_failed_commit() -> None:
 def _forget_the_signal_of_a_write() -> None:
     from relaydeck.store.write_signal import Sent, WriteSignal
 
-    WriteSignal.send = lambda self, *, of_tokens: Sent((1, 1), (0, 0))  # type: ignore[method-assign]
+    WriteSignal.send = lambda self, *, of_tokens, wait=True: Sent((1, 1), (0, 0))  # type: ignore[method-assign]
 
 
 def _drop_the_audit_entry_of_a_second_attempt() -> None:
@@ -172,8 +172,10 @@ def _repeat_an_unconfirmed_write() -> None:
         raise trouble
 
     def commit_again(self: Writer, *group: Any) -> list[Any]:
-        outcomes = commit(self, *group)
-        return commit(self, *group) if any(isinstance(each, Exception) for each in outcomes) else outcomes
+        try:
+            return commit(self, *group)
+        except StoreTrouble:
+            return commit(self, *group)
 
     PostgresDatabase._confirm = confirm  # type: ignore[method-assign]
     Writer._commit = commit_again  # type: ignore[assignment, method-assign]

@@ -19,5 +19,5 @@ def test_a_read_of_a_database_that_is_replaced_is_logged_with_its_reason(tmp_pat
     (line,) = [json.loads(each) for each in running.log.splitlines() if '"error"' in each]
     assert (line["event"], line["reason"]) == (
         "a request failed: run 'relaydeck doctor' to check disk and database",
-        f"the database cannot be read: the database file {file} was deleted or replaced: restart Relaydeck",
+        f"the database failed: the database file {file} was deleted or replaced: put it back and restart Relaydeck",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from relaydeck.errors import StoreError, StoreRefusal, StoreTrouble
+from relaydeck.errors import StoreError, StoreMisuse, StoreRefusal, StoreTrouble
 from relaydeck.notifications import events
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.store.database import Database, Transaction
@@ -310,3 +310,16 @@ def test_event_numbers_have_no_gap_where_something_was_undone(home: Path) -> Non
         with store.database.transaction() as transaction:
             assert record(transaction) == 3
         assert [event.sequence for event in events.list_events(store.database.read)] == [1, 2, 3]
+
+
+def test_a_statement_that_the_database_does_not_understand_is_a_misuse(database: Database) -> None:
+    with pytest.raises(StoreMisuse):
+        database.read("SELECT nothing_like_this FROM networks")
+
+
+def test_a_stored_text_that_is_no_text_is_not_quoted(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "texts.db", WriteSignal(tmp_path / "write-signal"))
+    with pytest.raises(StoreTrouble) as trouble:
+        database.read("SELECT CAST(x'736563726574ff' AS text) AS stored")
+    database.close()
+    assert str(trouble.value) == "a stored text is not UTF-8"

@@ -62,7 +62,7 @@ async def test_a_write_of_another_process_on_the_machine_is_waited_for(start: St
     class Late(WriteSignal):
         """Another process commits and signals between the commit of this one and its signal."""
 
-        def send(self, *, of_tokens: bool) -> Sent:
+        def send(self, *, of_tokens: bool, wait: bool = True) -> Sent:
             second.create("second")
             return super().send(of_tokens=of_tokens)
 

@@ -23,6 +23,10 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
+def replaced(path: Path) -> str:
+    return f"the database file {path} was deleted or replaced: put it back and restart Relaydeck"
+
+
 def delete(path: Path) -> None:
     path.unlink()
 
@@ -61,7 +65,9 @@ async def test_a_write_is_not_acknowledged_when_the_file_goes_before_its_commit(
 
         with pytest.raises(ServerFailure) as refused:
             await write_by(writer, write)
-        problem = f"the database file {home / 'relaydeck.db'} was deleted or replaced: restart Relaydeck"
+        problem = (
+            f"the database file {home / 'relaydeck.db'} was deleted or replaced: put it back and restart Relaydeck"
+        )
         assert refused.value.reason == f"the write may be lost: {problem}"
         await writer.stop()
 
@@ -79,7 +85,10 @@ async def test_a_database_file_that_is_gone_refuses_writes_and_is_not_ready(
         for begin in (store.database.transaction, store.database.transaction_at_once):
             transaction = begin()
             assert transaction is not None
-            with pytest.raises(StoreTrouble, match="was deleted or replaced: restart Relaydeck"), transaction:
+            with (
+                pytest.raises(StoreTrouble, match="was deleted or replaced: put it back and restart Relaydeck"),
+                transaction,
+            ):
                 pass
         readiness = await store_readiness(store)
         assert (readiness.ready, "was deleted or replaced" in readiness.text) == (False, True)
@@ -135,7 +144,7 @@ async def test_a_running_service_opens_no_file_in_the_place_of_the_one_it_serves
         (home / "copy.db").rename(file)
         log = (home / "relaydeck.db-wal").read_bytes()
         thread = StoreThread(settings)
-        with pytest.raises(StoreTrouble, match=f"the database file {file} was deleted or replaced: restart Relaydeck"):
+        with pytest.raises(StoreTrouble, match=replaced(file)):
             await thread.run(lambda other: other.database.read("SELECT 1 FROM clock"))
         thread.close()
         assert (home / "relaydeck.db-wal").read_bytes() == log

@@ -292,3 +292,13 @@ async def test_a_work_that_miscounts_writes_nothing_and_leaves_nobody_waiting(da
     await writer.stop()
     assert [type(outcome) for outcome in outcomes] == [ServerFailure] * 3
     assert noted(database) == []
+
+
+async def test_an_outcome_that_a_future_does_not_accept_fails_one_write(database: Database) -> None:
+    def work(_: Transaction, items: Sequence[str]) -> Sequence[Exception]:
+        return [StopIteration() for _ in items]
+
+    writer = Writer(database)
+    outcomes = await gathered(Gate(writer), jointly(writer, work, ""), writer.write(note(1)))
+    await writer.stop()
+    assert [str(outcome) for outcome in outcomes] == ["the work ended with StopIteration", "1"]

@@ -18,6 +18,7 @@ from relaydeck.errors import (
     BadRequest,
     RequestError,
     ServerFailure,
+    StoreMisuse,
     StoreTrouble,
     TooManyRequests,
     Unauthorized,
@@ -224,8 +225,8 @@ class Pipeline:
 
     def _failure_of(self, error: Exception, request_id: bytes) -> RequestError:
         """The failure to answer with. Those of the service are logged."""
-        if isinstance(error, StoreTrouble):
-            error = ServerFailure(f"the database cannot be read: {error}")
+        if isinstance(error, StoreTrouble) and not isinstance(error, StoreMisuse):
+            error = ServerFailure(f"the database failed: {error}")
         if not isinstance(error, RequestError):
             # Its type and place, never its text, which might quote the caller.
             place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}

@@ -32,7 +32,7 @@ def connect_database(where: Path | DatabaseUrl, run_folder: Path, *, create: boo
             _refuse_new_file(where, create=create)
             _create_private_file(where)
         elif not create and file_at(where) != _served_files.get(where, file_at(where)):
-            raise OperatorError(replaced_file(where), "Stop it before you replace its database.")
+            raise OperatorError(replaced_file(where), "Stop Relaydeck before you replace its database.")
         return SqliteDatabase(where, write_signal)
     postgres: type[PostgresDatabase] = import_module(_POSTGRES).PostgresDatabase
     return postgres(where, write_signal)

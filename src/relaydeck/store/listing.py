@@ -15,7 +15,7 @@ from typing import NamedTuple
 from relaydeck.store.database import Reader, ReadRows, Row, RowReader
 from relaydeck.store.removals import removed_since
 from relaydeck.store.row_sets import slices
-from relaydeck.store.sequence_numbers import read_numbers, written_since
+from relaydeck.store.sequence_numbers import read_numbers
 
 _REMOVED_SINGLY = 100
 _CHANGED_SINGLY = 1000
@@ -85,7 +85,8 @@ class Listing:
         """The items that were created, changed or removed after revision `seen`."""
         gone = self._removed_since(read, seen) if removed else []
         if not self._whole:
-            return ListingChanges(gone, [(seq, None) for seq in written_since(read, self.table, seen)])
+            numbers = read_numbers(read, self.table, "revision > :seen", {"seen": seen})
+            return ListingChanges(gone, [(seq, None) for seq in numbers])
         # The plus makes the database use the revision's index instead of walking the whole table in order of seq.
         changed = f"FROM {self.table} WHERE revision > :seen ORDER BY +seq"
         rows = read(f"SELECT {self._columns}, seq {changed}", {"seen": seen})

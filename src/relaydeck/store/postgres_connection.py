@@ -15,7 +15,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 
 from relaydeck.database_url import DatabaseUrl
-from relaydeck.errors import OperatorError, StoreConflict, StoreError, StoreRefusal, StoreTrouble, StoreUnreachable
+from relaydeck.errors import (
+    OperatorError,
+    StoreConflict,
+    StoreError,
+    StoreMisuse,
+    StoreRefusal,
+    StoreTrouble,
+    StoreUnreachable,
+)
 
 Result = TypeVar("Result")
 CHANNEL = "relaydeck"  # each commit notifies it of its revision
@@ -212,5 +220,7 @@ def to_store_error(error: psycopg.Error) -> StoreError:
     first_line = error.diag.message_primary or str(error).partition("\n")[0]
     if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.DeadlockDetected):
         return StoreConflict(first_line)
+    if isinstance(error, psycopg.ProgrammingError) and not isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return StoreMisuse(first_line)
     refused = isinstance(error, psycopg.IntegrityError | psycopg.DataError)
     return (StoreRefusal if refused else StoreTrouble)(first_line)

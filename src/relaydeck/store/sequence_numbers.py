@@ -10,10 +10,4 @@ _decode = msgspec.json.Decoder(list[int]).decode
 def read_numbers(read: ReadRows, table: str, condition: str = "true", values: Values | None = None) -> list[int]:
     """The sequence numbers of the rows that meet a condition, in order."""
     rows = read(f"SELECT CAST(json_group_array(seq) AS text) AS numbers FROM {table} WHERE {condition}", values or {})
-    # PostgreSQL returns NULL for no numbers; and who only records the queries gets no row.
-    return sorted(_decode(rows[0].numbers)) if rows and rows[0].numbers else []
-
-
-def written_since(read: ReadRows, table: str, seen: int) -> list[int]:
-    """The sequence numbers of the rows that were created or changed after revision `seen`, in order."""
-    return read_numbers(read, table, "revision > :seen", {"seen": seen})
+    return sorted(_decode(rows[0].numbers or "[]"))  # PostgreSQL returns NULL for no numbers

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.errors import OperatorError, StoreError, StoreRefusal, StoreTrouble, StoreUnconfirmed
+from relaydeck.errors import OperatorError, StoreError, StoreMisuse, StoreRefusal, StoreTrouble, StoreUnconfirmed
 from relaydeck.store import sqlite_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import (
@@ -44,11 +44,18 @@ _END = "UPDATE clock SET revision = ?, audit_head = coalesce(?, audit_head)"
 _STATEMENTS_KEPT = 512  # compiled: an insertion has a statement for every number of rows
 _BUSY_TIMEOUT_MS = 10_000  # how long to wait for other processes that write
 FileIdentity = tuple[int, int]  # device and inode
+_NOT_TEXT = "Could not decode to UTF-8"
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
+_MISUSES = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
 
 
 def _to_store_error(error: sqlite3.Error) -> StoreError:
-    return (StoreRefusal if isinstance(error, _REFUSALS) else StoreTrouble)(str(error))
+    if isinstance(error, _REFUSALS):
+        return StoreRefusal(str(error))
+    if isinstance(error, _MISUSES) or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+        return StoreMisuse(str(error))
+    # Python quotes a text that it cannot decode, which may be anything.
+    return StoreTrouble("a stored text is not UTF-8" if str(error).startswith(_NOT_TEXT) else str(error))
 
 
 @contextmanager
@@ -267,7 +274,7 @@ class SqliteDatabase(SqliteReader):
 
     def _confirm(self, transaction: Transaction) -> None:
         self.erasing = self.erasing or transaction.erases_secrets
-        self.write_signal.send(of_tokens=transaction.changes_tokens)
+        self.write_signal.send(of_tokens=transaction.changes_tokens, wait=False)  # often in the event loop
         # Invariant: when a write is acknowledged, the file that it was committed to is still the one at the path. The
         # check before BEGIN is not enough: a write may wait for others, or take long.
         if problem := self.write_problem():
@@ -363,7 +370,7 @@ def _fill_staged(connection: sqlite3.Connection, name: str, rows: RowSet) -> Non
 
 
 def replaced_file(path: Path) -> str:
-    return f"the database file {path} was deleted or replaced: restart Relaydeck"
+    return f"the database file {path} was deleted or replaced: put it back and restart Relaydeck"
 
 
 def file_at(path: Path) -> FileIdentity | None:

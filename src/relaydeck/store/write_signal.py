@@ -43,8 +43,9 @@ class WriteSignal:
         self.last = partial(self._cells.__getitem__, 0)
         self.last_of_tokens = partial(self._cells.__getitem__, 1)
 
-    def send(self, *, of_tokens: bool) -> Sent:
-        is_alone = self._take_lock()
+    def send(self, *, of_tokens: bool, wait: bool = True) -> Sent:
+        """`wait` for another signal to end, a few milliseconds at most. Otherwise the result may be unknown."""
+        is_alone = self._take_lock(_MOST_TRIES if wait else 1)
         try:
             before = (self._cells[0], self._cells[1]) if is_alone else _UNKNOWN
             if of_tokens:
@@ -55,11 +56,12 @@ class WriteSignal:
             if is_alone:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
 
-    def _take_lock(self) -> bool:
-        """False: another process has held it for many times longer than a signal takes."""
-        for _ in range(_MOST_TRIES):
+    def _take_lock(self, tries: int) -> bool:
+        """False: another process has held it all the time. Many tries take many times longer than a signal."""
+        for left in reversed(range(tries)):
             with suppress(BlockingIOError):
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return True
-            time.sleep(_TRY_SECONDS)
+            if left:
+                time.sleep(_TRY_SECONDS)
         return False

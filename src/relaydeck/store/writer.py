@@ -76,7 +76,7 @@ class Writer:
         self._problem = problem
         self._may_hang = problem is not str  # a server: `fail_pending` then answers the writes that wait for it
         self._collected: _Group = []
-        self._in_progress = False  # the thread has a group
+        self._in_progress = False  # a group is being written, committed or answered, or has just been answered
         self._commit_lock = threading.Lock()
         self._committing: _Group = []  # the group whose commit is sent
         self._generation = 0  # how often pending writes were failed
@@ -182,8 +182,10 @@ class Writer:
             confirm()
         except BaseException as error:
             outcomes = _all_failed(error, len(group))
-        _settle(group, outcomes)
-        self._collect(_COLLECT_TURNS)
+        try:
+            _settle(group, outcomes)
+        finally:
+            self._collect(_COLLECT_TURNS)
 
     def _collect(self, turns: int) -> None:
         if turns:
@@ -297,7 +299,9 @@ def _settle(group: _Group, outcomes: list[Any]) -> None:
     for waiting, outcome in zip(group, outcomes, strict=True):
         if waiting.answer.done():
             continue  # the client disconnected; its write stays
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, StopIteration):  # a future does not accept it
+            waiting.answer.set_exception(ServerFailure("the work ended with StopIteration"))
+        elif isinstance(outcome, Exception):
             waiting.answer.set_exception(outcome)
         else:
             waiting.answer.set_result(outcome)
