@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from relaydeck.credentials.token_book import Caller, TokenBook
-from relaydeck.errors import ServerFailure
 from relaydeck.store.database import Transaction
-from relaydeck.store.writer import JointWork, Writer
+from relaydeck.store.writer import JointWork, Writer, outcomes_of
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,10 +40,7 @@ class CallerWriter:
             now = self._now()
             refusals = [self._tokens.refusal(transaction, caller, now) for caller, _ in given]
             accepted = [item for (_, item), refusal in zip(given, refusals, strict=True) if refusal is None]
-            outcomes = work(transaction, accepted) if accepted else ()
-            if len(outcomes) != len(accepted):
-                raise ServerFailure("the work returned another number of results than it got items")
-            given_outcomes = iter(outcomes)
-            return [next(given_outcomes) if refusal is None else refusal for refusal in refusals]
+            outcomes = iter(outcomes_of(accepted, work, transaction) if accepted else ())
+            return [next(outcomes) if refusal is None else refusal for refusal in refusals]
 
         return lambda caller, item: self._writer.write_jointly(checked, (caller, item))

@@ -167,7 +167,7 @@ class Writer:
             return None
         try:
             with at_once as transaction:
-                outcomes = [outcome for work in items for outcome in _outcomes(items[work], work, transaction)]
+                outcomes = [outcome for work in items for outcome in outcomes_of(items[work], work, transaction)]
         except BaseException:  # a panic in a native library is not an Exception
             return None  # rolled back; the thread can wait, or find out which write is faulty
 
@@ -254,7 +254,7 @@ def _all_failed(error: BaseException, count: int) -> list[Any]:
     return [ServerFailure(f"the database did not accept the write: {type(error).__name__}: {error}")] * count
 
 
-def _outcomes(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
+def outcomes_of(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
     outcomes = list(work(transaction, items))
     if len(outcomes) != len(items):
         # Each write must get its own answer.
@@ -271,7 +271,7 @@ class _Fault(Exception):
 
 def _all_or_fault(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
     try:
-        return _outcomes(items, work, transaction)
+        return outcomes_of(items, work, transaction)
     except StoreTrouble:
         raise  # the database failed, not the work: the whole group fails
     except Exception as error:
@@ -281,7 +281,7 @@ def _all_or_fault(items: list[Any], work: JointWork[Any, Any], transaction: Tran
 def _joint(items: list[Any], work: JointWork[Any, Any], transaction: Transaction) -> list[Any]:
     try:
         with transaction.step():
-            return _outcomes(items, work, transaction)
+            return outcomes_of(items, work, transaction)
     except StoreTrouble:
         raise  # the database failed, not the work: the whole group fails
     except Exception as error:
