@@ -56,11 +56,11 @@ bench: $(VENV)/.dev tests/node/node_modules/.installed ## Measure ratios side by
 	@$(BIN)/python -m bench $(ARGS)
 
 docs: $(VENV)/.dev ## Write the generated pages
-	@$(BIN)/python -c 'from relaydeck.settings import settings_page; print(settings_page(), end="")' > docs/settings.md
+	@$(BIN)/python -c 'from relaydeck.settings_page import settings_page; print(settings_page(), end="")' > docs/settings.md
 	@mkdir -p docs/reference
 	@$(BIN)/python -c 'from relaydeck.cli.reference import cli_page; print(cli_page(), end="")' > docs/reference/cli.md
 	@$(BIN)/python -c 'from relaydeck.cli.json_reference import json_page; print(json_page(), end="")' > docs/reference/json.md
-	@$(BIN)/python -c 'from relaydeck.http.metrics import metrics_page; print(metrics_page(), end="")' > docs/reference/metrics.md
+	@$(BIN)/python -c 'from relaydeck.http.metrics_page import metrics_page; print(metrics_page(), end="")' > docs/reference/metrics.md
 
 screenshots: $(VENV)/.dev tests/console/browser/node_modules/.installed ## Take the pictures of the console for docs/console.md and the README
 	@$(BIN)/python -m tests.console.browser.screenshots

@@ -14,9 +14,9 @@ from relaydeck.settings import (
     Settings,
     read_settings,
     setting_warnings,
-    settings_page,
     unknown_names,
 )
+from relaydeck.settings_page import settings_page
 from tests.running import Running, run_command
 from tests.seeding import issue
 

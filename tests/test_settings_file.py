@@ -9,7 +9,8 @@ import pytest
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
-from relaydeck.settings import Settings, read_settings, settings_page
+from relaydeck.settings import Settings, read_settings
+from relaydeck.settings_page import settings_page
 from tests.running import Running, run_command
 from tests.seeding import issue
 

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
 from relaydeck.errors import RelaydeckError
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 
 Address = IPv4Address | IPv6Address
 

@@ -4,12 +4,11 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from relaydeck.errors import operator_words
-from relaydeck.http.body import Receive
-from relaydeck.http.metrics import LOG_LINES_DROPPED, Metrics
-from relaydeck.http.pipeline import Send
+from relaydeck.http.asgi import Receive, Scope, Send
+from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.metrics import LOG_LINES_DROPPED
 from relaydeck.log import Log
 from relaydeck.operations_worker import OperationsWorker
 from relaydeck.settings import Settings
@@ -34,7 +33,7 @@ class Application:
         self._metrics_path = metrics_path
         self._log = log
 
-    def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http":
             return self._pipeline(scope, receive, send)
         return self._lifespan(receive, send)

@@ -12,7 +12,7 @@ from relaydeck.http.body import BodyReader
 from relaydeck.http.connection_guard import start_guard
 from relaydeck.http.credential import Credential
 from relaydeck.http.health_routes import Readiness
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.pipeline import Pipeline
 from relaydeck.log import Log
 from relaydeck.settings import Settings

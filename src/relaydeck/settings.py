@@ -1,30 +1,26 @@
-"""Every setting: its name, type, default and meaning. `make docs` writes `docs/settings.md` from this module.
+"""Every setting: its name, type, default and meaning. `make docs` writes `docs/settings.md` from here.
 
 The environment variable `RELAYDECK_RATE_LIMIT_BURST` sets the field `rate_limit_burst`; so does the line
 `rate_limit_burst = 300` in the file that `RELAYDECK_CONFIG` names, if the environment does not set it.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
 
+from relaydeck import setting_values as read
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
-from relaydeck.identifiers import identifier_problem
 from relaydeck.secret import Secret
+from relaydeck.setting_values import AddressRange
 from relaydeck.settings_file import nearest_name, read_settings_file
-from relaydeck.web_addresses import web_address_problem
 
 PREFIX = "RELAYDECK_"
 SETTINGS_FILE = "RELAYDECK_CONFIG"
 # Read by commands that call a server, or from which settings are read: no settings themselves.
 OTHER_VARIABLES = (SETTINGS_FILE, "RELAYDECK_URL", "RELAYDECK_TOKEN", "RELAYDECK_READONLY_TOKEN", "RELAYDECK_PROFILE")
-AddressRange = IPv4Network | IPv6Network
 SIGNER_TYPES = (
     "plain",
     "provider_a_kms",
@@ -34,171 +30,31 @@ SIGNER_TYPES = (
     "provider_d",
     "provider_e",
 )
-MOST_NAMED_RELAYERS = 1000
-_LIMITS_SCHEMES = ("redis", "rediss", "valkey", "valkeys")
-_LIMITS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
-_DRIVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LARGEST = 1_000_000_000  # a billion times this fits the 64 bits of a cell in the rate limit table
-
-
-def _count(text: str) -> int:
-    return _whole_number(text, at_least=1)
-
-
-def _count_or_zero(text: str) -> int:
-    return _whole_number(text, at_least=0)
-
-
-def _whole_number(text: str, at_least: int) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 15 or not at_least <= int(text) <= _LARGEST:
-        raise ValueError(f"a whole number from {at_least} to {_LARGEST}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 86_400:
-        raise ValueError("a number of seconds above 0, at most 86400")
-    return value
-
-
-def _seconds_or_zero(text: str) -> float:
-    return 0.0 if text == "0" else _seconds(text)
-
-
-def _percentile(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise ValueError("a number from 0 to 100")
-    return value
-
-
-def _path(text: str) -> Path:
-    if not text:
-        raise ValueError("a path")
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        raise ValueError("a path whose ~user exists") from None
-
-
-def _limits_url(text: str) -> Secret:
-    """A secret, because it may contain a password."""
-    if not _is_limits_url(text):
-        raise ValueError(
-            "redis://HOST:PORT/NUMBER (or rediss, valkey, valkeys) or unix:///PATH, USER:PASSWORD@ before the host; "
-            "options: db, ssl_ca_certs, ssl_certfile, ssl_keyfile"
-        )
-    return Secret(text)
-
-
-def _is_limits_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        host, _, options = parts.hostname, parts.port, parse_qs(parts.query, strict_parsing=bool(parts.query))
-    except ValueError:
-        return False
-    number = "".join(options.get("db", ["0"]))
-    if not options.keys() <= _LIMITS_OPTIONS or parts.fragment or not (number.isascii() and number.isdigit()):
-        return False
-    if parts.scheme == "unix":
-        return not host and len(parts.path) > 1
-    path = parts.path.removeprefix("/") or "0"
-    return parts.scheme in _LIMITS_SCHEMES and bool(host) and path.isascii() and path.isdigit()
-
-
-def _address_ranges(text: str) -> tuple[AddressRange, ...]:
-    try:
-        return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise ValueError("addresses or CIDR ranges separated by commas") from None
-
-
-def _host(text: str) -> str:
-    if not text or not text.isprintable() or " " in text:
-        raise ValueError("an address or a host name")
-    return text.strip("[]")
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 5 or not 0 < int(text) < 65_536:
-        raise ValueError("a port from 1 to 65535")
-    return int(text)
-
-
-def _listen_address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
-        raise ValueError("HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError(" or ".join(choices))
-        return text
-
-    return read
-
-
-def _driver_name(text: str) -> str | None:
-    """Nothing binds no driver."""
-    if not text:
-        return None
-    if not _DRIVER_NAME.fullmatch(text):
-        raise ValueError("the name of a driver, such as aws-kms, or nothing")
-    return text
-
-
-def _web_address(text: str) -> str:
-    if web_address_problem(text):
-        raise ValueError("an absolute http(s) URL")
-    return text
-
-
-def _collector(text: str) -> str:
-    if web_address_problem(text) or urlsplit(text).username is not None or urlsplit(text).query:
-        raise ValueError("an absolute http(s) URL without user, password and query")
-    return text
-
-
-def _identifiers(text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if len(found) > MOST_NAMED_RELAYERS or any(identifier_problem(each) for each in found):
-        raise ValueError(f"identifiers separated by commas, at most {MOST_NAMED_RELAYERS}")
-    return found
 
 
 def _setting(
-    read: Callable[[str], Any], default: Any, meaning: str, shown: str = "", *, may_hold_password: bool = False
+    value_of: Callable[[str], Any], default: Any, meaning: str, shown: str = "", *, may_hold_password: bool = False
 ) -> Any:
-    metadata = {"read": read, "meaning": meaning, "shown": shown, "may_hold_password": may_hold_password}
+    metadata = {"value_of": value_of, "meaning": meaning, "shown": shown, "may_hold_password": may_hold_password}
     return field(default=default, metadata=metadata)
 
 
 def _driver(signer_type: str, suitable: str, default: str | None = None) -> Any:
     meaning = f"Driver for the keys of `{signer_type}` signers, such as `{suitable}`."
-    return _setting(_driver_name, default, meaning, "" if default else "none")
+    return _setting(read.driver_name, default, meaning, "" if default else "none")
 
 
 def _endpoint(signer_type: str, own: str = "that of the driver") -> Any:
-    return _setting(_web_address, None, f"URL of the key system of `{signer_type}` signers.", own)
+    return _setting(read.web_address, None, f"URL of the key system of `{signer_type}` signers.", own)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     home: Path = _setting(
-        _path, Path(".relaydeck"), "Folder for all state: the SQLite database and the master key file."
+        read.path, Path(".relaydeck"), "Folder for all state: the SQLite database and the master key file."
     )
-    host: str = _setting(_host, "127.0.0.1", "Address that the service listens on. `--host` overrides it.")
-    port: int = _setting(_port, 8080, "Port that the service listens on. `--port` overrides it.")
+    host: str = _setting(read.host, "127.0.0.1", "Address that the service listens on. `--host` overrides it.")
+    port: int = _setting(read.port, 8080, "Port that the service listens on. `--port` overrides it.")
     database_url: DatabaseUrl | None = _setting(
         DatabaseUrl,
         None,
@@ -207,36 +63,36 @@ class Settings:
         may_hold_password=True,
     )
     master_key_file: Path | None = _setting(
-        _path, None, "File with the master key that encrypts every stored secret.", "<home>/master.key"
+        read.path, None, "File with the master key that encrypts every stored secret.", "<home>/master.key"
     )
     bootstrap_token_file: Path | None = _setting(
-        _path,
+        read.path,
         None,
         "File with an access token that you provide (32 to 256 characters of `A-Z a-z 0-9 - . _ ~ + / =`). "
         "`relaydeck serve` accepts it under the name `bootstrap`. If the file changes, the next start replaces it.",
         "none",
     )
     bootstrap_token_kind: str = _setting(
-        _one_of("api", "readonly", "admin"),
+        read.one_of("api", "readonly", "admin"),
         "api",
         "Kind of the bootstrap token: `api`, `readonly` or `admin`.",
     )
     stale_seconds: float = _setting(
-        _seconds,
+        read.seconds,
         300.0,
         "How long the service serves lists from memory, marked with their age, while PostgreSQL is unreachable.",
     )
     rate_limit_per_second: int = _setting(
-        _count_or_zero,
+        read.count_or_zero,
         100,
         "Requests per second that one credential may make to list-relayers and the JSON-RPC call together. 0: "
         "no limit.",
     )
     rate_limit_burst: int = _setting(
-        _count, 300, "Requests that one credential may make at once before the rate applies."
+        read.count, 300, "Requests that one credential may make at once before the rate applies."
     )
     limits_url: Secret | None = _setting(
-        _limits_url,
+        read.limits_url,
         None,
         "Valkey or Redis server that holds the rate limits of several replicas: "
         "`redis://`, `rediss://`, `valkey://`, `valkeys://` or `unix://`. Configure the same limits on every replica.",
@@ -244,43 +100,46 @@ class Settings:
         may_hold_password=True,
     )
     limits_password_file: Path | None = _setting(
-        _path, None, "File with the password of the limit server, as an alternative to a password in its URL.", "none"
+        read.path,
+        None,
+        "File with the password of the limit server, if its URL does not contain it.",
+        "none",
     )
     limits_timeout_seconds: float = _setting(
-        _seconds,
+        read.seconds,
         0.1,
         "How long the limit server may take to respond. After that, the machine applies the limit by itself until the "
         "server responds again.",
     )
-    max_per_page: int = _setting(_count, 1000, "Largest page of a list. A larger `per_page` is reduced to it.")
-    max_body_bytes: int = _setting(_count, 1_048_576, "Largest request body that is accepted.")
+    max_per_page: int = _setting(read.count, 1000, "Largest page of a list. A larger `per_page` is reduced to it.")
+    max_body_bytes: int = _setting(read.count, 1_048_576, "Largest request body that is accepted.")
     apply_max_body_bytes: int = _setting(
-        _count, 33_554_432, "Largest body of `POST /admin/v1/apply`; ten thousand relayers take 2 MB."
+        read.count, 33_554_432, "Largest body of `POST /admin/v1/apply`; ten thousand relayers take 2 MB."
     )
     body_timeout_seconds: float = _setting(
-        _seconds, 10.0, "How long a client may take to send the body of a request before the service refuses it."
+        read.seconds, 10.0, "How long a client may take to send the body of a request before the service refuses it."
     )
     header_timeout_seconds: float = _setting(
-        _seconds,
+        read.seconds,
         10.0,
         "How long a client may take to send the headers of a request before the service closes the connection.",
     )
     write_timeout_seconds: float = _setting(
-        _seconds,
+        read.seconds,
         30.0,
         "How long a client may leave a response unread before the service closes the connection.",
     )
     stop_timeout_seconds: float = _setting(
-        _seconds, 30.0, "How long running requests may take to finish when the service stops."
+        read.seconds, 30.0, "How long running requests may take to finish when the service stops."
     )
     signer_config: str = _setting(
-        _one_of("shown", "non_secret"),
+        read.one_of("shown", "non_secret"),
         "shown",
         "Which config fields of a signer `/api/v1` returns: `shown` (address, key_name, mount_point, namespace) or "
         "`non_secret` (every field that is not secret).",
     )
     signer_check_seconds: float = _setting(
-        _seconds_or_zero,
+        read.seconds_or_zero,
         3600.0,
         "How often the service checks that each signer with a driver reaches its key. 0: only on request.",
     )
@@ -298,58 +157,62 @@ class Settings:
     driver_provider_d_endpoint: str | None = _endpoint("provider_d")
     driver_provider_e_endpoint: str | None = _endpoint("provider_e")
     driver_ca_file: Path | None = _setting(
-        _path,
+        read.path,
         None,
         "File with certificate authorities, in PEM, to trust for key systems besides the public ones.",
         "none",
     )
     driver_deadline_seconds: float = _setting(
-        _seconds, 10.0, "How long a key system may take for one check, not counting the wait for a free slot."
+        read.seconds, 10.0, "How long a key system may take for one check, not counting the wait for a free slot."
     )
-    driver_concurrency: int = _setting(_count, 16, "How many checks of one signer type run at the same time.")
+    driver_concurrency: int = _setting(read.count, 16, "How many checks of one signer type run at the same time.")
     rpc_deadline_seconds: float = _setting(
-        _seconds, 5.0, "How long a fee estimate may wait for nodes in total, over all RPC URLs."
+        read.seconds, 5.0, "How long a fee estimate may wait for nodes in total, over all RPC URLs."
     )
     rpc_try_timeout_seconds: float = _setting(
-        _seconds, 2.0, "How long one node may take before the service queries the next one."
+        read.seconds, 2.0, "How long one node may take before the service queries the next one."
     )
-    rpc_probe_seconds: float = _setting(_seconds, 30.0, "Longest pause before the service tries a failed node again.")
+    rpc_probe_seconds: float = _setting(
+        read.seconds, 30.0, "Longest pause before the service tries a failed node again."
+    )
     rpc_connections: int = _setting(
-        _count, 64, "Largest number of connections to one node. They are kept alive between estimates."
+        read.count, 64, "Largest number of connections to one node. They are kept alive between estimates."
     )
     monitor_interval_seconds: float = _setting(
-        _seconds_or_zero,
+        read.seconds_or_zero,
         60.0,
         "How often the monitor reads the nonce and the balance of each relayer from its nodes. 0 turns the "
         "monitor off.",
     )
     monitor_rounds: int = _setting(
-        _count, 3, "After how many consecutive rounds without a response from any of its nodes a relayer is disabled."
+        read.count,
+        3,
+        "After how many consecutive rounds without a response from any of its nodes a relayer is disabled.",
     )
     balance_minute_days: int = _setting(
-        _count, 1, "For how many days the balance history of a relayer keeps one balance a minute."
+        read.count, 1, "For how many days the balance history of a relayer keeps one balance a minute."
     )
     balance_ten_minute_days: int = _setting(
-        _count, 7, "For how many days the balance history keeps one balance in ten minutes."
+        read.count, 7, "For how many days the balance history keeps one balance in ten minutes."
     )
     balance_hour_days: int = _setting(
-        _count, 90, "For how many days the balance history keeps one balance an hour. Older ones are removed."
+        read.count, 90, "For how many days the balance history keeps one balance an hour. Older ones are removed."
     )
     runway_warn_hours: int = _setting(
-        _count_or_zero,
+        read.count_or_zero,
         24,
         "The monitor warns below this many hours of runway, unless the relayer or its network sets "
         "`runway_warn_hours`. 0: never.",
     )
     lease_seconds: float = _setting(
-        _seconds,
+        read.seconds,
         30.0,
         "How long the work of a process that died (delivering events, monitoring relayers) waits before "
         "another process "
         "takes it over. For events on PostgreSQL, `RELAYDECK_WEBHOOK_TIMEOUT_SECONDS` is added.",
     )
     rpc_guard: str = _setting(
-        _one_of("http", "off", "on"),
+        read.one_of("http", "off", "on"),
         "http",
         "`http`: URLs of nodes that are set over HTTP must not have private or loopback addresses, or names of private "
         "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. `on`: "
@@ -359,7 +222,7 @@ class Settings:
         "addresses permits them.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
-        _address_ranges,
+        read.address_ranges,
         (),
         "Addresses or CIDR ranges, separated by commas, where nodes may be although they are not public. If the "
         "list is not empty, every name of a private network (`.internal`, `.local`, …) may be set over HTTP, too: "
@@ -368,35 +231,35 @@ class Settings:
         "none",
     )
     priority_fee_percentile: float = _setting(
-        _percentile,
+        read.percentile,
         50.0,
         "Which priority fee of a block `eip1559_pricing` uses: its percentile, weighted by gas.",
     )
     priority_fee_blocks: int = _setting(
-        _count, 10, "Over how many of the latest blocks the median of those priority fees is taken."
+        read.count, 10, "Over how many of the latest blocks the median of those priority fees is taken."
     )
     webhook_allow: tuple[AddressRange, ...] = _setting(
-        _address_ranges,
+        read.address_ranges,
         (),
         "Addresses or CIDR ranges, separated by commas, where events may be sent although they are not public.",
         "none",
     )
     webhook_timeout_seconds: float = _setting(
-        _seconds,
+        read.seconds,
         15.0,
         "How long one attempt to deliver an event may take, from resolving the name to the status of the response.",
     )
     event_audit_head: str = _setting(
-        _one_of("off", "on"),
+        read.one_of("off", "on"),
         "off",
         "`on`: each delivery has the header `relaydeck-audit-head` with the head of the audit log, for receivers to "
         "keep. With it, `relaydeck audit verify --head` reports entries that were removed from the end of the log.",
     )
     event_retention_days: int = _setting(
-        _count, 30, "How many days a finished event is kept, with its delivery attempts."
+        read.count, 30, "How many days a finished event is kept, with its delivery attempts."
     )
     trusted_proxies: tuple[AddressRange, ...] = _setting(
-        _address_ranges,
+        read.address_ranges,
         (),
         "Proxies (addresses or CIDR ranges, separated by commas) from which `X-Forwarded-For` is accepted as "
         "the address "
@@ -404,33 +267,35 @@ class Settings:
         "none",
     )
     console: str = _setting(
-        _one_of("on", "off"), "on", "`off` removes the console: nothing is served at `/console` and at `/`."
+        read.one_of("on", "off"), "on", "`off` removes the console: nothing is served at `/console` and at `/`."
     )
     console_idle_seconds: float = _setting(
-        _seconds, 3600.0, "A console session ends after this many seconds without a request from its operator."
+        read.seconds, 3600.0, "A console session ends after this many seconds without a request from its operator."
     )
-    console_session_seconds: float = _setting(_seconds, 43_200.0, "How long a session of the console lasts at most.")
+    console_session_seconds: float = _setting(
+        read.seconds, 43_200.0, "How long a session of the console lasts at most."
+    )
     console_streams: int = _setting(
-        _count,
+        read.count,
         256,
         "How many pages of the console one worker updates live. Pages beyond that number refresh every 15 seconds.",
     )
     operations_address: tuple[str, int] | None = _setting(
-        _listen_address,
+        read.listen_address,
         None,
         "HOST:PORT for `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/docs`, instead of the port of the "
         "service.",
         "the port of the service",
     )
     metrics_relayers: tuple[str, ...] = _setting(
-        _identifiers,
+        read.identifiers,
         (),
         "Relayers, by id and separated by commas, that have metrics of their own: balance, runway and state. At most "
-        f"{MOST_NAMED_RELAYERS}.",
+        f"{read.MOST_NAMED_RELAYERS}.",
         "none",
     )
     otel_endpoint: str | None = _setting(
-        _collector,
+        read.collector,
         None,
         "URL of an OpenTelemetry collector that receives traces over OTLP/HTTP, such as `http://127.0.0.1:4318`. Needs "
         "the extra `otel` (`pip install '.[otel]'` in the clone). The variables `OTEL_*` of OpenTelemetry set headers, "
@@ -438,10 +303,10 @@ class Settings:
         "none: no traces",
     )
     log_format: str = _setting(
-        _one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, JSON otherwise."
+        read.one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, JSON otherwise."
     )
     log_level: str = _setting(
-        _one_of("debug", "info", "warning", "error"),
+        read.one_of("debug", "info", "warning", "error"),
         "info",
         "Lowest level that is logged. Requests are logged at `info`.",
     )
@@ -508,7 +373,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     for setting in fields(Settings):
         if setting.name in given:
             try:
-                values[setting.name] = setting.metadata["read"](given[setting.name].text)
+                values[setting.name] = setting.metadata["value_of"](given[setting.name].text)
             except ValueError as expected:
                 problems.append(f"{given[setting.name].place} must be {expected}")
     if problems:
@@ -550,52 +415,3 @@ def unknown_names(environment: Iterable[str] = os.environ) -> list[str]:
     known = [*OTHER_VARIABLES, *(variable(setting) for setting in fields(Settings))]
     unknown = [name for name in sorted(environment) if name.startswith(PREFIX) and name not in known]
     return [f"{name} is not a setting and is ignored{nearest_name(name, known, PREFIX)}" for name in unknown]
-
-
-_PAGE = """# Settings
-
-Relaydeck reads its settings once at the start: from environment variables, and from a file if `--config FILE` or
-`RELAYDECK_CONFIG` names one. The environment overrides the file. If a value is invalid, Relaydeck does not start and
-names it. It ignores an unknown `RELAYDECK_*` variable; `serve` and `doctor` warn of
-it and suggest the nearest known one.
-
-`make docs` writes this page from `src/relaydeck/settings.py`; a test keeps it current.
-
-## A settings file
-
-The file is TOML. A setting has the name of its variable in lower case, without `RELAYDECK_`:
-
-```toml
-home = "/var/lib/relaydeck"
-port = 8080
-rate_limit_per_second = 50
-webhook_allow = ["10.1.0.0/16", "192.0.2.7"]
-database_url = { file = "/run/secrets/database_url" }
-```
-
-- A value is a string or a number. Where a variable takes a list with commas, the file takes an array of strings too.
-- An unknown name is an error that suggests the nearest known one, and the service does not start.
-- The file contains no secret. A password in `database_url`, `limits_url` or `otel_endpoint` is refused; put the whole
-  URL in a file of its own and refer to it, as `database_url` does above. Other secrets have settings that name a file.
-- A relative path starts from the working directory, as in a variable. Use absolute paths for a service.
-- Relaydeck reads no settings file that is not named.
-
-## Every setting
-
-| variable | default | meaning |
-|---|---|---|
-"""
-
-
-def settings_page() -> str:
-    """`docs/settings.md`."""
-    rows = [
-        f"| `{variable(s)}` | {s.metadata['shown'] or f'`{_default(s)}`'} | {s.metadata['meaning']} |"
-        for s in fields(Settings)
-    ]
-    return _PAGE + "\n".join([*rows, ""])
-
-
-def _default(setting: "Field[Any]") -> str:
-    value = setting.default
-    return f"{value:g}" if isinstance(value, float) else str(value)

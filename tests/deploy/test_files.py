@@ -11,7 +11,8 @@ import yaml
 
 from relaydeck.cli.commands import cli
 from relaydeck.http.health_routes import OperationsRoutes, Readiness
-from relaydeck.http.metrics import ESTIMATE_SECONDS, METRICS, Metric, Metrics
+from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.metrics import ESTIMATE_SECONDS, METRICS, Metric
 from relaydeck.settings import Settings, read_settings, unknown_names
 
 ROOT = Path(__file__).parent.parent.parent

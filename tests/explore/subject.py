@@ -154,7 +154,7 @@ def _run_command(task: Task, channel: Channel) -> NoReturn:
 
 
 def _start_worker(task: Task, number: int = 1) -> "Worker":
-    from relaydeck.http.metrics import Metrics
+    from relaydeck.http.metric_counts import Metrics
     from relaydeck.log import Log
     from relaydeck.settings import read_settings
     from relaydeck.worker.worker import Worker

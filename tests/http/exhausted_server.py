@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from relaydeck.http.connection_guard import start_guard
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.log import Log
 
 FILES = 1024

@@ -6,7 +6,7 @@ from ipaddress import ip_network
 import pytest
 
 from relaydeck.http.clients import ClientAddress
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_network("192.0.2.7"))
 PROXY = ("10.1.2.3", 4000)

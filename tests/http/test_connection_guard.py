@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.http.connection_guard import start_guard
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.log import Log
 from relaydeck.worker.reports import Reports
 from tests.contract.test_section_7_errors import children

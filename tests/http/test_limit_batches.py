@@ -11,7 +11,7 @@ import pytest
 from relaydeck.credentials.token_book import TokenCredential
 from relaydeck.credentials.token_rows import Token
 from relaydeck.http.limit_client import LimitClient, LimitServerError
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log

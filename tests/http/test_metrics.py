@@ -15,6 +15,7 @@ import pytest
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.clients import ClientAddress
 from relaydeck.http.health_routes import OperationsRoutes, Readiness
+from relaydeck.http.metric_counts import Metrics, allocate, remove_abandoned
 from relaydeck.http.metrics import (
     DELIVERIES_DEAD,
     DELIVERIES_PENDING,
@@ -28,11 +29,8 @@ from relaydeck.http.metrics import (
     RELAYERS,
     WORKERS,
     Metric,
-    Metrics,
-    allocate,
-    metrics_page,
-    remove_abandoned,
 )
+from relaydeck.http.metrics_page import metrics_page
 from relaydeck.http.pipeline import Call
 from relaydeck.log import Log
 from relaydeck.notifications.deliveries import COUNT_LIMIT

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.log import Field, Log
 from relaydeck.networks.evm.errors import NodesUnreachable, UrlFailed
 from relaydeck.networks.evm.figure_files import read_figures, write_figures

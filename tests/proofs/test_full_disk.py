@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.cli.server import _fresh_metrics
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.log import Log
 from relaydeck.settings import Settings
 from tests.contract import shapes

@@ -24,7 +24,7 @@ from relaydeck.app import Application
 from relaydeck.cli.connection_limit import apply_file_limit
 from relaydeck.cli.console_link import host_in_url
 from relaydeck.errors import OperatorError
-from relaydeck.http.metrics import allocate, remove_abandoned
+from relaydeck.http.metric_counts import allocate, remove_abandoned
 from relaydeck.log import Log
 from relaydeck.operations_worker import OperationsWorker
 from relaydeck.settings import Settings

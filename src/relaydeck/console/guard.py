@@ -11,7 +11,7 @@ from relaydeck.errors import Forbidden, TooManyRequests
 from relaydeck.http.clients import ClientAddress
 from relaydeck.http.pipeline import Call
 from relaydeck.secret import Secret
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 
 _MOST_ATTEMPTS = 10
 _PERIOD_SECONDS = 60.0

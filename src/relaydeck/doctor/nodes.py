@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from relaydeck.doctor.finding import Finding
 from relaydeck.errors import Damaged
 from relaydeck.networks.model import RpcUrl, urls_from_json
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 from relaydeck.store.database import Reader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import Keyring

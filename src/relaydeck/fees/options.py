@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 
 
 @dataclass(frozen=True)

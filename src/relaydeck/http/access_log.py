@@ -6,7 +6,8 @@ from collections import defaultdict
 from operator import itemgetter
 
 from relaydeck.http.clients import ClientAddress, Peer
-from relaydeck.http.metrics import UNEXPECTED_FAILURES, Metrics
+from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.metrics import UNEXPECTED_FAILURES
 from relaydeck.log import Log
 from relaydeck.settings import Settings
 

@@ -1,12 +1,11 @@
 """Read the body of a request, bounded in size and time, so that the client can still read a refusal."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from relaydeck.errors import BadRequest, BodyTooLarge
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+from relaydeck.http.asgi import Receive
 
 # A client that is still sending does not read the response. The service discards what the client sends beyond the
 # limit, up to this bound, so that the client reaches the refusal; beyond it the service closes the connection.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 
 Peer = tuple[str, object] | None
 

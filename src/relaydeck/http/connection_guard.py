@@ -16,7 +16,8 @@ from functools import partial
 from relaydeck.file_limit import connections_within, open_file_limit, set_open_files
 from relaydeck.http import own_sockets
 from relaydeck.http.clients import Peer
-from relaydeck.http.metrics import CONNECTIONS_CLOSED, Metrics
+from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.metrics import CONNECTIONS_CLOSED
 from relaydeck.http.own_sockets import Connection
 from relaydeck.log import Log
 

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from relaydeck.http.metrics import LookedUp, Metrics
+from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.metrics import Figures
 from relaydeck.http.pipeline import Call, Reply, Route
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
@@ -32,7 +33,7 @@ class OperationsRoutes:
         self,
         metrics: Metrics,
         readiness: IsReady,
-        look_up: Callable[[], Awaitable[LookedUp]],
+        look_up: Callable[[], Awaitable[Figures]],
     ) -> None:
         """`look_up` reads the metrics that are not counted; it returns none of them while the store cannot be read."""
         self._metrics = metrics

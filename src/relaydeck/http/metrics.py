@@ -1,25 +1,10 @@
-"""Metrics: each declared once, counted in shared memory, exposed in the Prometheus text format.
+"""Every metric, declared once. What is counted is in `metric_counts`, and the text of `/metrics` in `metrics_text`."""
 
-The shared file holds a row of cells for each process. A process adds only to its own row, and a scrape adds up the
-rows. The kernel releases the lock on a row when its process ends; the next process that claims the row continues
-its counts, so a counter never falls while the service runs.
-"""
-
-import fcntl
-import os
-import struct
-import time
-from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import count, product
-from pathlib import Path
 from typing import Literal
 
 from relaydeck.errors import request_errors
-from relaydeck.shared_memory import map_cells
 
 PREFIX = "relaydeck_"
 OTHER = "other"  # counts every value of a label that is not declared
@@ -27,7 +12,7 @@ BUCKETS_NS = tuple(
     round(milliseconds * 1e6)
     for milliseconds in (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 )
-_ROUTES = (
+ROUTES = (
     "create_signer",
     "list_signers",
     "update_notification",
@@ -40,7 +25,7 @@ _ROUTES = (
     OTHER,
 )
 ESTIMATE_OUTCOMES = ("ok", "refused", "failed")
-_STATUSES = (*map(str, sorted({200, 201, 503} | {error.status for error in request_errors()})), OTHER)
+STATUSES = (*map(str, sorted({200, 201, 503} | {error.status for error in request_errors()})), OTHER)
 
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity
@@ -58,13 +43,13 @@ REQUESTS = Metric(
     "requests_total",
     "counter",
     "Requests answered, by route and status. A combination appears with its first request.",
-    {"route": _ROUTES, "status": _STATUSES},
+    {"route": ROUTES, "status": STATUSES},
 )
 REQUEST_SECONDS = Metric(
     "request_seconds",
     "histogram",
     "Seconds from the arrival of a request to its response, by route.",
-    {"route": _ROUTES},
+    {"route": ROUTES},
 )
 LOG_LINES_DROPPED = Metric(
     "log_lines_dropped_total", "counter", "Log lines dropped because the reader of standard error was too slow."
@@ -249,227 +234,7 @@ NODE_DISAGREEMENTS = Metric(
 
 METRICS = tuple(each for each in tuple(globals().values()) if isinstance(each, Metric))  # as declared above
 
-_HISTOGRAM_CELLS = len(BUCKETS_NS) + 2  # the buckets, one above them, and the sum
-_LOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
-
-Cell = tuple[str, ...]  # the name of a metric and the values of its labels
-# What was looked up: a value, or one for each combination of label values.
-LookedUp = Mapping["Metric", int | Mapping[tuple[str, ...], int | str]]
-
-
-def _cells_of(metric: Metric) -> Iterator[Cell]:
-    return ((metric.name, *values) for values in product(*metric.labels.values()))
-
-
-def _layout() -> tuple[dict[Cell, int], int]:
-    """The place of each cell in a row, and the length of a row."""
-    places: dict[Cell, int] = {}
-    length = 0
-    for metric in METRICS:
-        for cell in () if metric.looked_up else _cells_of(metric):
-            places[cell] = length
-            length += _HISTOGRAM_CELLS if metric.type == "histogram" else 1
-    return places, length
-
-
-_PLACES, _BEAT = _layout()
-_ROW = _BEAT + 1  # the last cell: when the process was last seen alive, in milliseconds of the machine's clock
-_LARGEST = [_PLACES[(each.name,)] for each in METRICS if each.combined == "max"]
-_OLDEST = [_PLACES[(each.name,)] for each in METRICS if each.combined == "oldest"]
-
-
-def allocate(path: Path, processes: int) -> None:
-    """Create the file with a row for each process. Raises OSError when the disk is full."""
-    path.unlink(missing_ok=True)
-    try:
-        map_cells(path, processes * _ROW)
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
-
-
-def remove_abandoned(paths: Iterable[Path]) -> None:
-    """Remove the files of services that were killed: they take space, which a full disk lacks.
-
-    Such a file is named after a process that does not run, and no process holds a row of it. Both must be true: a
-    service that is starting holds no row yet, and the process of a service in another container is not visible here.
-    """
-    for path in paths:
-        if Path("/proc", path.name.rpartition("-")[2]).exists():
-            continue
-        with suppress(OSError), path.open("r+b") as file:
-            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-            path.unlink()
-
-
-class Metrics:
-    def __init__(self, path: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
-        self._monotonic = monotonic
-        self._cells = map_cells(path, _ROW)
-        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._row: int | None = None
-
-    def claim_row(self) -> None:
-        """Claim the first row that no running process holds. The file grows when all of them are held."""
-        row = next(row for row in count() if self._try_to_lock(row))
-        if len(self._cells) < (row + 1) * _ROW:
-            self._cells = map_cells(self._path, (row + 1) * _ROW)
-        self._row = row * _ROW
-        self._cells[self._row + _BEAT] = 0
-        for metric in METRICS:
-            if metric.type == "gauge" and not metric.looked_up:
-                self.set(metric, 0)  # a process that ended may have left another value
-
-    def _try_to_lock(self, row: int) -> bool:
-        # A lock of the open file, not of the process: those are lost as soon as anything closes the same file.
-        try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, row, 1, 0))
-        except OSError:
-            return False
-        return True
-
-    def beat(self) -> None:
-        """Show the other processes that this worker is alive."""
-        if self._row is not None:
-            self._cells[self._row + _BEAT] = int(self._monotonic() * 1000)
-
-    def silent_workers(self, seconds: float) -> int:
-        """How many workers have not beaten for so long. One that is starting is not counted."""
-        self._map_all()
-        latest = (self._monotonic() - seconds) * 1000
-        return sum(0 < self._cells[start + _BEAT] < latest for start in range(0, len(self._cells), _ROW))
-
-    def requests(self, route: str, statuses: Iterable[int], nanoseconds: Iterable[int]) -> None:
-        """Count many requests of a route at once: each cell is touched once however many there are."""
-        if self._row is None:
-            return
-        route = route if route in _ROUTES else OTHER
-        for status, amount in Counter(statuses).items():
-            self.count(REQUESTS, route, str(status) if str(status) in _STATUSES else OTHER, by=amount)
-        self._observe(self._row + _PLACES[REQUEST_SECONDS.name, route], sorted(nanoseconds))
-
-    def _observe(self, cell: int, taken: list[int]) -> None:
-        cells, counted = self._cells, 0
-        for bucket, bound in enumerate(BUCKETS_NS):
-            up_to = bisect_right(taken, bound)
-            if up_to > counted:
-                cells[cell + bucket] += up_to - counted
-                counted = up_to
-        cells[cell + len(BUCKETS_NS)] += len(taken) - counted
-        cells[cell + len(BUCKETS_NS) + 1] += sum(taken)
-
-    def count(self, metric: Metric, *labels: str, by: int = 1) -> None:
-        if self._row is not None:
-            self._cells[self._row + _PLACES[metric.name, *labels]] += by
-
-    def set(self, metric: Metric, value: int) -> None:
-        if self._row is not None:
-            self._cells[self._row + _PLACES[(metric.name,)]] = value
-
-    def observe(self, metric: Metric, nanoseconds: int, *labels: str) -> None:
-        """One more value of a histogram."""
-        if self._row is not None:
-            cell = self._row + _PLACES[metric.name, *labels]
-            self._cells[cell + bisect_left(BUCKETS_NS, nanoseconds)] += 1
-            self._cells[cell + len(BUCKETS_NS) + 1] += nanoseconds
-
-    def exposition(self, looked_up: LookedUp | None = None) -> str:
-        """The Prometheus text format; `looked_up` holds the values of metrics that are not counted here."""
-        sums, values, lines = self._sums(), looked_up or {}, []
-        for metric in METRICS:
-            if not metric.looked_up:
-                lines += [*_head(metric), *_lines(metric, sums)]
-            elif metric in values:
-                lines += [*_head(metric), *_looked_up(metric, values[metric])]
-        return "\n".join(lines) + "\n"
-
-    def _map_all(self) -> None:
-        if os.fstat(self._file).st_size > len(self._cells) * 8:  # another process has added a row
-            self._cells = map_cells(self._path, 0)
-
-    def _sums(self) -> list[int]:
-        self._map_all()
-        rows = [self._cells[start : start + _ROW] for start in range(0, len(self._cells), _ROW)]
-        columns = list(zip(*rows, strict=True))
-        sums = [sum(cells) for cells in columns]
-        for place in _LARGEST:
-            sums[place] = max(columns[place], default=0)
-        for place in _OLDEST:
-            sums[place] = min(filter(None, columns[place]), default=0)
-        return sums
-
-
-def _head(metric: Metric) -> list[str]:
-    name = PREFIX + metric.name
-    return [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.type}"]
-
-
-def _lines(metric: Metric, sums: list[int]) -> Iterator[str]:
-    for cell in _cells_of(metric):
-        place = _PLACES[cell]
-        labels = [f'{label}="{value}"' for label, value in zip(metric.labels, cell[1:], strict=True)]
-        if metric.type == "histogram":
-            yield from _histogram(metric, labels, sums[place : place + _HISTOGRAM_CELLS])
-        elif sums[place] or metric is not REQUESTS:
-            yield _sample(metric.name, labels, sums[place])
-
-
-def _looked_up(metric: Metric, found: int | Mapping[tuple[str, ...], int | str]) -> Iterator[str]:
-    if isinstance(found, int):
-        yield _sample(metric.name, [], found)
-        return
-    names = (*metric.by, *metric.labels)
-    for values, amount in found.items():
-        labels = [f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)]
-        yield _sample(metric.name, labels, amount)
-
-
-def _escaped(value: str) -> str:
-    """A name from the database, as the text format writes a label's value."""
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _histogram(metric: Metric, labels: list[str], cells: list[int]) -> Iterator[str]:
-    *buckets, total_ns = cells
-    if not any(buckets):
-        return
-    running = 0
-    for bound, amount in zip((*(f"{ns / 1e9:g}" for ns in BUCKETS_NS), "+Inf"), buckets, strict=True):
-        running += amount
-        yield _sample(f"{metric.name}_bucket", [*labels, f'le="{bound}"'], running)
-    yield _sample(f"{metric.name}_sum", labels, f"{total_ns / 1e9:.9f}")
-    yield _sample(f"{metric.name}_count", labels, running)
-
-
-def _sample(name: str, labels: list[str], value: int | str) -> str:
-    shown = f"{{{','.join(labels)}}}" if labels else ""
-    return f"{PREFIX}{name}{shown} {value}"
-
-
-def metrics_page() -> str:
-    """`docs/reference/metrics.md`."""
-    rows = [f"| `{PREFIX}{each.name}` | {each.type} | {_label_text(each)} | {each.help} |" for each in METRICS]
-    return "\n".join(
-        [
-            "# Metrics",
-            "",
-            "`GET /metrics` returns these metrics in the Prometheus text format, summed over all processes of the",
-            "service. It needs no credential; `RELAYDECK_OPERATIONS_ADDRESS` moves it to another port.",
-            "",
-            "`make docs` prints this page from `src/relaydeck/http/metrics.py`; a test keeps it current.",
-            "",
-            "| metric | type | labels | meaning |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
-
-
-_NAMES = {"network": "name", "relayer": "id", "host": "host and port"}
-
-
-def _label_text(metric: Metric) -> str:
-    labels = [f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()]
-    return "; ".join([*(f"`{each}`: its {_NAMES[each]}" for each in metric.by), *labels]) or "–"
+LabelValues = tuple[str, ...]
+# Of each metric a value, or one for each combination of label values; a histogram has its buckets, one above them, and
+# the sum.
+Figures = Mapping[Metric, int | Mapping[LabelValues, int | str | list[int]]]

@@ -9,7 +9,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import count
-from typing import Any
 
 import msgspec
 
@@ -24,7 +23,8 @@ from relaydeck.errors import (
     Unauthorized,
 )
 from relaydeck.http.access_log import AccessLog
-from relaydeck.http.body import BodyReader, Receive, discard
+from relaydeck.http.asgi import Receive, Scope, Send
+from relaydeck.http.body import BodyReader, discard
 from relaydeck.http.clients import Peer
 from relaydeck.http.credential import Credential, FindCredential
 from relaydeck.http.error_body import failure_body
@@ -33,7 +33,6 @@ from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log
 
 Headers = list[tuple[bytes, bytes]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
 _PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else 0x3F for byte in range(256))  # in a header, other bytes become `?`
@@ -140,7 +139,7 @@ class Pipeline:
         self._id_numbers = count(1)
         self.busy: set[Peer] = set()  # clients with a credential that wait for a response
 
-    def route_name(self, scope: dict[str, Any]) -> str:
+    def route_name(self, scope: Scope) -> str:
         """For traces: the name of the route that answers a request."""
         try:
             found = (self._exact_routes.get(scope["raw_path"]) or {}).get(scope["method"])
@@ -149,7 +148,7 @@ class Pipeline:
             return UNMATCHED.name
 
     # Steps are inline where a call would cost as much as the step itself.
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started, now = self._nanoseconds(), self._now()
         headers = dict(scope["headers"])
         if len(headers) != len(scope["headers"]):

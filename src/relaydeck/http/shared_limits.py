@@ -12,7 +12,8 @@ from contextlib import suppress
 
 from relaydeck.http.credential import Credential
 from relaydeck.http.limit_client import LimitClient, LimitServerError
-from relaydeck.http.metrics import LIMITS_ALONE, LIMITS_FALLBACKS, Metrics
+from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.metrics import LIMITS_ALONE, LIMITS_FALLBACKS
 from relaydeck.http.ratelimit import LimitDecision, RateLimiter
 from relaydeck.log import Log
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from opentelemetry.trace import SpanKind, Tracer, use_span
 
-from relaydeck.http.body import Receive
-from relaydeck.http.pipeline import Pipeline, Send
+from relaydeck.http.asgi import Receive, Scope, Send
+from relaydeck.http.pipeline import Pipeline
 from relaydeck.tracing import PROPAGATOR, end_response_span
 
 
@@ -13,7 +13,7 @@ class TracedPipeline:
     def __init__(self, pipeline: Pipeline, tracer: Tracer) -> None:
         self._pipeline, self._tracer = pipeline, tracer
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         route = self._pipeline.route_name(scope)
         span = self._tracer.start_span(

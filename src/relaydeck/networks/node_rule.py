@@ -13,7 +13,7 @@ from typing import NamedTuple
 from yarl import URL
 
 from relaydeck.address_guard import Address, AddressGuard
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 
 NOT_PUBLIC = "is not public: set it with a command on the server's machine, or allow it with RELAYDECK_RPC_ALLOW"
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")

@@ -29,7 +29,7 @@ from relaydeck.notifications.outbox import PendingDelivery
 from relaydeck.notifications.receivers import ReceiverSlots
 from relaydeck.notifications.retention import Retention
 from relaydeck.notifications.sender import Sender
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 from relaydeck.store.database_clock import DatabaseClock
 from relaydeck.store.leases import Lease
 from relaydeck.store.open_store import Store

@@ -10,7 +10,7 @@ from relaydeck.address_guard import AddressGuard, AddressRefused
 from relaydeck.connection_failure import classify
 from relaydeck.notifications.retries import ReceiverResponse
 from relaydeck.outgoing_connections import NameResolver, Resolve, guarded_connector, traces
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 from relaydeck.web_addresses import web_address_problem
 
 BODY_BYTES = 512

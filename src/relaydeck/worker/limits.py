@@ -1,7 +1,7 @@
 """The rate limit of a worker: its own, or one that machines share through a server."""
 
 from relaydeck.http.limit_client import LimitClient
-from relaydeck.http.metrics import Metrics
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 
 from relaydeck.fees.estimator import Estimator
-from relaydeck.http.metrics import NODE_DISAGREEMENTS, NODE_ERRORS, NODE_LAG, NODE_LATENCY, NODE_UP, LookedUp
+from relaydeck.http.metrics import NODE_DISAGREEMENTS, NODE_ERRORS, NODE_LAG, NODE_LATENCY, NODE_UP, Figures
 from relaydeck.log import Log
 from relaydeck.networks.evm.figure_files import write_figures
 from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures
@@ -53,7 +53,7 @@ class DisputeLog:
                 )
 
 
-def node_metrics(figures: NodeFigures) -> LookedUp:
+def node_metrics(figures: NodeFigures) -> Figures:
     hosts: dict[tuple[str, ...], HostFigures] = {(host,): each for host, each in figures.hosts.items()}
     return {
         NODE_UP: {host: int(each.up) for host, each in hosts.items()},

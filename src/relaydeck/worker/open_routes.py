@@ -2,7 +2,8 @@
 
 from relaydeck.contract.description import DescriptionRoutes
 from relaydeck.http.health_routes import IsReady, OperationsRoutes
-from relaydeck.http.metrics import LookedUp, Metrics
+from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.metrics import Figures
 from relaydeck.http.pipeline import Route
 from relaydeck.networks.evm.figure_files import read_figures
 from relaydeck.settings import Settings
@@ -18,7 +19,7 @@ def open_routes(
 
     stored = StoredMetrics(store, settings.metrics_relayers)
 
-    async def look_up() -> LookedUp:
+    async def look_up() -> Figures:
         nodes = node_metrics(read_figures(settings.run_folder))
         return {**await stored.count(), **nodes}
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from relaydeck.credentials.token_rows import Token
 from relaydeck.errors import Damaged
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import (
     DAMAGED_VALUES,
     ESTIMATE_SECONDS,
@@ -19,7 +20,6 @@ from relaydeck.http.metrics import (
     STORE_AWAY,
     UNEXPECTED_FAILURES,
     WORKERS,
-    Metrics,
 )
 from relaydeck.http.pipeline import innermost
 from relaydeck.log import Log

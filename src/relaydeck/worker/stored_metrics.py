@@ -18,7 +18,7 @@ from relaydeck.http.metrics import (
     RELAYERS,
     SIGNERS_CHECKED,
     SIGNERS_FAILING,
-    LookedUp,
+    Figures,
     Metric,
 )
 from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
@@ -54,7 +54,7 @@ class StoredMetrics:
         self._counting: asyncio.Task[Gauges] | None = None
         self._valid_until = 0.0
 
-    async def count(self) -> LookedUp:
+    async def count(self) -> Figures:
         """Empty while the store cannot be read: the scrape continues without them."""
         database, named = self._store.database, self._named
         try:
@@ -85,11 +85,11 @@ class StoredMetrics:
         return found, self._timer() - started
 
 
-def _relayer_metrics(found: RelayerCounts) -> LookedUp:
+def _relayer_metrics(found: RelayerCounts) -> Figures:
     return {RELAYERS: found.by_state, LOWEST_RUNWAY: _seconds_until(found.minimum_at)}
 
 
-def _named_metrics(found: NamedRelayers) -> LookedUp:
+def _named_metrics(found: NamedRelayers) -> Figures:
     runways = _seconds_until(found.minimum_at)
     return {RELAYER_BALANCE: found.balances, RELAYER_RUNWAY: runways, RELAYER_STATE: found.states}
 

@@ -1,19 +1,17 @@
 """Traces of a worker. What they need is imported here, and only with RELAYDECK_OTEL_ENDPOINT."""
 
-from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from relaydeck.errors import OperatorError
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
-from relaydeck.http.body import Receive
-from relaydeck.http.pipeline import Pipeline, Send
+from relaydeck.http.asgi import Handle
+from relaydeck.http.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from relaydeck.tracing import Tracing
 
-Handle = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 _TRACING = "relaydeck.tracing"
 _OUTGOING = "relaydeck.outgoing_connections"

@@ -16,7 +16,8 @@ from relaydeck.fees.estimator import Estimator
 from relaydeck.http.access_log import AccessLog, open_access_log
 from relaydeck.http.body import BodyReader
 from relaydeck.http.connection_guard import ConnectionGuard, start_guard
-from relaydeck.http.metrics import EVENT_TRIES, MONITOR_CHECKS, SIGNER_CHECKS, Metrics
+from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.metrics import EVENT_TRIES, MONITOR_CHECKS, SIGNER_CHECKS
 from relaydeck.http.pipeline import Find, Pipeline, Route
 from relaydeck.log import Log
 from relaydeck.notifications.database_changes import report_database_change

@@ -12,7 +12,7 @@ from relaydeck.networks.evm.endpoint import Response, refused
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.model import RpcUrl
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 
 T = TypeVar("T")
 _LARGE = 32 * 1024  # bytes of an answer

@@ -12,7 +12,7 @@ from relaydeck.networks.evm.http_endpoint import HttpEndpoint
 from relaydeck.networks.evm.websocket_endpoint import WebSocketEndpoint
 from relaydeck.networks.model import RpcUrl
 from relaydeck.outgoing_connections import NameResolver, Parsing, guarded_connector, traces
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 
 _KEEP_ALIVE_SECONDS = 30
 

@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from relaydeck.settings import AddressRange
+from relaydeck.setting_values import AddressRange
 from relaydeck.signers.drivers.driver_errors import AnswerRejected
 from relaydeck.signers.signer_types import Config
 

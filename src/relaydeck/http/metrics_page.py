@@ -1,0 +1,31 @@
+"""`docs/reference/metrics.md`, which `make docs` writes from the declarations of the metrics."""
+
+from relaydeck.http.metrics import METRICS, PREFIX, Metric
+
+
+def metrics_page() -> str:
+    """`docs/reference/metrics.md`."""
+    rows = [f"| `{PREFIX}{each.name}` | {each.type} | {_label_text(each)} | {each.help} |" for each in METRICS]
+    return "\n".join(
+        [
+            "# Metrics",
+            "",
+            "`GET /metrics` returns these metrics in the Prometheus text format, summed over all processes of the",
+            "service. It needs no credential; `RELAYDECK_OPERATIONS_ADDRESS` moves it to another port.",
+            "",
+            "`make docs` prints this page from `src/relaydeck/http/metrics.py`; a test keeps it current.",
+            "",
+            "| metric | type | labels | meaning |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+_NAMES = {"network": "name", "relayer": "id", "host": "host and port"}
+
+
+def _label_text(metric: Metric) -> str:
+    labels = [f"`{label}`: {', '.join(values)}" for label, values in metric.labels.items()]
+    return "; ".join([*(f"`{each}`: its {_NAMES[each]}" for each in metric.by), *labels]) or "–"

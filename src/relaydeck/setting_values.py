@@ -1,0 +1,153 @@
+"""How the text of a setting becomes its value. Each function raises ValueError with what it expects."""
+
+import re
+from collections.abc import Callable
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from relaydeck.identifiers import identifier_problem
+from relaydeck.secret import Secret
+from relaydeck.web_addresses import web_address_problem
+
+AddressRange = IPv4Network | IPv6Network
+MOST_NAMED_RELAYERS = 1000
+_LIMITS_SCHEMES = ("redis", "rediss", "valkey", "valkeys")
+_LIMITS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
+_DRIVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LARGEST = 1_000_000_000  # a billion times this fits the 64 bits of a cell in the rate limit table
+
+
+def count(text: str) -> int:
+    return _whole_number(text, at_least=1)
+
+
+def count_or_zero(text: str) -> int:
+    return _whole_number(text, at_least=0)
+
+
+def _whole_number(text: str, at_least: int) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 15 or not at_least <= int(text) <= _LARGEST:
+        raise ValueError(f"a whole number from {at_least} to {_LARGEST}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 86_400:
+        raise ValueError("a number of seconds above 0, at most 86400")
+    return value
+
+
+def seconds_or_zero(text: str) -> float:
+    return 0.0 if text == "0" else seconds(text)
+
+
+def percentile(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise ValueError("a number from 0 to 100")
+    return value
+
+
+def path(text: str) -> Path:
+    if not text:
+        raise ValueError("a path")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("a path whose ~user exists") from None
+
+
+def limits_url(text: str) -> Secret:
+    """A secret, because it may contain a password."""
+    if not _is_limits_url(text):
+        raise ValueError(
+            "redis://HOST:PORT/NUMBER (or rediss, valkey, valkeys) or unix:///PATH, USER:PASSWORD@ before the host; "
+            "options: db, ssl_ca_certs, ssl_certfile, ssl_keyfile"
+        )
+    return Secret(text)
+
+
+def _is_limits_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        host, _, options = parts.hostname, parts.port, parse_qs(parts.query, strict_parsing=bool(parts.query))
+    except ValueError:
+        return False
+    number = "".join(options.get("db", ["0"]))
+    if not options.keys() <= _LIMITS_OPTIONS or parts.fragment or not (number.isascii() and number.isdigit()):
+        return False
+    if parts.scheme == "unix":
+        return not host and len(parts.path) > 1
+    path = parts.path.removeprefix("/") or "0"
+    return parts.scheme in _LIMITS_SCHEMES and bool(host) and path.isascii() and path.isdigit()
+
+
+def address_ranges(text: str) -> tuple[AddressRange, ...]:
+    try:
+        return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise ValueError("addresses or CIDR ranges separated by commas") from None
+
+
+def host(text: str) -> str:
+    if not text or not text.isprintable() or " " in text:
+        raise ValueError("an address or a host name")
+    return text.strip("[]")
+
+
+def port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 5 or not 0 < int(text) < 65_536:
+        raise ValueError("a port from 1 to 65535")
+    return int(text)
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
+        raise ValueError("HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(" or ".join(choices))
+        return text
+
+    return read
+
+
+def driver_name(text: str) -> str | None:
+    """Nothing binds no driver."""
+    if not text:
+        return None
+    if not _DRIVER_NAME.fullmatch(text):
+        raise ValueError("the name of a driver, such as aws-kms, or nothing")
+    return text
+
+
+def web_address(text: str) -> str:
+    if web_address_problem(text):
+        raise ValueError("an absolute http(s) URL")
+    return text
+
+
+def collector(text: str) -> str:
+    if web_address_problem(text) or urlsplit(text).username is not None or urlsplit(text).query:
+        raise ValueError("an absolute http(s) URL without user, password and query")
+    return text
+
+
+def identifiers(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if len(found) > MOST_NAMED_RELAYERS or any(identifier_problem(each) for each in found):
+        raise ValueError(f"identifiers separated by commas, at most {MOST_NAMED_RELAYERS}")
+    return found
