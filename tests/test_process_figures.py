@@ -2,13 +2,20 @@
 
 from pathlib import Path
 
-from relaydeck.process_figures import ProcessFigures, own_process
+from relaydeck.process_figures import ProcessFigures, open_files, own_process
 
 
 def test_a_process_holds_memory_and_files() -> None:
     figures = own_process()
     assert figures.resident_bytes > 1_000_000
     assert figures.open_files >= 3
+
+
+def test_every_open_file_is_counted(tmp_path: Path) -> None:
+    before = open_files()
+    with (tmp_path / "one").open("w"), (tmp_path / "two").open("w"):
+        assert open_files() == before + 2
+    assert open_files() == before
 
 
 def test_a_system_without_proc_shows_nothing(tmp_path: Path) -> None:

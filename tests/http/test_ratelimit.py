@@ -90,6 +90,15 @@ def test_a_refusal_takes_nothing(table: Path, clock: Clock) -> None:
     assert limiter.take(1)[0] is True
 
 
+def test_a_second_user_of_the_table_continues_where_a_lone_one_left_a_full_bucket(table: Path, clock: Clock) -> None:
+    first = RateLimiter(table, 7, 20, clock)
+    for _ in range(3):
+        clock.now += SECOND
+        assert first.take(1) == (True, 19, 1, 0)
+    second = RateLimiter(table, 7, 20, clock)
+    assert (admitted(second, 100), admitted(first, 100)) == (19, 0)
+
+
 def test_slots_are_apart(table: Path, clock: Clock) -> None:
     limiter = RateLimiter(table, 1, 3, clock)
     assert [admitted(limiter, 10, slot) for slot in (1, 2, 4095, 4096, 70_000)] == [3] * 5

@@ -52,17 +52,19 @@ class AccessLog:
 
     def _json_lines(self, records: list[Record]) -> list[str]:
         # Inline instead of in functions: this runs for every request.
-        lines, stamped_at, stamp = [], 0, ""
+        lines, stamp, stamped_from, stamped_until = [], "", 0.0, 0.0
         for moment, route, status, taken, request_id, token, peer, forwarded, reason in records:
-            if (millisecond := int(moment * 1000)) != stamped_at:
-                stamped_at, stamp = millisecond, self._log.stamp(moment)
+            if not stamped_from <= moment < stamped_until:
+                stamp, millisecond = self._log.stamp(moment), int(moment * 1000)
+                stamped_from, stamped_until = millisecond / 1000, (millisecond + 1) / 1000
             client = peer[0] if forwarded is None and peer else self._client(peer, forwarded)
-            explained = f',"reason":{json.dumps(reason)}' if reason else ""
             lines.append(
                 f'{{"time":"{stamp}","level":"info","event":"request","request_id":"{request_id.decode()}",'
                 f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
-                f'"client":"{client}"{explained}}}\n'
+                f'"client":"{client}"}}\n'
             )
+            if reason:
+                lines[-1] = f'{lines[-1][:-2]},"reason":{json.dumps(reason)}}}\n'
         return lines
 
     def _text_lines(self, records: list[Record]) -> list[str]:

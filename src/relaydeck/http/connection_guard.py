@@ -20,6 +20,7 @@ from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import CONNECTIONS_CLOSED
 from relaydeck.http.own_sockets import Connection
 from relaydeck.log import Log
+from relaydeck.process_figures import open_files
 
 _LOOK_SECONDS = 0.05
 _LOOKS_PER_SECOND = 20
@@ -145,7 +146,10 @@ def start_guard(busy: Container[Peer], log: Log, metrics: Metrics, write_seconds
 
 
 def _count_files() -> int:
-    return len(list(own_sockets.descriptors()))
+    try:
+        return open_files()
+    except OSError:  # an older kernel needs a file to count them, and there is none
+        return open_file_limit()
 
 
 def _silent_longest_first(connection: Connection) -> int:

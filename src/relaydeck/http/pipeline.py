@@ -193,12 +193,15 @@ class Pipeline:
                 unread = False
                 if credential is not None:
                     self.busy.add(peer)
-                content = await self._bodies.read(headers, receive, route.max_body)
-                if credential is not None and b"relaydeck-min-revision" in headers:
-                    await self._reach(_revision(headers[b"relaydeck-min-revision"]))
-                assert route.answer is not None
-                call = Call(argument, headers, content, scope["query_string"], credential, scope["scheme"], peer)
-                reply = await route.answer(call)
+                try:
+                    content = await self._bodies.read(headers, receive, route.max_body)
+                    if credential is not None and b"relaydeck-min-revision" in headers:
+                        await self._reach(_revision(headers[b"relaydeck-min-revision"]))
+                    assert route.answer is not None
+                    call = Call(argument, headers, content, scope["query_string"], credential, scope["scheme"], peer)
+                    reply = await route.answer(call)
+                finally:
+                    self.busy.discard(peer)
                 status, body, content_type, stream = reply.status, reply.body, reply.content_type, reply.stream
                 extra += reply.headers
         except Exception as error:
@@ -209,8 +212,6 @@ class Pipeline:
                 extra.append((b"relaydeck-reason", reason.encode("ascii", "replace")[:200].translate(_PRINTABLE)))
             as_problem = scope["raw_path"].startswith(self._problem_paths)
             content_type, body = failure_body(failure, request_id, as_problem=as_problem)
-        finally:
-            self.busy.discard(peer)
         if unread and (b"content-length" in headers or b"transfer-encoding" in headers) and b"expect" not in headers:
             await discard(receive)
         extra.append(content_type)
