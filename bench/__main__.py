@@ -115,7 +115,7 @@ def _measure(only: Sequence[str], pace: Pace, folder: Path, console: Console) ->
     rows: list[Row] = []
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("tools", total=sum(step.seconds(pace) for step in steps))
-        run = Run(pace, choose(tools.find("wrk")), tools.find("nginx"), folder, partial(progress.advance, task))
+        run = Run(pace, choose(tools.find("wrk"), folder), tools.find("nginx"), folder, partial(progress.advance, task))
         done = 0.0
         for step in steps:
             progress.update(task, description=step.title, completed=done)

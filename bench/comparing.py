@@ -2,14 +2,17 @@
 
 A machine that others use too speeds up and slows down by the second. Two slices right after one another
 mostly meet the same weather, so their ratio holds where neither figure does; the median of many such
-ratios is what is reported, and their quartiles show how far it can be trusted.
+ratios is what is reported, and their quartiles show how far it can be trusted. Where each side has a server of its
+own, the sides take turns of a tenth of a second, so that each round of a side meets the same weather as the others'.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from bench.load import Load, Request
+from bench.load import Done, Load, Loading, Request, run_load
 from bench.processes import Server
 
 
@@ -65,22 +68,68 @@ class Comparison:
         ]
 
 
+_TURN_SECONDS = 0.1
+_LONGEST_ROUND = 600  # seconds, after which a load ends by itself
+
+
 def alternate(
     load: Load, sides: Sequence[Side], *, rounds: int, seconds: float, advance: Callable[[], None]
 ) -> Comparison:
+    """Each side for that many seconds in each round. They may share a server."""
+    return _compare(load, sides, rounds, advance, lambda order: [_slice(load, side, seconds) for side in order])
+
+
+def interleave(
+    load: Load, sides: Sequence[Side], *, rounds: int, seconds: float, advance: Callable[[], None]
+) -> Comparison:
+    """The same in turns of a tenth of a second, for sides that have a server each."""
+    return _compare(load, sides, rounds, advance, lambda order: _interleaved(load, order, seconds))
+
+
+def _compare(
+    load: Load,
+    sides: Sequence[Side],
+    rounds: int,
+    advance: Callable[[], None],
+    measure: Callable[[Sequence[Side]], Iterable[Slice]],
+) -> Comparison:
     for side in sides:
-        load.run(side.server.port, side.request, 1)  # not counted: nobody's first requests are
+        run_load(load, side.server.port, side.request, 1)  # not counted: nobody's first requests are
     measured = []
     for number in range(rounds):
         # Every other round goes the other way, so that being first favours no side.
         order = sides if number % 2 == 0 else list(reversed(sides))
-        measured.append({side.name: _slice(load, side, seconds) for side in order})
+        found = dict(zip((side.name for side in order), measure(order), strict=True))
+        measured.append({side.name: found[side.name] for side in sides})
         advance()
-    return Comparison([{side.name: each[side.name] for side in sides} for each in measured])
+    return Comparison(measured)
 
 
 def _slice(load: Load, side: Side, seconds: float) -> Slice:
     before = side.server.cpu_seconds()
-    done = load.run(side.server.port, side.request, seconds)
-    used = side.server.cpu_seconds() - before
-    return Slice(used * 1e6 / max(done.requests, 1), done.requests / done.seconds)
+    return _slice_of(run_load(load, side.server.port, side.request, seconds), side.server.cpu_seconds() - before)
+
+
+def _interleaved(load: Load, sides: Sequence[Side], seconds: float) -> list[Slice]:
+    before = [side.server.cpu_seconds() for side in sides]
+    with ExitStack() as stack:
+        loadings = [_paused(load, side, stack) for side in sides]
+        for _ in range(round(seconds / _TURN_SECONDS)):
+            for each in loadings:
+                each.resume()
+                time.sleep(_TURN_SECONDS)
+                each.pause()
+        done = [each.end() for each in loadings]
+    used = [side.server.cpu_seconds() - start for side, start in zip(sides, before, strict=True)]
+    return [_slice_of(*each) for each in zip(done, used, strict=True)]
+
+
+def _paused(load: Load, side: Side, stack: ExitStack) -> Loading:
+    loading = load.start(side.server.port, side.request, _LONGEST_ROUND)
+    stack.callback(loading.kill)
+    loading.pause()
+    return loading
+
+
+def _slice_of(done: Done, cpu_seconds: float) -> Slice:
+    return Slice(cpu_seconds * 1e6 / max(done.requests, 1), done.requests / done.seconds)

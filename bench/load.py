@@ -1,17 +1,23 @@
 """The load: 64 connections, kept alive, one request after another on each, for a bounded time.
 
-wrk where there is one, else a client of our own in Python. The same client for every side of a comparison.
+wrk where there is one, else a client of our own in Python. The same client for every side of a comparison. It is a
+process of its own, so that it can be paused while another side has its turn.
 """
 
 import asyncio
+import json
 import re
+import signal
 import subprocess
-import tempfile
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 CONNECTIONS = 64
+_MOST_SIGNALS, _SIGNAL_SECONDS = 100, 0.02
 NUMBER = "<number>"  # stands for 16 digits that never come twice
 
 
@@ -28,44 +34,79 @@ class Request(NamedTuple):
 
 class Done(NamedTuple):
     requests: int
-    seconds: float
+    seconds: float  # without pauses
+
+
+class Loading:
+    """A load that is running. `read` finds the number of requests in its output."""
+
+    def __init__(self, command: Sequence[str], read: Callable[[str], int]) -> None:
+        self._read = read
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._resumed_at = time.monotonic()
+        self._seconds = 0.0
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+        self._seconds += time.monotonic() - self._resumed_at
+
+    def resume(self) -> None:
+        self._resumed_at = time.monotonic()
+        self._process.send_signal(signal.SIGCONT)
+
+    def end(self) -> Done:
+        """End a paused one. wrk goes on for up to a tenth of a second, which counts, too."""
+        self.resume()
+        for _ in range(_MOST_SIGNALS):
+            # After a pause, the kernel may give the first signal to a thread of wrk that does not wait for it.
+            self._process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_SIGNAL_SECONDS)
+                break
+        return self.wait(0)
+
+    def wait(self, seconds: float) -> Done:
+        """For its end, which is due in so many seconds. Raises RuntimeError when a request was refused."""
+        try:
+            output, errors = self._process.communicate(timeout=seconds + 30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        self._seconds += time.monotonic() - self._resumed_at
+        if self._process.returncode:
+            raise RuntimeError(f"the load failed:\n{output}{errors}")
+        return Done(self._read(output), self._seconds)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
 class Load(Protocol):
     name: str
 
-    def run(self, port: int, request: Request, seconds: float) -> Done:
-        """Send requests for about that long. Raises RuntimeError when any is refused."""
+    def start(self, port: int, request: Request, seconds: float) -> Loading:
+        """Send requests for about that long."""
         ...
+
+
+def run_load(load: Load, port: int, request: Request, seconds: float) -> Done:
+    return load.start(port, request, seconds).wait(seconds)
 
 
 class Wrk:
     name = "wrk"
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, folder: Path) -> None:
         self._program = program
+        self._folder = folder
 
-    def run(self, port: int, request: Request, seconds: float) -> Done:
-        with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-            script.write(_lua(request))
-            script.flush()
-            whole = max(1, round(seconds))
-            done = subprocess.run(
-                [
-                    self._program,
-                    "-t1",
-                    f"-c{CONNECTIONS}",
-                    f"-d{whole}s",
-                    "-s",
-                    script.name,
-                    f"http://127.0.0.1:{port}",
-                ],
-                capture_output=True,
-                text=True,
-                timeout=whole + 30,
-                check=True,
-            )
-        return _read_wrk(done.stdout)
+    def start(self, port: int, request: Request, seconds: float) -> Loading:
+        script = self._folder / f"{port}.lua"
+        script.write_text(_lua(request))
+        whole = max(1, round(seconds))
+        options = ["-t1", f"-c{CONNECTIONS}", f"-d{whole}s", "-s", str(script)]
+        return Loading([self._program, *options, f"http://127.0.0.1:{port}"], _read_wrk)
 
 
 def _lua(request: Request) -> str:
@@ -83,34 +124,36 @@ def _pieces(text: str) -> str:
     return f"[[{text.replace(NUMBER, number)}]]" if text else "nil"
 
 
-def _read_wrk(output: str) -> Done:
+def _read_wrk(output: str) -> int:
     if "Non-2xx" in output or "Socket errors" in output:
         raise RuntimeError(f"requests were refused under load:\n{output}")
-    found = re.search(r"(\d+) requests in ([\d.]+)(ms|s|m),", output)
+    found = re.search(r"(\d+) requests in ", output)
     if found is None:
         raise RuntimeError(f"wrk said something else than expected:\n{output}")
-    return Done(int(found[1]), float(found[2]) * {"ms": 0.001, "s": 1, "m": 60}[found[3]])
+    return int(found[1])
 
 
 class PythonLoad:
     name = "Python client"
 
-    def run(self, port: int, request: Request, seconds: float) -> Done:
-        return asyncio.run(self._run(port, request, seconds))
-
-    async def _run(self, port: int, request: Request, seconds: float) -> Done:
-        started = time.monotonic()
-        numbers = iter(range(time.time_ns() // 1000, 10**16))
-        clients = [_client(port, request, numbers, started + seconds) for _ in range(CONNECTIONS)]
-        counts = await asyncio.wait_for(asyncio.gather(*clients), seconds + 30)
-        return Done(sum(counts), time.monotonic() - started)
+    def start(self, port: int, request: Request, seconds: float) -> Loading:
+        return Loading([sys.executable, "-m", "bench.load", json.dumps([port, request, seconds])], int)
 
 
-async def _client(port: int, request: Request, numbers: Iterator[int], until: float) -> int:
+async def _load(port: int, request: Request, seconds: float) -> int:
+    """Send requests for that long or until SIGINT; return how many were answered."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
+    asyncio.get_running_loop().call_later(seconds, ended.set)
+    numbers = iter(range(time.time_ns() // 1000, 10**16))
+    return sum(await asyncio.gather(*[_client(port, request, numbers, ended) for _ in range(CONNECTIONS)]))
+
+
+async def _client(port: int, request: Request, numbers: Iterator[int], ended: asyncio.Event) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answered = 0
     try:
-        while time.monotonic() < until:
+        while not ended.is_set():
             writer.write(as_bytes(request, next(numbers)))
             await read_answer(reader)
             answered += 1
@@ -152,5 +195,15 @@ def ask_once(port: int, request: Request) -> bytes:
     return asyncio.run(ask())
 
 
-def choose(wrk: str | None) -> Load:
-    return Wrk(wrk) if wrk else PythonLoad()
+def choose(wrk: str | None, folder: Path) -> Load:
+    """`folder` is for the files of the load."""
+    return Wrk(wrk, folder) if wrk else PythonLoad()
+
+
+def _main() -> None:
+    port, request, seconds = json.loads(sys.argv[1])
+    print(asyncio.run(_load(port, Request(*request), seconds)))
+
+
+if __name__ == "__main__":
+    _main()

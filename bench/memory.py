@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 from bench.comparing import Ratio
 from bench.homes import make_home
+from bench.load import run_load
 from bench.processes import Server
 from bench.rows import Row
 from bench.run import RELAYERS, SIGNERS, Run, get, started_bare, started_relaydeck
@@ -20,9 +21,9 @@ def measure(run: Run) -> list[Row]:
         ours = started_relaydeck(stack, home)
         bare = started_bare(stack, run.capture("memory", ours, request))
         for server in (ours, bare):
-            run.load.run(server.port, request, 1)
+            run_load(run.load, server.port, request, 1)
             run.advance(2)
-        run.load.run(ours.port, get(home, RELAYERS), 1)
+        run_load(run.load, ours.port, get(home, RELAYERS), 1)
         await_quiet(ours)
         return [memory_row(run, f"{_SIGNERS:,} signers", ours, bare, _ALLOWED_MEGABYTES)]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bench.comparing import Comparison, Side
 from bench.homes import Home, make_home
-from bench.load import NUMBER, Request
+from bench.load import NUMBER, Request, run_load
 from bench.memory import memory_row
 from bench.processes import Server
 from bench.rows import CPU, Row
@@ -62,7 +62,7 @@ def _pages(run: Run, stack: ExitStack, small: Home, middle: Home, large: Home) -
         run.advance(each.home.relayers * _FILL_SECONDS)
     rows = _rows(_compare(run, served, "", fresh=False), served, "") + rendered_pages(run, served)
     bare = started_bare(stack, run.capture("large", served[-1].server, _last_page(large)))
-    run.load.run(bare.port, _last_page(large), 1)
+    run_load(run.load, bare.port, _last_page(large), 1)
     await_quiet(served[-1].server)
     return [
         *rows,
