@@ -24,12 +24,14 @@ _PAGE = """# Benchmarks
 Every figure is a ratio: Relaydeck divided by what the column *against* names. Absolute times describe a
 machine more than a program, so this page shows none; run the benchmark to see those of your machine.
 
-- **The sides alternate.** Each comparison runs its sides in slices of a second, one after the other, for
-  seven rounds or more, and reverses the order in every other round. Each round gives one ratio. The
-  table shows the median of the rounds, and *middle half* the range that half of them fall in. Lists and
-  creates restart their servers every few rounds, because the memory layout of a process affects its speed
-  for as long as it runs. Lists, creates, updates and estimates wait until the service has finished what a
-  start does in the background; *first fee estimate* and *start* do not.
+- **The sides alternate.** Each comparison measures its sides in slices of a second, for seven rounds or more,
+  and reverses the order in every other round. Where each side has a server of its own, the load of each is
+  paused and resumed, so that such a slice consists of ten turns of a tenth of a second: the speed of a shared
+  machine changes from one second to the next. Each round gives one ratio. The table shows the median of
+  the rounds, and *middle half* the range that half of them fall in. Lists and creates restart their servers
+  every few rounds, because the memory layout of a process affects its speed for as long as it runs. Lists,
+  creates, updates and estimates wait until the service has finished what a start does in the background;
+  *first fee estimate* and *start* do not.
 - **Server CPU per request** is the user and system time of the server and its children, divided by the
   number of responses. It comes first because the load generator ({load}, 64 connections kept
   alive) shares the processor with the server. *Requests per second* is the second measure.
