@@ -1,6 +1,9 @@
 """The file of a SQLite database is deleted or replaced while it is open: nothing is written into nowhere."""
 
+import os
 import shutil
+import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +18,9 @@ from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import open_served_store, open_store
 from relaydeck.store.writer import Writer
 from relaydeck.worker.readiness import store_readiness
-from tests.seeding import fill, opened
+from tests.contract.test_section_7_errors import children
+from tests.running import Running
+from tests.seeding import fill, issue, opened
 
 
 @pytest.fixture
@@ -162,3 +167,23 @@ async def test_a_running_service_creates_no_database_for_its_first_admin_request
         await thread.run(lambda store: store.database.read("SELECT 1 FROM clock"))
     assert not file.exists()
     thread.close()
+
+
+def test_a_worker_that_is_started_again_opens_no_file_in_the_place_of_the_one_it_serves(home: Path) -> None:
+    """It would discard the write-ahead log of the file before, and acknowledged writes with it."""
+    token, file = issue(home), home / "relaydeck.db"
+    signer = {"id": "ops", "type": "plain", "config": {"key": "11" * 32}}
+    with Running(home, token=token) as running:
+        assert running.ask("POST", "/api/v1/signers", signer).status == 201
+        shutil.copy(file, home / "copy.db")
+        file.rename(home / "elsewhere.db")
+        (home / "copy.db").rename(file)
+        for worker in children(running.process.pid):
+            os.kill(worker, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while replaced(file) not in running.log:
+            assert time.monotonic() < deadline, running.log
+            time.sleep(0.01)
+    (home / "elsewhere.db").rename(file)
+    with Running(home, token=token) as running:
+        assert [each["id"] for each in running.ask("GET", "/api/v1/signers").json["data"]] == ["ops"]
