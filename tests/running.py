@@ -120,6 +120,12 @@ def make_token(home: Path, name: str, *options: str) -> str:
     return done.stdout.strip()
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that still run."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in tasks for child in path.read_text().split()]
+
+
 class Running:
     """A served home. `ask` sends one request; `token` is what it authenticates with."""
 

@@ -20,9 +20,8 @@ from click.testing import CliRunner
 from relaydeck import __version__
 from relaydeck.cli.commands import cli
 from tests.contract import shapes
-from tests.contract.test_section_7_errors import children
 from tests.http.raw import Wire
-from tests.running import COMMAND, Running, clean_environment, free_port, run_command
+from tests.running import COMMAND, Running, children, clean_environment, free_port, run_command
 from tests.seeding import issue, opened
 from tests.statements import run_statement
 from tests.tls import RunningTls, self_signed

@@ -12,7 +12,7 @@ import pytest
 from relaydeck.store.write_signal import WriteSignal
 from tests.contract import shapes
 from tests.places import ENGINES
-from tests.running import Answer, Running
+from tests.running import Answer, Running, children
 from tests.seeding import fill, issue, relayer
 
 SIGNERS = "/api/v1/signers"
@@ -179,11 +179,6 @@ def disk_that_takes_nothing(running: Running) -> Iterator[None]:
     finally:
         for pid, limit in limits.items():
             resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
-
-
-def children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for path in tasks for child in path.read_text().split()]
 
 
 @pytest.mark.parametrize(

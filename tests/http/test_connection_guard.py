@@ -17,10 +17,9 @@ from relaydeck.http.connection_guard import start_guard
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.log import Log
 from relaydeck.worker.reports import Reports
-from tests.contract.test_section_7_errors import children
 from tests.http.exhausted_server import FILES
 from tests.http.raw import Wire
-from tests.running import Running
+from tests.running import Running, children
 from tests.seeding import fill, issue
 from tests.tls import RunningTls, self_signed
 

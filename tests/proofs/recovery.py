@@ -21,8 +21,8 @@ from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.contract.test_section_7_errors import children
 from tests.proofs.recovery_stage import Crowd, Machines, on_postgresql, on_sqlite
+from tests.running import children
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
 _BEGIN, _END = "<!-- recovery: written by `python -m tests.proofs.recovery` -->", "<!-- /recovery -->"

@@ -11,20 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Answer, Running, ask, free_port
+from tests.running import Answer, Running, ask, children, free_port
 
 READY_SECONDS, ALIVE_SECONDS = 10, 30  # as documented
 UNACCEPTED_SECONDS = 5  # for which a worker may accept no connection
 TOLERANCE_SECONDS = 30  # for a busy machine
 
 
-def children_of(process: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
 def workers_of(running: Running) -> list[int]:
     """The process that serves the probes has a child of its own."""
-    return [each for each in children_of(running.process.pid) if not children_of(each)]
+    return [each for each in children(running.process.pid) if not children(each)]
 
 
 @contextmanager

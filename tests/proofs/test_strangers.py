@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.test_section_7_errors import children
-from tests.running import Running
+from tests.running import Running, children
 from tests.seeding import issue
 from tests.tls import RunningTls, self_signed
 

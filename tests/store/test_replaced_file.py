@@ -18,8 +18,7 @@ from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import open_served_store, open_store
 from relaydeck.store.writer import Writer
 from relaydeck.worker.readiness import store_readiness
-from tests.contract.test_section_7_errors import children
-from tests.running import Running
+from tests.running import Running, children
 from tests.seeding import fill, issue, opened
 
 
