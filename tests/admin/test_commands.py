@@ -86,7 +86,7 @@ def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -
     assert (delivery["notification_id"], delivery["tries"]) == ("chat", 0)
     assert output(provisioned, "event", "show", delivery["id"]) == delivery | {"attempts": []}
     assert "still pending" in refused(provisioned, "event", "replay", delivery["id"])
-    assert run(provisioned, "event", "replay", "--all-dead").stderr == "scheduled 0 dead deliveries again\n"
+    assert run(provisioned, "event", "replay", "--all-dead").stderr == "no delivery is dead\n"
     network = ("name=dev", "network_type=evm", "chain_id:=5", "native_symbol=ETH")
     assert run(provisioned, "network", "create", *network).stderr == "created network dev\n"
     for resource, name in (("signer", "s2"), ("notification", "chat"), ("network", "dev")):

@@ -53,7 +53,8 @@ def replay(event_id: str, as_json: bool) -> None:
 
 def replay_all(as_json: bool) -> None:
     count = backend().events.replay_dead()
-    print_change(Scheduled(count), as_json, f"scheduled {counted(count, 'dead delivery', 'dead deliveries')} again")
+    done = f"scheduled {counted(count, 'dead delivery', 'dead deliveries')} again" if count else "no delivery is dead"
+    print_change(Scheduled(count), as_json, done)
 
 
 def test_notification(notification_id: str, timeout: float | None, as_json: bool) -> None:
