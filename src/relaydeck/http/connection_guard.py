@@ -23,7 +23,8 @@ from relaydeck.log import Log
 from relaydeck.process_figures import open_files
 
 _LOOK_SECONDS = 0.05
-_LOOKS_PER_SECOND = 20
+_CALM_SECONDS = 0.2  # with few connections: each look interrupts the event loop
+_CLOSE_LOOK_SECONDS = 1.0
 _MOST_UNREAD = 128  # connections with a response that waits for its client
 _UNREAD_MS = 500
 _RECOVERY_SECONDS = 1.0
@@ -46,6 +47,7 @@ class ConnectionGuard:
         self._logged: dict[str, float] = {}
         self._seen: set[int] = set()
         self._accepted_at = time.monotonic()
+        self._looked_closely_at = 0.0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connections", daemon=True)
 
@@ -61,15 +63,15 @@ class ConnectionGuard:
         return time.monotonic() - self._accepted_at
 
     def _run(self) -> None:
-        looks = 0
-        while not self._stopped.wait(_LOOK_SECONDS):
-            looks += 1
+        calm = False
+        while not self._stopped.wait(_CALM_SECONDS if calm else _LOOK_SECONDS):
+            calm = False
             if not self._listening:
                 self._find_listening()
             elif _exhausted(next(iter(self._listening))):
                 self._recover()
             else:
-                self._look(look_closely=looks % _LOOKS_PER_SECOND == 0)
+                calm = self._look()
 
     def _find_listening(self) -> None:
         self._listening = own_sockets.listening_sockets()
@@ -77,14 +79,17 @@ class ConnectionGuard:
         if self._listening:
             self._accepted_at = time.monotonic()
 
-    def _look(self, *, look_closely: bool) -> None:
-        waiting = own_sockets.queue_length(self._listening)
+    def _look(self) -> bool:
+        """True: there are few connections, and none waits."""
+        now, waiting = time.monotonic(), own_sockets.queue_length(self._listening)
         if not waiting:
-            self._accepted_at = time.monotonic()
+            self._accepted_at = now
         files = _count_files()
-        crowded = self._is_crowded(files)
-        if crowded or (look_closely and (waiting or files > _MOST_UNREAD)):
+        crowded, calm = self._is_crowded(files), not waiting and files <= _MOST_UNREAD
+        if crowded or (not calm and now - self._looked_closely_at >= _CLOSE_LOOK_SECONDS):
+            self._looked_closely_at = now
             self._look_closely(crowded=crowded)
+        return calm
 
     def _is_crowded(self, files: int) -> bool:
         return files > self._limit * 3 // 4

@@ -135,6 +135,8 @@ class Metrics:
             if up_to > counted:
                 cells[cell + bucket] += up_to - counted
                 counted = up_to
+                if counted == len(taken):  # as a rule all of them are short
+                    break
         cells[cell + len(BUCKETS_NS)] += len(taken) - counted
         cells[cell + len(BUCKETS_NS) + 1] += sum(taken)
 

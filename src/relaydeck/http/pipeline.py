@@ -150,9 +150,10 @@ class Pipeline:
     # Steps are inline where a call would cost as much as the step itself.
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started, now = self._nanoseconds(), self._now()
-        headers = dict(scope["headers"])
-        if len(headers) != len(scope["headers"]):
-            headers = _merged(scope["headers"])
+        listed = scope["headers"]
+        headers = dict(listed)
+        if len(headers) != len(listed):
+            headers = _merged(listed)
         given = headers.get
         request_id = given(b"x-request-id")
         if request_id is None or not _REQUEST_ID.fullmatch(request_id):
