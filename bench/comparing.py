@@ -7,7 +7,7 @@ own, the sides take turns of a tenth of a second, so that each round of a side m
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -69,40 +69,28 @@ class Comparison:
 
 
 _TURN_SECONDS = 0.1
-_LONGEST_ROUND = 600  # seconds, after which a load ends by itself
+_LONGEST_ROUND = 600  # seconds, after which a load ends by itself unless it is paused
 
 
-def alternate(
+def compare(
     load: Load, sides: Sequence[Side], *, rounds: int, seconds: float, advance: Callable[[], None]
 ) -> Comparison:
-    """Each side for that many seconds in each round. They may share a server."""
-    return _compare(load, sides, rounds, advance, lambda order: [_slice(load, side, seconds) for side in order])
-
-
-def interleave(
-    load: Load, sides: Sequence[Side], *, rounds: int, seconds: float, advance: Callable[[], None]
-) -> Comparison:
-    """The same in turns of a tenth of a second, for sides that have a server each."""
-    return _compare(load, sides, rounds, advance, lambda order: _interleaved(load, order, seconds))
-
-
-def _compare(
-    load: Load,
-    sides: Sequence[Side],
-    rounds: int,
-    advance: Callable[[], None],
-    measure: Callable[[Sequence[Side]], Iterable[Slice]],
-) -> Comparison:
+    """Each side for that many seconds in each round."""
+    measure = _interleaved if len({side.server.port for side in sides}) == len(sides) else _one_by_one
     for side in sides:
         run_load(load, side.server.port, side.request, 1)  # not counted: nobody's first requests are
     measured = []
     for number in range(rounds):
         # Every other round goes the other way, so that being first favours no side.
         order = sides if number % 2 == 0 else list(reversed(sides))
-        found = dict(zip((side.name for side in order), measure(order), strict=True))
+        found = dict(zip((side.name for side in order), measure(load, order, seconds), strict=True))
         measured.append({side.name: found[side.name] for side in sides})
         advance()
     return Comparison(measured)
+
+
+def _one_by_one(load: Load, sides: Sequence[Side], seconds: float) -> list[Slice]:
+    return [_slice(load, side, seconds) for side in sides]
 
 
 def _slice(load: Load, side: Side, seconds: float) -> Slice:

@@ -69,7 +69,7 @@ class Loading:
         """For its end, which is due in so many seconds. Raises RuntimeError when a request was refused."""
         try:
             output, errors = self._process.communicate(timeout=seconds + 30)
-        except subprocess.TimeoutExpired:
+        except BaseException:
             self.kill()
             raise
         self._seconds += time.monotonic() - self._resumed_at
@@ -142,9 +142,14 @@ class PythonLoad:
 
 async def _load(port: int, request: Request, seconds: float) -> int:
     """Send requests for that long or until SIGINT; return how many were answered."""
-    ended = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
-    asyncio.get_running_loop().call_later(seconds, ended.set)
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # `Loading.end` repeats the signal until the process has ended
+        loop.call_soon_threadsafe(ended.set)
+
+    signal.signal(signal.SIGINT, end)
+    loop.call_later(seconds, ended.set)
     numbers = iter(range(time.time_ns() // 1000, 10**16))
     return sum(await asyncio.gather(*[_client(port, request, numbers, ended) for _ in range(CONNECTIONS)]))
 

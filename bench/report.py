@@ -33,8 +33,9 @@ machine more than a program, so this page shows none; run the benchmark to see t
   creates, updates and estimates wait until the service has finished what a start does in the background;
   *first fee estimate* and *start* do not.
 - **Server CPU per request** is the user and system time of the server and its children, divided by the
-  number of responses. It comes first because the load generator ({load}, 64 connections kept
-  alive) shares the processor with the server. *Requests per second* is the second measure.
+  number of responses. What a server does while its load is paused counts, too. This measure comes first
+  because the load generator ({load}, 64 connections kept alive) shares the processor with the server.
+  *Requests per second* is the second measure.
 - **Relaydeck** runs with its default settings: one worker, the credential checked, the rate limit on
   (and never reached), a log line for each request written to a file, metrics counted, and pages of ten
   items of about 400 bytes.

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.comparing import Comparison, Side, alternate, interleave
+from bench.comparing import Comparison, Side, compare
 from bench.homes import Home
 from bench.load import Load, Request, ask_once
 from bench.processes import Server
@@ -78,19 +78,21 @@ class Run:
     kept: dict[str, Home] = field(default_factory=dict)  # homes that several steps look at
 
     def compare(self, title: str, sides: Sequence[Side]) -> Comparison:
-        return self._told(title, self._measured(alternate, sides, self.pace.rounds))
+        return self._told(title, self._measured(sides, self.pace.rounds))
 
     def compare_fresh(self, title: str, start: Callable[[ExitStack], Sequence[Side]]) -> Comparison:
         """Compare several sets of servers, each started for its share of the rounds."""
         sets = []
         for _ in range(self.pace.fresh_sets):
             with ExitStack() as stack:
-                sets.append(self._measured(interleave, start(stack), self.pace.rounds_of_a_set))
+                sets.append(self._measured(start(stack), self.pace.rounds_of_a_set))
         return self._told(title, Comparison.together(sets))
 
-    def _measured(self, way: Callable[..., Comparison], sides: Sequence[Side], rounds: int) -> Comparison:
+    def _measured(self, sides: Sequence[Side], rounds: int) -> Comparison:
         seconds = self.pace.seconds
-        return way(self.load, sides, rounds=rounds, seconds=seconds, advance=lambda: self.advance(len(sides) * seconds))
+        return compare(
+            self.load, sides, rounds=rounds, seconds=seconds, advance=lambda: self.advance(len(sides) * seconds)
+        )
 
     def _told(self, title: str, found: Comparison) -> Comparison:
         self.small_print += [f"{title}, {line}" for line in found.lines()]

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_OPEN_FILES = "/proc/self/fd"
 
 
 class ProcessFigures(NamedTuple):
@@ -17,15 +16,15 @@ def own_process(folder: Path = Path("/proc/self")) -> ProcessFigures:
     """Zeros on a system without /proc."""
     try:
         pages = int((folder / "statm").read_text().split()[1])
-        return ProcessFigures(pages * _PAGE, open_files())
+        return ProcessFigures(pages * _PAGE, open_files(folder / "fd"))
     except OSError:
         return ProcessFigures(0, 0)
 
 
-def open_files() -> int:
+def open_files(folder: Path = Path("/proc/self/fd")) -> int:
     """How many files this process has open. Raises OSError.
 
     Linux 6.2 and later state the number as the size of the folder. Reading the folder instead gives the interpreter to
     another thread and takes it back with every entry: with a hundred connections under load, that takes milliseconds.
     """
-    return os.stat(_OPEN_FILES).st_size or len(os.listdir(_OPEN_FILES)) - 1  # noqa: PTH116, PTH208 (half the time)
+    return folder.stat().st_size or sum(1 for _ in folder.iterdir()) - 1  # without the one that lists them

@@ -78,16 +78,16 @@ def limits_url(text: str) -> Secret:
 def _is_limits_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        host, _, options = parts.hostname, parts.port, parse_qs(parts.query, strict_parsing=bool(parts.query))
+        server, _, options = parts.hostname, parts.port, parse_qs(parts.query, strict_parsing=bool(parts.query))
     except ValueError:
         return False
     number = "".join(options.get("db", ["0"]))
     if not options.keys() <= _LIMITS_OPTIONS or parts.fragment or not (number.isascii() and number.isdigit()):
         return False
     if parts.scheme == "unix":
-        return not host and len(parts.path) > 1
-    path = parts.path.removeprefix("/") or "0"
-    return parts.scheme in _LIMITS_SCHEMES and bool(host) and path.isascii() and path.isdigit()
+        return not server and len(parts.path) > 1
+    database = parts.path.removeprefix("/") or "0"
+    return parts.scheme in _LIMITS_SCHEMES and bool(server) and database.isascii() and database.isdigit()
 
 
 def address_ranges(text: str) -> tuple[AddressRange, ...]:
@@ -110,10 +110,11 @@ def port(text: str) -> int:
 
 
 def listen_address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
-        raise ValueError("HOST:PORT")
-    return host.strip("[]"), int(port)
+    address, _, number = text.rpartition(":")
+    try:
+        return host(address), port(number)
+    except ValueError:
+        raise ValueError("HOST:PORT") from None
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

@@ -10,7 +10,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from relaydeck import setting_values as read
+from relaydeck import setting_values as values
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
@@ -41,20 +41,20 @@ def _setting(
 
 def _driver(signer_type: str, suitable: str, default: str | None = None) -> Any:
     meaning = f"Driver for the keys of `{signer_type}` signers, such as `{suitable}`."
-    return _setting(read.driver_name, default, meaning, "" if default else "none")
+    return _setting(values.driver_name, default, meaning, "" if default else "none")
 
 
 def _endpoint(signer_type: str, own: str = "that of the driver") -> Any:
-    return _setting(read.web_address, None, f"URL of the key system of `{signer_type}` signers.", own)
+    return _setting(values.web_address, None, f"URL of the key system of `{signer_type}` signers.", own)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     home: Path = _setting(
-        read.path, Path(".relaydeck"), "Folder for all state: the SQLite database and the master key file."
+        values.path, Path(".relaydeck"), "Folder for all state: the SQLite database and the master key file."
     )
-    host: str = _setting(read.host, "127.0.0.1", "Address that the service listens on. `--host` overrides it.")
-    port: int = _setting(read.port, 8080, "Port that the service listens on. `--port` overrides it.")
+    host: str = _setting(values.host, "127.0.0.1", "Address that the service listens on. `--host` overrides it.")
+    port: int = _setting(values.port, 8080, "Port that the service listens on. `--port` overrides it.")
     database_url: DatabaseUrl | None = _setting(
         DatabaseUrl,
         None,
@@ -63,36 +63,36 @@ class Settings:
         may_hold_password=True,
     )
     master_key_file: Path | None = _setting(
-        read.path, None, "File with the master key that encrypts every stored secret.", "<home>/master.key"
+        values.path, None, "File with the master key that encrypts every stored secret.", "<home>/master.key"
     )
     bootstrap_token_file: Path | None = _setting(
-        read.path,
+        values.path,
         None,
         "File with an access token that you provide (32 to 256 characters of `A-Z a-z 0-9 - . _ ~ + / =`). "
         "`relaydeck serve` accepts it under the name `bootstrap`. If the file changes, the next start replaces it.",
         "none",
     )
     bootstrap_token_kind: str = _setting(
-        read.one_of("api", "readonly", "admin"),
+        values.one_of("api", "readonly", "admin"),
         "api",
         "Kind of the bootstrap token: `api`, `readonly` or `admin`.",
     )
     stale_seconds: float = _setting(
-        read.seconds,
+        values.seconds,
         300.0,
         "How long the service serves lists from memory, marked with their age, while PostgreSQL is unreachable.",
     )
     rate_limit_per_second: int = _setting(
-        read.count_or_zero,
+        values.count_or_zero,
         100,
         "Requests per second that one credential may make to list-relayers and the JSON-RPC call together. 0: "
         "no limit.",
     )
     rate_limit_burst: int = _setting(
-        read.count, 300, "Requests that one credential may make at once before the rate applies."
+        values.count, 300, "Requests that one credential may make at once before the rate applies."
     )
     limits_url: Secret | None = _setting(
-        read.limits_url,
+        values.limits_url,
         None,
         "Valkey or Redis server that holds the rate limits of several replicas: "
         "`redis://`, `rediss://`, `valkey://`, `valkeys://` or `unix://`. Configure the same limits on every replica.",
@@ -100,46 +100,46 @@ class Settings:
         may_hold_password=True,
     )
     limits_password_file: Path | None = _setting(
-        read.path,
+        values.path,
         None,
         "File with the password of the limit server, if its URL does not contain it.",
         "none",
     )
     limits_timeout_seconds: float = _setting(
-        read.seconds,
+        values.seconds,
         0.1,
         "How long the limit server may take to respond. After that, the machine applies the limit by itself until the "
         "server responds again.",
     )
-    max_per_page: int = _setting(read.count, 1000, "Largest page of a list. A larger `per_page` is reduced to it.")
-    max_body_bytes: int = _setting(read.count, 1_048_576, "Largest request body that is accepted.")
+    max_per_page: int = _setting(values.count, 1000, "Largest page of a list. A larger `per_page` is reduced to it.")
+    max_body_bytes: int = _setting(values.count, 1_048_576, "Largest request body that is accepted.")
     apply_max_body_bytes: int = _setting(
-        read.count, 33_554_432, "Largest body of `POST /admin/v1/apply`; ten thousand relayers take 2 MB."
+        values.count, 33_554_432, "Largest body of `POST /admin/v1/apply`; ten thousand relayers take 2 MB."
     )
     body_timeout_seconds: float = _setting(
-        read.seconds, 10.0, "How long a client may take to send the body of a request before the service refuses it."
+        values.seconds, 10.0, "How long a client may take to send the body of a request before the service refuses it."
     )
     header_timeout_seconds: float = _setting(
-        read.seconds,
+        values.seconds,
         10.0,
         "How long a client may take to send the headers of a request before the service closes the connection.",
     )
     write_timeout_seconds: float = _setting(
-        read.seconds,
+        values.seconds,
         30.0,
         "How long a client may leave a response unread before the service closes the connection.",
     )
     stop_timeout_seconds: float = _setting(
-        read.seconds, 30.0, "How long running requests may take to finish when the service stops."
+        values.seconds, 30.0, "How long running requests may take to finish when the service stops."
     )
     signer_config: str = _setting(
-        read.one_of("shown", "non_secret"),
+        values.one_of("shown", "non_secret"),
         "shown",
         "Which config fields of a signer `/api/v1` returns: `shown` (address, key_name, mount_point, namespace) or "
         "`non_secret` (every field that is not secret).",
     )
     signer_check_seconds: float = _setting(
-        read.seconds_or_zero,
+        values.seconds_or_zero,
         3600.0,
         "How often the service checks that each signer with a driver reaches its key. 0: only on request.",
     )
@@ -157,62 +157,62 @@ class Settings:
     driver_provider_d_endpoint: str | None = _endpoint("provider_d")
     driver_provider_e_endpoint: str | None = _endpoint("provider_e")
     driver_ca_file: Path | None = _setting(
-        read.path,
+        values.path,
         None,
         "File with certificate authorities, in PEM, to trust for key systems besides the public ones.",
         "none",
     )
     driver_deadline_seconds: float = _setting(
-        read.seconds, 10.0, "How long a key system may take for one check, not counting the wait for a free slot."
+        values.seconds, 10.0, "How long a key system may take for one check, not counting the wait for a free slot."
     )
-    driver_concurrency: int = _setting(read.count, 16, "How many checks of one signer type run at the same time.")
+    driver_concurrency: int = _setting(values.count, 16, "How many checks of one signer type run at the same time.")
     rpc_deadline_seconds: float = _setting(
-        read.seconds, 5.0, "How long a fee estimate may wait for nodes in total, over all RPC URLs."
+        values.seconds, 5.0, "How long a fee estimate may wait for nodes in total, over all RPC URLs."
     )
     rpc_try_timeout_seconds: float = _setting(
-        read.seconds, 2.0, "How long one node may take before the service queries the next one."
+        values.seconds, 2.0, "How long one node may take before the service queries the next one."
     )
     rpc_probe_seconds: float = _setting(
-        read.seconds, 30.0, "Longest pause before the service tries a failed node again."
+        values.seconds, 30.0, "Longest pause before the service tries a failed node again."
     )
     rpc_connections: int = _setting(
-        read.count, 64, "Largest number of connections to one node. They are kept alive between estimates."
+        values.count, 64, "Largest number of connections to one node. They are kept alive between estimates."
     )
     monitor_interval_seconds: float = _setting(
-        read.seconds_or_zero,
+        values.seconds_or_zero,
         60.0,
         "How often the monitor reads the nonce and the balance of each relayer from its nodes. 0 turns the "
         "monitor off.",
     )
     monitor_rounds: int = _setting(
-        read.count,
+        values.count,
         3,
         "After how many consecutive rounds without a response from any of its nodes a relayer is disabled.",
     )
     balance_minute_days: int = _setting(
-        read.count, 1, "For how many days the balance history of a relayer keeps one balance a minute."
+        values.count, 1, "For how many days the balance history of a relayer keeps one balance a minute."
     )
     balance_ten_minute_days: int = _setting(
-        read.count, 7, "For how many days the balance history keeps one balance in ten minutes."
+        values.count, 7, "For how many days the balance history keeps one balance in ten minutes."
     )
     balance_hour_days: int = _setting(
-        read.count, 90, "For how many days the balance history keeps one balance an hour. Older ones are removed."
+        values.count, 90, "For how many days the balance history keeps one balance an hour. Older ones are removed."
     )
     runway_warn_hours: int = _setting(
-        read.count_or_zero,
+        values.count_or_zero,
         24,
         "The monitor warns below this many hours of runway, unless the relayer or its network sets "
         "`runway_warn_hours`. 0: never.",
     )
     lease_seconds: float = _setting(
-        read.seconds,
+        values.seconds,
         30.0,
         "How long the work of a process that died (delivering events, monitoring relayers) waits before "
         "another process "
         "takes it over. For events on PostgreSQL, `RELAYDECK_WEBHOOK_TIMEOUT_SECONDS` is added.",
     )
     rpc_guard: str = _setting(
-        read.one_of("http", "off", "on"),
+        values.one_of("http", "off", "on"),
         "http",
         "`http`: URLs of nodes that are set over HTTP must not have private or loopback addresses, or names of private "
         "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. `on`: "
@@ -222,7 +222,7 @@ class Settings:
         "addresses permits them.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
-        read.address_ranges,
+        values.address_ranges,
         (),
         "Addresses or CIDR ranges, separated by commas, where nodes may be although they are not public. If the "
         "list is not empty, every name of a private network (`.internal`, `.local`, …) may be set over HTTP, too: "
@@ -231,35 +231,35 @@ class Settings:
         "none",
     )
     priority_fee_percentile: float = _setting(
-        read.percentile,
+        values.percentile,
         50.0,
         "Which priority fee of a block `eip1559_pricing` uses: its percentile, weighted by gas.",
     )
     priority_fee_blocks: int = _setting(
-        read.count, 10, "Over how many of the latest blocks the median of those priority fees is taken."
+        values.count, 10, "Over how many of the latest blocks the median of those priority fees is taken."
     )
     webhook_allow: tuple[AddressRange, ...] = _setting(
-        read.address_ranges,
+        values.address_ranges,
         (),
         "Addresses or CIDR ranges, separated by commas, where events may be sent although they are not public.",
         "none",
     )
     webhook_timeout_seconds: float = _setting(
-        read.seconds,
+        values.seconds,
         15.0,
         "How long one attempt to deliver an event may take, from resolving the name to the status of the response.",
     )
     event_audit_head: str = _setting(
-        read.one_of("off", "on"),
+        values.one_of("off", "on"),
         "off",
         "`on`: each delivery has the header `relaydeck-audit-head` with the head of the audit log, for receivers to "
         "keep. With it, `relaydeck audit verify --head` reports entries that were removed from the end of the log.",
     )
     event_retention_days: int = _setting(
-        read.count, 30, "How many days a finished event is kept, with its delivery attempts."
+        values.count, 30, "How many days a finished event is kept, with its delivery attempts."
     )
     trusted_proxies: tuple[AddressRange, ...] = _setting(
-        read.address_ranges,
+        values.address_ranges,
         (),
         "Proxies (addresses or CIDR ranges, separated by commas) from which `X-Forwarded-For` is accepted as "
         "the address "
@@ -267,35 +267,35 @@ class Settings:
         "none",
     )
     console: str = _setting(
-        read.one_of("on", "off"), "on", "`off` removes the console: nothing is served at `/console` and at `/`."
+        values.one_of("on", "off"), "on", "`off` removes the console: nothing is served at `/console` and at `/`."
     )
     console_idle_seconds: float = _setting(
-        read.seconds, 3600.0, "A console session ends after this many seconds without a request from its operator."
+        values.seconds, 3600.0, "A console session ends after this many seconds without a request from its operator."
     )
     console_session_seconds: float = _setting(
-        read.seconds, 43_200.0, "How long a session of the console lasts at most."
+        values.seconds, 43_200.0, "How long a session of the console lasts at most."
     )
     console_streams: int = _setting(
-        read.count,
+        values.count,
         256,
         "How many pages of the console one worker updates live. Pages beyond that number refresh every 15 seconds.",
     )
     operations_address: tuple[str, int] | None = _setting(
-        read.listen_address,
+        values.listen_address,
         None,
         "HOST:PORT for `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/docs`, instead of the port of the "
         "service.",
         "the port of the service",
     )
     metrics_relayers: tuple[str, ...] = _setting(
-        read.identifiers,
+        values.identifiers,
         (),
         "Relayers, by id and separated by commas, that have metrics of their own: balance, runway and state. At most "
-        f"{read.MOST_NAMED_RELAYERS}.",
+        f"{values.MOST_NAMED_RELAYERS}.",
         "none",
     )
     otel_endpoint: str | None = _setting(
-        read.collector,
+        values.collector,
         None,
         "URL of an OpenTelemetry collector that receives traces over OTLP/HTTP, such as `http://127.0.0.1:4318`. Needs "
         "the extra `otel` (`pip install '.[otel]'` in the clone). The variables `OTEL_*` of OpenTelemetry set headers, "
@@ -303,10 +303,10 @@ class Settings:
         "none: no traces",
     )
     log_format: str = _setting(
-        read.one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, JSON otherwise."
+        values.one_of("auto", "json", "text"), "auto", "`json`, `text`, or `auto`: text on a terminal, JSON otherwise."
     )
     log_level: str = _setting(
-        read.one_of("debug", "info", "warning", "error"),
+        values.one_of("debug", "info", "warning", "error"),
         "info",
         "Lowest level that is logged. Requests are logged at `info`.",
     )
@@ -368,17 +368,17 @@ class _Given(NamedTuple):
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings in an environment and the file it names. Raises OperatorError, which names every bad value."""
     given = _given_in_file(environment.get(SETTINGS_FILE, "")) | _given_in(environment)
-    values: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     problems: list[str] = []
     for setting in fields(Settings):
         if setting.name in given:
             try:
-                values[setting.name] = setting.metadata["value_of"](given[setting.name].text)
+                found[setting.name] = setting.metadata["value_of"](given[setting.name].text)
             except ValueError as expected:
                 problems.append(f"{given[setting.name].place} must be {expected}")
     if problems:
         raise OperatorError("; ".join(problems), "Correct the settings and start again.")
-    return Settings(**values)
+    return Settings(**found)
 
 
 def _given_in(environment: Mapping[str, str]) -> dict[str, _Given]:

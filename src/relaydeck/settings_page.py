@@ -12,7 +12,7 @@ Relaydeck reads its settings once at the start: from environment variables, and 
 names it. It ignores an unknown `RELAYDECK_*` variable; `serve` and `doctor` warn of
 it and suggest the nearest known one.
 
-`make docs` writes this page from `src/relaydeck/settings.py`; a test keeps it current.
+`make docs` writes this page from the declarations in `src/relaydeck/settings.py`; a test keeps it current.
 
 ## A settings file
 

@@ -58,13 +58,12 @@ class AccessLog:
                 stamp, millisecond = self._log.stamp(moment), int(moment * 1000)
                 stamped_from, stamped_until = millisecond / 1000, (millisecond + 1) / 1000
             client = peer[0] if forwarded is None and peer else self._client(peer, forwarded)
+            explained = f',"reason":{json.dumps(reason)}' if reason else ""
             lines.append(
                 f'{{"time":"{stamp}","level":"info","event":"request","request_id":"{request_id.decode()}",'
                 f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
-                f'"client":"{client}"}}\n'
+                f'"client":"{client}"{explained}}}\n'
             )
-            if reason:
-                lines[-1] = f'{lines[-1][:-2]},"reason":{json.dumps(reason)}}}\n'
         return lines
 
     def _text_lines(self, records: list[Record]) -> list[str]:

@@ -85,7 +85,8 @@ class ConnectionGuard:
         if not waiting:
             self._accepted_at = now
         files = _count_files()
-        crowded, calm = self._is_crowded(files), not waiting and files <= _MOST_UNREAD
+        crowded = self._is_crowded(files)
+        calm = not crowded and not waiting and files <= _MOST_UNREAD
         if crowded or (not calm and now - self._looked_closely_at >= _CLOSE_LOOK_SECONDS):
             self._looked_closely_at = now
             self._look_closely(crowded=crowded)

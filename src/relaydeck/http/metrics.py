@@ -1,4 +1,4 @@
-"""Every metric, declared once. What is counted is in `metric_counts`, and the text of `/metrics` in `metrics_text`."""
+"""Every metric, declared once. `metric_counts` counts them, and `metrics_text` writes the text of `/metrics`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from relaydeck.http.metrics import BUCKETS_NS, METRICS, PREFIX, REQUESTS, Figures, Metric
+from relaydeck.http.metrics import BUCKETS_NS, METRICS, PREFIX, REQUESTS, Figures, LabelValues, Metric
 
 
 def exposition(figures: Figures) -> str:
@@ -11,7 +11,7 @@ def exposition(figures: Figures) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lines(metric: Metric, found: int | Mapping[tuple[str, ...], int | str | list[int]]) -> Iterator[str]:
+def _lines(metric: Metric, found: int | Mapping[LabelValues, int | str | list[int]]) -> Iterator[str]:
     yield f"# HELP {PREFIX}{metric.name} {metric.help}"
     yield f"# TYPE {PREFIX}{metric.name} {metric.type}"
     names = (*metric.by, *metric.labels)
@@ -24,7 +24,7 @@ def _lines(metric: Metric, found: int | Mapping[tuple[str, ...], int | str | lis
 
 
 def _escaped(value: str) -> str:
-    """A name from the database, as the text format writes a label's value."""
+    """The value of a label, which may be a name from the database."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

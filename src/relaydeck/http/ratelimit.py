@@ -62,10 +62,10 @@ class RateLimiter:
 
     def take(self, slot: int) -> LimitDecision:
         """Take one request from a slot's bucket, if it holds one."""
-        cells, nanoseconds = self._cells, self._nanoseconds
+        cells = self._cells
         if not cells[_SHARED] and slot in self._left_full:
             # The usual case in as few steps as possible: the bucket is full again, so that only the time changes.
-            if (now := nanoseconds()) - self._left_full[slot] >= self._refill:
+            if (now := self._nanoseconds()) - self._left_full[slot] >= self._refill:
                 cells[slot * _CELLS_PER_SLOT] = self._left_full[slot] = now
                 return self._after_full[1]
             del self._left_full[slot]

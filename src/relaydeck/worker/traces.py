@@ -12,7 +12,6 @@ from relaydeck.http.pipeline import Pipeline
 if TYPE_CHECKING:
     from relaydeck.tracing import Tracing
 
-
 _TRACING = "relaydeck.tracing"
 _OUTGOING = "relaydeck.outgoing_connections"
 _PIPELINE = "relaydeck.http.traced_pipeline"
