@@ -32,6 +32,14 @@ def stopped(process: int) -> Iterator[None]:
         os.kill(process, signal.SIGCONT)
 
 
+def await_workers(port: int, workers: int) -> None:
+    """Until so many have started: the probes do not count one that is starting."""
+    deadline = time.monotonic() + TOLERANCE_SECONDS
+    while f"\nrelaydeck_workers {workers}\n" not in (found := ask(port, "GET", "/metrics").body.decode()):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.01)
+
+
 def await_status(port: int, path: str, status: int, seconds: float) -> Answer:
     deadline = time.monotonic() + seconds + TOLERANCE_SECONDS
     while (answer := probe(port, path)) is None or answer.status != status:
@@ -52,6 +60,7 @@ def test_a_worker_that_stops_is_not_ready_then_not_alive_and_recovers(tmp_path: 
     port = free_port()
     with Running(tmp_path / "home", "--workers", "2", operations_address=f"127.0.0.1:{port}") as running:
         await_status(port, "/readyz", 200, 0)
+        await_workers(port, 2)
         one, _ = workers_of(running)
         with stopped(one):
             not_ready = await_status(port, "/readyz", 503, READY_SECONDS)
