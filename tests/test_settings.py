@@ -24,7 +24,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 WRONG = {
     "home": ["", "~nobody-of-this-name/x"],
-    "host": ["", "two words", "a\nb"],
+    "host": ["", "two words", "a\nb", "[::1", "::1]", "[]"],
     "port": ["", "0", "65536", "0000001234567", "9" * 5000, "x", "-1", "²"],
     "database_url": [
         "",
@@ -103,7 +103,17 @@ WRONG = {
     "console_session_seconds": ["0", "", "x", "86401"],
     "metrics_relayers": [",".join(f"r{number}" for number in range(1001)), "r1,..", "r" * 256],
     "otel_endpoint": ["", "collector:4318", "http://u:p@collector:4318", "http://collector?key=k"],
-    "operations_address": ["", "9000", "host", "host:0", "host:65536", ":9000", "host:x"],
+    "operations_address": [
+        "",
+        "9000",
+        "host",
+        "host:0",
+        "host:65536",
+        ":9000",
+        "host:x",
+        "[::1:9000",
+        "two words:9000",
+    ],
     "log_format": ["", "xml"],
     "log_level": ["", "loud"],
 }

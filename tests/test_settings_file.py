@@ -11,7 +11,7 @@ from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
 from relaydeck.settings_page import settings_page
-from tests.running import Running, run_command
+from tests.running import Running, free_port, run_command
 from tests.seeding import issue
 
 
@@ -163,6 +163,18 @@ def test_serve_listens_on_the_host_and_port_that_are_set(home: Path, file: Path,
     assert (done.returncode, done.stderr) == (
         1,
         f"relaydeck: cannot listen on {host}:{port}: Address already in use\nChoose another --host or --port.\n",
+    )
+
+
+def test_an_operations_address_that_is_taken_is_named_before_anything_is_served(home: Path) -> None:
+    issue(home)
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        host, port = taken.getsockname()
+        done = run_command(home, "serve", "--port", str(free_port()), operations_address=f"{host}:{port}")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"relaydeck: cannot listen on {host}:{port}: Address already in use\n"
+        "Choose another RELAYDECK_OPERATIONS_ADDRESS.\n",
     )
 
 

@@ -98,9 +98,10 @@ def address_ranges(text: str) -> tuple[AddressRange, ...]:
 
 
 def host(text: str) -> str:
-    if not text or not text.isprintable() or " " in text:
+    address = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if not address or not address.isprintable() or set(address) & set(" []"):
         raise ValueError("an address or a host name")
-    return text.strip("[]")
+    return address
 
 
 def port(text: str) -> int:

@@ -31,6 +31,7 @@ from relaydeck.settings import Settings
 
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 (the names in it are random)
 _BUFFERED_BYTES = 131_072  # of a connection: headers that arrive, and responses that wait for the client
+_WORKER_NAME = "granian-worker"  # of the processes that Granian starts
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -38,9 +39,9 @@ def serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, *
     metrics_path = _fresh_metrics(settings, workers, log)
     server = _server(settings, log, host, port, workers=workers, **options)
     address, home = f"{host_in_url(host)}:{port}", str(settings.home.absolute())
-    log.event("info", "serving", address=address, home=home, workers=workers, version=__version__)
     try:
         with _operations_server(settings, metrics_path, log, port):
+            log.event("info", "serving", address=address, home=home, workers=workers, version=__version__)
             _run(server, partial(Application, settings, metrics_path, log), settings.stop_mark(os.getpid()))
     finally:
         metrics_path.unlink(missing_ok=True)
@@ -54,7 +55,7 @@ def _operations_server(settings: Settings, metrics_path: Path, log: Log, port: i
     if settings.operations_address is None:
         yield
         return
-    require_free(*settings.operations_address)
+    require_free(*settings.operations_address, "Choose another RELAYDECK_OPERATIONS_ADDRESS.")
     if settings.operations_address[1] == port:
         raise OperatorError(
             "RELAYDECK_OPERATIONS_ADDRESS uses the port of the service itself", "Choose another port for one of them."
@@ -124,7 +125,11 @@ def _server_logging(log: Log) -> dict[str, Any]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            log.event(record.levelname.lower() if record.levelname != "CRITICAL" else "error", record.getMessage())
+            message = record.getMessage()
+            # Two threads of Granian wait for the end of a worker. The one that stops it may learn of it last, and then
+            # warns that it kills a worker that has ended by itself.
+            if not message.startswith("Killing worker-") or _a_worker_runs():
+                log.event(record.levelname.lower() if record.levelname != "CRITICAL" else "error", message)
 
     return {
         "version": 1,
@@ -134,6 +139,11 @@ def _server_logging(log: Log) -> dict[str, Any]:
             name: {"handlers": ["log"], "level": "WARNING", "propagate": False} for name in ("_granian", "granian")
         },
     }
+
+
+def _a_worker_runs() -> bool:
+    workers = [each for each in multiprocessing.active_children() if each.name == _WORKER_NAME]
+    return any(Path(f"/proc/{each.pid}").exists() for each in workers)
 
 
 def _fresh_metrics(settings: Settings, workers: int, log: Log) -> Path:
@@ -149,7 +159,7 @@ def _fresh_metrics(settings: Settings, workers: int, log: Log) -> Path:
     return path
 
 
-def require_free(host: str, port: int) -> None:
+def require_free(host: str, port: int, remedy: str = "Choose another --host or --port.") -> None:
     """Workers share the port (SO_REUSEPORT), so the kernel would silently let a second service share it too."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -157,7 +167,4 @@ def require_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise OperatorError(
-                f"cannot listen on {host_in_url(host)}:{port}: {error.strerror}",
-                "Choose another --host or --port.",
-            ) from None
+            raise OperatorError(f"cannot listen on {host_in_url(host)}:{port}: {error.strerror}", remedy) from None

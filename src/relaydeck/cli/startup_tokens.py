@@ -49,7 +49,12 @@ def _is_current(last: token_rows.Token, digest: bytes, kind: TokenKind, log: Log
 def read_bootstrap_token(path: Path) -> Secret:
     try:
         token = path.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
+    except OSError as error:
+        raise OperatorError(
+            f"the bootstrap token file {path} cannot be read: {error.strerror}",
+            "Create it, or correct RELAYDECK_BOOTSTRAP_TOKEN_FILE.",
+        ) from None
+    except UnicodeDecodeError:
         token = ""
     if not _BOOTSTRAP_TOKEN.fullmatch(token):
         raise OperatorError(

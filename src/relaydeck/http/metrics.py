@@ -25,7 +25,7 @@ ROUTES = (
     OTHER,
 )
 ESTIMATE_OUTCOMES = ("ok", "refused", "failed")
-STATUSES = (*map(str, sorted({200, 201, 503} | {error.status for error in request_errors()})), OTHER)
+STATUSES = (*map(str, sorted({200, 201, 303, 503} | {error.status for error in request_errors()})), OTHER)
 
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity
