@@ -24,7 +24,7 @@ def own_process(folder: Path = Path("/proc/self")) -> ProcessFigures:
 def open_files(folder: Path = Path("/proc/self/fd")) -> int:
     """How many files this process has open. Raises OSError.
 
-    Linux 6.2 and later state the number as the size of the folder. Reading the folder instead gives the interpreter to
-    another thread and takes it back with every entry: with a hundred connections under load, that takes milliseconds.
+    Linux 6.2 and later state the number as the size of the folder. Listing the folder instead releases the interpreter
+    lock and takes it again for every entry, in competition with the event loop.
     """
     return folder.stat().st_size or sum(1 for _ in folder.iterdir()) - 1  # without the one that lists them
