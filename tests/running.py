@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -193,6 +193,13 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def eventually(seen: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not seen():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def in_path(identifier: str) -> str:

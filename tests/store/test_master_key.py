@@ -33,7 +33,8 @@ def test_a_missing_master_key_is_asked_for(tmp_path: Path) -> None:
         read_master_key(tmp_path / "master.key")
     assert (error.value.problem, error.value.remedy) == (
         f"the master key file {tmp_path / 'master.key'} is missing",
-        "Restore it from your backup: without it the sealed secrets of this database cannot be opened.",
+        "Put your copy of it back: without it the sealed secrets of this database cannot be opened. Only a backup made"
+        " with --with-master-key contains it.",
     )
 
 
@@ -57,6 +58,10 @@ def test_an_existing_master_key_is_left_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "master.key").read_text() == "61" * 32 + "\n"
 
 
+def test_an_existing_master_key_may_be_in_a_folder_that_cannot_be_written() -> None:
+    create_master_key(Path("/proc/version"))  # no user can create a file in that folder
+
+
 def test_making_a_master_key_leaves_no_draft(tmp_path: Path) -> None:
     create_master_key(tmp_path / "master.key")
     assert [path.name for path in tmp_path.iterdir()] == ["master.key"]
@@ -69,3 +74,14 @@ def test_a_file_that_is_no_master_key_is_refused(tmp_path: Path, content: bytes)
         read_master_key(tmp_path / "master.key")
     reason = "it is not 64 hexadecimal digits"
     assert error.value.problem == f"the master key file {tmp_path / 'master.key'} cannot be used: {reason}"
+
+
+@pytest.mark.parametrize(("folder", "reason"), [("none", "No such file or directory"), ("file", "Not a directory")])
+def test_a_folder_in_which_no_master_key_can_be_created_is_named(tmp_path: Path, folder: str, reason: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OperatorError) as error:
+        create_master_key(tmp_path / folder / "master.key")
+    assert (error.value.problem, error.value.remedy) == (
+        f"the master key cannot be written to the folder {tmp_path / folder}: {reason}",
+        "Create the folder, or make it writable, or choose another file with RELAYDECK_MASTER_KEY_FILE.",
+    )

@@ -56,7 +56,8 @@ def missing(made: Path) -> str:
     (made / "master.key").unlink()
     return (
         f"relaydeck: the master key file {made / 'master.key'} is missing\n"
-        "Restore it from your backup: without it the sealed secrets of this database cannot be opened.\n"
+        "Put your copy of it back: without it the sealed secrets of this database cannot be opened. Only a backup made"
+        " with --with-master-key contains it.\n"
     )
 
 

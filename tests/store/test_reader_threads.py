@@ -11,11 +11,11 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import StoreTrouble
 from relaydeck.store.database import Database
-from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import ENGINES, place_of
 from tests.postgres import PostgresServer
+from tests.seeding import open_home
 
 REVISION = "SELECT revision FROM clock"
 
@@ -23,7 +23,7 @@ REVISION = "SELECT revision FROM clock"
 @pytest.fixture(params=ENGINES)
 def database(request: pytest.FixtureRequest, home: Path, lend: Callable[[Path, str], Path]) -> Iterator[Database]:
     lend(home, request.param)
-    with closing(open_store_at(home, place_of(home), home / "master.key")) as store:
+    with closing(open_home(home)) as store:
         yield store.database
 
 

@@ -11,7 +11,7 @@ from relaydeck.secret import Secret
 from relaydeck.signers import signer_rows as signers
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.engines import open_reader_at
-from relaydeck.store.open_store import Store, open_store_at
+from relaydeck.store.open_store import Store
 from relaydeck.store.rotation import Rotation
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import sealing_key_of
@@ -19,6 +19,7 @@ from tests.conftest import DEMO
 from tests.places import place_of
 from tests.provisioning.conftest import DECLARABLE, ProvisionedHome
 from tests.running import Running, make_token, run_command
+from tests.seeding import open_home
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def store(home: Path) -> Iterator[Store]:
 
 
 def opened(home: Path) -> Store:
-    return open_store_at(home, place_of(home), home / "master.key")
+    return open_home(home)
 
 
 def add_signers(store: Store, *names: str) -> None:

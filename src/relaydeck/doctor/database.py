@@ -7,7 +7,7 @@ from pathlib import Path
 from relaydeck.doctor.finding import Finding, Progress
 from relaydeck.doctor.fleet import fleet_findings
 from relaydeck.doctor.sealed import sealed_findings
-from relaydeck.errors import StoreError, StoreUnreachable, operator_words
+from relaydeck.errors import OperatorError, StoreError, StoreUnreachable, operator_words
 from relaydeck.settings import Settings
 from relaydeck.store.copying.mark import unfinished_copy_of
 from relaydeck.store.database import Reader
@@ -24,7 +24,7 @@ def database_findings(settings: Settings, now: float, progress: Progress) -> Ite
     try:
         with closing(open_reader_at(where)) as database, database.snapshot():
             yield from _inside(database, settings, now, progress)
-    except StoreUnreachable as error:
+    except (StoreUnreachable, OperatorError) as error:
         yield Finding("FAIL", "database", "; ".join(operator_words(error)))
     except StoreError as error:
         yield Finding("FAIL", "database", f"{where} cannot be read ({error}); {remedy}")

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database, Reader
-from relaydeck.store.sqlite import FileIdentity, SqliteDatabase, SqliteReader, file_at, replaced_file
+from relaydeck.store.served_file import forget_replaced, keep_to_file, refuse_new_file, refuse_replaced
+from relaydeck.store.sqlite import SqliteDatabase, SqliteReader
 from relaydeck.store.write_signal import WriteSignal
 
 if TYPE_CHECKING:
     from relaydeck.store.postgres import PostgresDatabase
     from relaydeck.store.postgres_reader import PostgresReader
-
-# The files that this service serves, by path, and their identities. Its workers inherit this when they are started, so
-# it outlives each of them. A file that is put in the place of such a file is not opened: it would share the write-ahead
-# log with the file before it, which other workers still use.
-_served_files: dict[Path, FileIdentity] = {}
 
 # Imported when needed: the driver would be a good part of the time that a start takes.
 _POSTGRES = "relaydeck.store.postgres"
@@ -29,10 +25,11 @@ def connect_database(where: Path | DatabaseUrl, run_folder: Path, *, create: boo
     write_signal = WriteSignal(run_folder / "write-signal")
     if isinstance(where, Path):
         if not where.exists():
-            _refuse_new_file(where, create=create)
+            refuse_new_file(where, served=not create)
             _create_private_file(where)
-        elif not create and file_at(where) != _served_files.get(where, file_at(where)):
-            raise OperatorError(replaced_file(where), "Stop Relaydeck before you replace its database.")
+        else:
+            refuse_replaced(where, served=not create)
+        forget_replaced(where)
         return SqliteDatabase(where, write_signal)
     postgres: type[PostgresDatabase] = import_module(_POSTGRES).PostgresDatabase
     return postgres(where, write_signal)
@@ -40,28 +37,17 @@ def connect_database(where: Path | DatabaseUrl, run_folder: Path, *, create: boo
 
 def serve_only(where: Path | DatabaseUrl) -> None:
     """From now on, the processes of this service open no other file in the place of this one."""
-    if isinstance(where, Path) and (found := file_at(where)) is not None:
-        _served_files[where] = found
+    if isinstance(where, Path):
+        keep_to_file(where)
 
 
 def open_reader_at(where: Path | DatabaseUrl) -> Reader:
-    """A database to read as it is: nothing is created, locked or migrated."""
+    """A database to read as it is: nothing is created, locked or migrated. Raises OperatorError."""
     if isinstance(where, Path):
+        refuse_replaced(where)
         return SqliteReader(where)
     postgres: type[PostgresReader] = import_module(_POSTGRES).PostgresReader
     return postgres(where)
-
-
-def _refuse_new_file(path: Path, *, create: bool) -> None:
-    """SQLite deletes the write-ahead log that it finds beside a new file, and with it acknowledged writes."""
-    log = path.with_name(f"{path.name}-wal")
-    if log.exists() and log.stat().st_size:
-        raise OperatorError(
-            f"the database file {path} is missing, and {log.name} contains its newest writes",
-            f"Put the file back. If you want a new database instead, move {log.name} away.",
-        )
-    if not create:
-        raise OperatorError(f"the database file {path} is missing", "Put it back, and restart Relaydeck.")
 
 
 def _create_private_file(path: Path) -> None:

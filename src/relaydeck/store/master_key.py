@@ -59,7 +59,8 @@ def master_key_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise OperatorError(
             f"the master key file {path} is missing",
-            "Restore it from your backup: without it the sealed secrets of this database cannot be opened.",
+            "Put your copy of it back: without it the sealed secrets of this database cannot be opened. Only a backup"
+            " made with --with-master-key contains it.",
         ) from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not 64 hexadecimal digits"
@@ -76,7 +77,15 @@ def _key_bytes(text: str) -> bytes:
 def create_master_key(path: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
     """Write a new master key that only its owner can read. An existing file is not changed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        if path.exists():  # a secret that is mounted read-only
+            return
+        raise OperatorError(
+            f"the master key cannot be written to the folder {path.parent}: {error.strerror}",
+            "Create the folder, or make it writable, or choose another file with RELAYDECK_MASTER_KEY_FILE.",
+        ) from None
     with os.fdopen(descriptor, "w") as file:
         file.write(random_bytes(MASTER_KEY_BYTES).hex() + "\n")
         file.flush()

@@ -25,6 +25,7 @@ from relaydeck.store.database import (
 )
 from relaydeck.store.row_sets import RowSet, Stage, StagedRows, slices
 from relaydeck.store.rows import row_maker
+from relaydeck.store.served_file import OpenedFile
 from relaydeck.store.write_signal import WriteSignal
 
 _CACHE, _BULK_CACHE = -16_000, -256_000  # KiB; the pages of a bulk write fit, so none is written twice
@@ -43,7 +44,6 @@ _START = f"SELECT revision + 1 AS {START_COLUMNS} FROM clock"
 _END = "UPDATE clock SET revision = ?, audit_head = coalesce(?, audit_head)"
 _STATEMENTS_KEPT = 512  # compiled: an insertion has a statement for every number of rows
 _BUSY_TIMEOUT_MS = 10_000  # how long to wait for other processes that write
-FileIdentity = tuple[int, int]  # device and inode
 _NOT_TEXT = "Could not decode to UTF-8"
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
 _MISUSES = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
@@ -204,7 +204,7 @@ class SqliteDatabase(SqliteReader):
         self._unversioned: sqlite3.Connection | None = None
         self._busy_timeout = _BUSY_TIMEOUT_MS  # of the connection for writes
         self.erasing = False  # the write-ahead log contains secrets that were removed
-        self._file: FileIdentity | None = None  # of the file that is open
+        self._opened: OpenedFile | None = None
 
     def _connect(self) -> sqlite3.Connection:
         connection = self._connect_for_writes()
@@ -214,7 +214,7 @@ class SqliteDatabase(SqliteReader):
     def _connect_for_writes(self) -> sqlite3.Connection:
         if problem := self.write_problem():
             raise StoreTrouble(problem)
-        mode = "rwc" if self._file is None else "rw"  # a file that was open before is not created again
+        mode = "rwc" if self._opened is None else "rw"  # a file that was open before is not created again
         try:
             connection = sqlite3.connect(
                 f"{self._path.absolute().as_uri()}?mode={mode}",
@@ -223,10 +223,12 @@ class SqliteDatabase(SqliteReader):
                 check_same_thread=False,
                 cached_statements=_STATEMENTS_KEPT,
             )
-            self._file = self._file or file_at(self._path)
+            self._opened = self._opened or OpenedFile(self._path)
             for pragma in (*_PRAGMAS, f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}"):
                 connection.execute(pragma)
-        except sqlite3.Error as error:
+            if not self._is_connected:
+                self._opened.see_log()
+        except (sqlite3.Error, OSError) as error:
             raise OperatorError(
                 f"the database {self._path} cannot be opened: {error}",
                 "Check that its folder exists, is writable and has free space.",
@@ -235,8 +237,11 @@ class SqliteDatabase(SqliteReader):
 
     def write_problem(self) -> str:
         # The connection still writes into the file that it opened, where nobody would find it again.
-        is_there = self._file is None or self._file == file_at(self._path)
-        return "" if is_there else replaced_file(self._path)
+        return self._opened.problem(connected=self._is_connected) if self._opened else ""
+
+    @property
+    def _is_connected(self) -> bool:
+        return any(each is not None for each in (self._reader, self._writer, self._unversioned))
 
     @property
     def writer(self) -> sqlite3.Connection:
@@ -349,6 +354,7 @@ class SqliteDatabase(SqliteReader):
         return nullcontext()  # `open_store` has a lock for the processes of this machine
 
     def close(self) -> None:
+        self.write_problem()  # noted for the next start
         super().close()  # before the log is emptied: this reader would prevent it
         self.erase_removed()
         for connection in (self._writer, self._unversioned):
@@ -367,18 +373,6 @@ def _fill_staged(connection: sqlite3.Connection, name: str, rows: RowSet) -> Non
                 connection.execute("BEGIN")
                 connection.executemany(statement, values)
                 connection.execute("COMMIT")
-
-
-def replaced_file(path: Path) -> str:
-    return f"the database file {path} was deleted or replaced: put it back and restart Relaydeck"
-
-
-def file_at(path: Path) -> FileIdentity | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 @contextmanager

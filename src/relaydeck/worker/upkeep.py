@@ -40,6 +40,7 @@ class Upkeep:
         self._following = following
         self._reports = reports
         self._log = log
+        self._write_problem = ""  # the one that was logged last
 
     async def check_each_second(self, guard: ConnectionGuard) -> None:
         """Find writes that were committed but not signalled, and stop when the parent process is gone."""
@@ -58,10 +59,18 @@ class Upkeep:
             await asyncio.to_thread(self._database.erase_removed)
         await self._erase_more()
         if self._following.local is not None:
+            self._check_file()
             try:
                 self._following.local.refresh()
             except StoreError as error:
                 self._log.event("error", "the store cannot be read", problem=str(error))
+
+    def _check_file(self) -> None:
+        """Before the next write or start: whoever opens another file in the place of this one may damage both."""
+        problem = self._database.write_problem()
+        if problem and problem != self._write_problem:
+            self._log.event("error", "nothing can be written", problem=problem)
+        self._write_problem = problem
 
     async def purge_each_hour(self, writer: Writer) -> None:
         """Responses that were kept for a day contain tokens: they go even if no request comes."""

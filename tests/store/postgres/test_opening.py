@@ -3,7 +3,8 @@
 import re
 import subprocess
 import threading
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from relaydeck.store.postgres_connection import connect
 from relaydeck.store.write_signal import WriteSignal
 from tests.pooler import TransactionPooler
 from tests.postgres import PostgresServer
-from tests.running import COMMAND, clean_environment, free_port, run_command
+from tests.running import COMMAND, Running, ask, clean_environment, eventually, free_port, run_command
 from tests.seeding import issue
 
 PASSWORD = "planted-password-4711"
@@ -66,6 +67,24 @@ def test_five_first_starts_at_once_migrate_once_and_agree_on_one_data_key(
     assert postgres.ask("SELECT count(*) FROM data_keys", name) == [(1,)]
 
 
+def test_a_service_is_not_ready_before_one_of_its_workers_has_loaded_the_records(home: Path, url: DatabaseUrl) -> None:
+    issue(home)
+    operations = free_port()
+
+    def probe() -> bytes:
+        with suppress(OSError):  # the port is not served yet
+            return ask(operations, "GET", "/readyz").body
+        return b""
+
+    with closing(connect(url)) as other, ThreadPoolExecutor(1) as thread:
+        other.execute("BEGIN; LOCK TABLE relayers IN ACCESS EXCLUSIVE MODE")
+        starting = thread.submit(lambda: Running(home, operations_address=f"127.0.0.1:{operations}"))
+        eventually(lambda: probe() == b"starting: no worker serves requests yet\n")
+        other.execute("ROLLBACK")
+        with starting.result():
+            eventually(lambda: probe() == b"ready\n")
+
+
 def test_a_second_home_does_not_make_a_master_key_of_its_own(home: Path, url: DatabaseUrl, tmp_path: Path) -> None:
     issue(home)
     other = tmp_path / "other"
@@ -74,7 +93,8 @@ def test_a_second_home_does_not_make_a_master_key_of_its_own(home: Path, url: Da
         1,
         "",
         f"relaydeck: the master key file {other / 'master.key'} is missing\n"
-        "Restore it from your backup: without it the sealed secrets of this database cannot be opened.\n",
+        "Put your copy of it back: without it the sealed secrets of this database cannot be opened. Only a backup made"
+        " with --with-master-key contains it.\n",
     )
     assert not other.exists()
     other.mkdir()
