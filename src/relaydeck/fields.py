@@ -7,7 +7,7 @@ and apply files. A check that belongs to a kind of value, such as an identifier,
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -46,8 +46,8 @@ class Traits(NamedTuple):
     refers_to: str = ""
 
 
-class Field(NamedTuple):
-    """One declared field of a record."""
+class Field(msgspec.Struct, frozen=True, dict=True):
+    """One declared field of a record. What follows from its type is computed once: a large file has many values."""
 
     name: str
     type: Any  # without Annotated and without UnsetType
@@ -69,28 +69,28 @@ class Field(NamedTuple):
     def may_be_unset(self) -> bool:
         return self.default is UNSET
 
-    @property
+    @cached_property
     def record(self) -> type[msgspec.Struct] | None:
         """The Struct of a nested record, or of each item in a list of records."""
         item = get_args(self.type)[0] if get_origin(self.type) is tuple else self.type
         bare = bare_type(item)
         return bare if isinstance(bare, type) and issubclass(bare, msgspec.Struct) else None
 
-    @property
+    @cached_property
     def is_list(self) -> bool:
         return get_origin(self.type) is tuple
 
-    @property
+    @cached_property
     def item(self) -> "Field":
         """The items of a list, as if they were a required field."""
         return _described(self.name, get_args(self.type)[0], NODEFAULT)
 
-    @property
+    @cached_property
     def choices(self) -> tuple[str, ...]:
         """The values of a Literal."""
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
-    @property
+    @cached_property
     def variants(self) -> tuple[type[msgspec.Struct], ...]:
         """The records of a union of records, of which a value is one."""
         kinds = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else ()

@@ -1,6 +1,7 @@
 """Amounts, time spans and counts, and how documents and messages write them."""
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated
 
@@ -39,6 +40,12 @@ def write_span(seconds: int) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 entry`, `2 entries`."""
     return f"1 {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 # A string in documents: a TOML or JSON float is not exact.

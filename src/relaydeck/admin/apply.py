@@ -14,11 +14,11 @@ from relaydeck.admin.plan_report import apply_report
 from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import MistakenDocument
 from relaydeck.http.pipeline import Reply
-from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.apply import apply_prepared
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan_revision import require_same
 from relaydeck.provisioning.prepared_plan import PreparedPlan
+from relaydeck.provisioning.url_rules import UrlRules
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
 from relaydeck.store.change_context import ChangeContext
@@ -27,11 +27,11 @@ from relaydeck.store.open_store import Store
 
 
 class ApplyOperation:
-    def __init__(self, thread: StoreThread, access: KeyAccess, nodes: NodeRule) -> None:
+    def __init__(self, thread: StoreThread, access: KeyAccess, urls: UrlRules) -> None:
         """`thread` is one for applies alone."""
         self._thread = thread
         self._access = access
-        self._nodes = nodes
+        self._urls = urls
 
     def operations(self) -> Operations:
         return {"apply": {"POST": self.apply}}
@@ -56,7 +56,7 @@ class ApplyOperation:
         return RepeatableChange("apply", applied.change, transact)
 
     def _prepare(self, store: Store, request: Request) -> tuple[RequestedApply, Questions]:
-        asked = read_apply(request, self._nodes)
+        asked = read_apply(request, self._urls)
         return asked, asked.planner.questions(store.database.read, store.vault, self._access.bound_types)
 
 

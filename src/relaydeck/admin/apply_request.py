@@ -8,11 +8,11 @@ from relaydeck.admin.bodies import ApplyRequest
 from relaydeck.admin.documents import refuse_deep
 from relaydeck.admin.operation import Request
 from relaydeck.errors import BadRequest
-from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan_revision import is_revision
 from relaydeck.provisioning.references import GivenReferences, Reference
+from relaydeck.provisioning.url_rules import UrlRules
 from relaydeck.secret import Secret
 
 
@@ -21,12 +21,12 @@ class RequestedApply(NamedTuple):
     plan_only: bool
 
 
-def read_apply(request: Request, nodes: NodeRule) -> RequestedApply:
+def read_apply(request: Request, urls: UrlRules) -> RequestedApply:
     """Takes seconds for a large document. Raises BadRequest."""
     asked: ApplyRequest = request.decode(ApplyRequest)
     refuse_deep(asked.document)
     file = read_parsed(asked.document, GivenReferences(_references(asked)))
-    return RequestedApply(FilePlanner(file, asked.prune, nodes), asked.plan_only)
+    return RequestedApply(FilePlanner(file, asked.prune, urls), asked.plan_only)
 
 
 def expected_revision(request: Request) -> str:

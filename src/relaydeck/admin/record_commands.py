@@ -9,10 +9,10 @@ from relaydeck.admin.documents import Json
 from relaydeck.admin.merge_patch import require_match
 from relaydeck.admin.record_documents import changed_document, new_document
 from relaydeck.admin.views import RecordView
-from relaydeck.networks.node_rule import ANYWHERE, NodeRule
 from relaydeck.provisioning import record_changes
 from relaydeck.provisioning.declared_records import Resource
 from relaydeck.provisioning.references import Resolver
+from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
 from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.change_context import ChangeContext
 
@@ -28,10 +28,10 @@ def create(
     document: Json,
     resolver: Resolver | None = None,
     addresses: KnownAddresses | None = None,
-    nodes: NodeRule = ANYWHERE,
+    urls: UrlRules = NO_RULES,
 ) -> RecordView:
     """Raises BadRequest, or RecordExists."""
-    record = new_document(resource, document, resolver, nodes)
+    record = new_document(resource, document, resolver, urls)
     notes = record_changes.create_record(context, record, addresses)
     return _with_notes(read_record(context, resource, record.name), notes)
 
@@ -44,12 +44,12 @@ def patch(
     if_match: str | None,
     resolver: Resolver | None = None,
     addresses: KnownAddresses | None = None,
-    nodes: NodeRule = ANYWHERE,
+    urls: UrlRules = NO_RULES,
 ) -> RecordView:
     """Apply a merge patch (RFC 7396). Raises BadRequest, OutOfDate, or that there is no such record."""
     before = read_record(context, resource, name)
     require_match(before, if_match)
-    record = changed_document(resource, name, before, change, resolver, nodes)
+    record = changed_document(resource, name, before, change, resolver, urls)
     notes = record_changes.change_record(context, record, addresses)
     return _with_notes(read_record(context, resource, name), notes)
 

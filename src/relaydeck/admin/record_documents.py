@@ -5,14 +5,14 @@ from relaydeck.admin.merge_patch import patched_document
 from relaydeck.admin.views import RecordView
 from relaydeck.errors import BadRequest
 from relaydeck.identifiers import identifier_problem, new_identifier
-from relaydeck.networks.node_rule import ANYWHERE, NodeRule
 from relaydeck.provisioning.declared_records import IDENTITY, Resource
 from relaydeck.provisioning.document import RecordDocument
 from relaydeck.provisioning.references import NoReferences, Resolver
+from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
 
 
 def new_document(
-    resource: Resource, document: Json, resolver: Resolver | None, nodes: NodeRule = ANYWHERE
+    resource: Resource, document: Json, resolver: Resolver | None, urls: UrlRules = NO_RULES
 ) -> RecordDocument:
     """`resolver`: finds what references in the document stand for. None: it must have none."""
     identity = IDENTITY[resource]
@@ -21,7 +21,7 @@ def new_document(
     name = document.get(identity)
     if not isinstance(name, str) or (problem := identifier_problem(name)):
         raise BadRequest(f"{identity} {problem if isinstance(name, str) else 'must be given, as a string'}")
-    return RecordDocument(resource, name, document, resolver or NoReferences(), nodes)
+    return RecordDocument(resource, name, document, resolver or NoReferences(), urls)
 
 
 def changed_document(
@@ -30,7 +30,7 @@ def changed_document(
     before: RecordView,
     change: Json,
     resolver: Resolver | None,
-    nodes: NodeRule = ANYWHERE,
+    urls: UrlRules = NO_RULES,
 ) -> RecordDocument:
     document = patched_document(resource, before, change)
-    return RecordDocument(resource, name, document, resolver or NoReferences(), nodes)
+    return RecordDocument(resource, name, document, resolver or NoReferences(), urls)

@@ -14,17 +14,17 @@ from relaydeck.admin.operation import (
 )
 from relaydeck.admin.relayer_addresses import RelayerAddresses
 from relaydeck.admin.store_thread import StoreThread
-from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.declared_records import RESOURCES, Resource
+from relaydeck.provisioning.url_rules import UrlRules
 from relaydeck.store.change_context import ChangeContext
 
 
 class ResourceOperations:
-    def __init__(self, reads: StoreThread, lists: Lists, addresses: RelayerAddresses, nodes: NodeRule) -> None:
+    def __init__(self, reads: StoreThread, lists: Lists, addresses: RelayerAddresses, urls: UrlRules) -> None:
         self._reads = reads
         self._lists = lists
         self._addresses = addresses
-        self._nodes = nodes
+        self._urls = urls
 
     def operations(self) -> Operations:
         found: Operations = {}
@@ -56,7 +56,7 @@ class ResourceOperations:
             addresses = await self._addresses.for_new(document) if resource == "relayers" else None
 
             def work(context: ChangeContext) -> Content:
-                created = record_commands.create(context, resource, document, addresses=addresses, nodes=self._nodes)
+                created = record_commands.create(context, resource, document, addresses=addresses, urls=self._urls)
                 return record_content(created, 201)
 
             return RepeatableChange(f"{resource}.create", work)
@@ -70,7 +70,7 @@ class ResourceOperations:
 
             def work(context: ChangeContext) -> Content:
                 changed = record_commands.patch(
-                    context, resource, name, change, if_match, addresses=addresses, nodes=self._nodes
+                    context, resource, name, change, if_match, addresses=addresses, urls=self._urls
                 )
                 return record_content(changed)
 

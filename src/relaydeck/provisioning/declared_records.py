@@ -50,8 +50,9 @@ def _names_in(record: type[msgspec.Struct]) -> Iterator[str]:
             yield from _names_in(nested)
 
 
-def settable_fields(record: type[msgspec.Struct]) -> list[Field]:
-    return [each for each in fields_of(record) if not each.traits.read_only]
+@cache
+def settable_fields(record: type[msgspec.Struct]) -> tuple[Field, ...]:
+    return tuple(each for each in fields_of(record) if not each.traits.read_only)
 
 
 class DeclaredRecord(NamedTuple):

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from relaydeck.errors import BadRequest
-from relaydeck.networks.node_rule import ANYWHERE, NodeRule
 from relaydeck.provisioning.declared_records import Resource, field_names
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.mistakes import Mistake, place_in
@@ -12,6 +11,7 @@ from relaydeck.provisioning.plan import Step
 from relaydeck.provisioning.planner import key_questions, make_plan
 from relaydeck.provisioning.references import NO_REFERENCE, NoReferences, Resolver, as_reference
 from relaydeck.provisioning.stored import Stored
+from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
 from relaydeck.signers.known_addresses import KnownAddresses, Questions
 
 _UNKNOWN = "is not a known key"
@@ -23,10 +23,10 @@ class RecordDocument:
     """Raises BadRequest, which contains every mistake and no value."""
 
     def __init__(
-        self, resource: Resource, name: str, document: Document, resolver: Resolver, nodes: NodeRule = ANYWHERE
+        self, resource: Resource, name: str, document: Document, resolver: Resolver, urls: UrlRules = NO_RULES
     ) -> None:
         self.resource, self.name = resource, name
-        self._nodes = nodes
+        self._urls = urls
         self._place = place_in("networks", name) if resource == "networks" else f"{resource}[0]"
         content = document
         if resource == "networks":
@@ -48,7 +48,7 @@ class RecordDocument:
 
     def step(self, stored: Stored, addresses: KnownAddresses) -> tuple[Step | None, list[str]]:
         """The step to take, if any, and notes for the caller."""
-        plan = make_plan(self._declared, stored, addresses, prune=False, nodes=self._nodes)
+        plan = make_plan(self._declared, stored, addresses, prune=False, urls=self._urls)
         self._refuse(plan.mistakes)
         notes = [each.removeprefix(f"{self._place}.") for each in plan.notes]
         return (plan.steps[0] if plan.steps else None), notes

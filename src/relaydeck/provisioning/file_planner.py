@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 from relaydeck.errors import MistakenDocument
-from relaydeck.networks.node_rule import ANYWHERE, NodeRule
 from relaydeck.provisioning.file import ReadFile
 from relaydeck.provisioning.plan import Plan
 from relaydeck.provisioning.plan_revision import plan_revision, require_same
 from relaydeck.provisioning.planner import key_questions, make_plan
 from relaydeck.provisioning.stored import Stored
+from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
 from relaydeck.signers.known_addresses import KnownAddresses, Questions
 from relaydeck.store.database import ReadRows
 from relaydeck.store.vault import Vault
@@ -17,7 +17,7 @@ from relaydeck.store.vault import Vault
 class FilePlanner(NamedTuple):
     file: ReadFile
     prune: bool
-    nodes: NodeRule = ANYWHERE
+    urls: UrlRules = NO_RULES
 
     def questions(self, read: ReadRows, vault: Vault, bound_types: frozenset[str]) -> Questions:
         """What drivers have to be asked before `plan`."""
@@ -25,7 +25,7 @@ class FilePlanner(NamedTuple):
 
     def plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses) -> Plan:
         """With every mistake of the file."""
-        plan = make_plan(self.file.declared, Stored(read, vault), addresses, prune=self.prune, nodes=self.nodes)
+        plan = make_plan(self.file.declared, Stored(read, vault), addresses, prune=self.prune, urls=self.urls)
         plan.mistakes = self.file.mistakes + plan.mistakes
         plan.revision = plan_revision(plan, read)
         return plan

@@ -27,7 +27,7 @@ class Partial(NamedTuple):
     values: Values
 
     @property
-    def fields(self) -> list[Field]:
+    def fields(self) -> tuple[Field, ...]:
         return settable_fields(self.record)
 
 
@@ -198,7 +198,8 @@ def _read_items(table: Table, field: Field) -> Any:
     items = table.items(field.name)
     if items is None:
         return UNSET
-    return _present(_read_scalar(items, field.item._replace(name=each), required=True) for each in items.names())
+    entries = [msgspec.structs.replace(field.item, name=each) for each in items.names()]
+    return _present(_read_scalar(items, each, required=True) for each in entries)
 
 
 def _present(values: Iterator[Any]) -> tuple[Any, ...]:
