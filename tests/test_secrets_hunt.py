@@ -16,7 +16,7 @@ import pytest
 
 from tests.contract.test_section_7_errors import disk_that_takes_nothing
 from tests.http.raw import Wire
-from tests.running import Running, run_command
+from tests.running import Running, eventually, run_command
 from tests.seeding import issue
 
 SIGNERS = "/api/v1/signers"
@@ -168,6 +168,11 @@ class Scene:
         self.keep("answers", b"%d %b %b\n" % (answer.status, str(answer.headers).encode(), text))
 
 
+def await_monitor(running: Running) -> None:
+    """Until it has disabled a relayer: a disk that takes nothing, later, takes no log lines either."""
+    eventually(lambda: '"event": "relayer.disabled"' in running.log)
+
+
 def drive_signers(scene: Scene, running: Running) -> None:
     for kind in SECRET_FIELDS:
         good = {"type": kind, "config": scene.planted.config(kind, "create"), "id": f"created-{kind}"}
@@ -265,6 +270,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
             monitor_rounds="1",
         )
         try:
+            if log_format == "json":
+                await_monitor(running)
             drive_signers(scene, running)
             drive_notifications(scene, running)
             drive_the_rest(scene, running)

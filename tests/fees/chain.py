@@ -10,9 +10,10 @@ from typing import Any
 
 import httpx
 from eth_abi.abi import encode
-from eth_account import Account
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
+
+from tests.accounts import account
 
 CONTRACTS = Path(__file__).parent / "contracts"
 # The first account every development node funds; its key is published in their manuals.
@@ -24,7 +25,7 @@ GANACHE_KEY = "0x4f3edf983ac636a65a842ce7c78d9aa706d3b113bce9c46f30d7d21715b23b1
 class Chain:
     def __init__(self, url: str, key: str) -> None:
         self.url = url
-        self.account = Account.from_key(key)
+        self.account = account(key)
         self._http = httpx.Client(timeout=60)
         self.chain_id = int(self.rpc("eth_chainId"), 16)
 

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 import rlp
-from eth_account import Account
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relaydeck.fees import Estimator, FeeEstimateParams, FeeOptions, RpcFailure, Trace
 from relaydeck.fees.errors import InvalidParams, NodeRefused, NodeUnreachable
 from relaydeck.networks.model import FeedRate, RpcUrl
+from tests.accounts import example
 from tests.fees.scene import ask, network, relayer, token, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes, words
 
@@ -323,7 +323,7 @@ def test_the_median_of_an_even_number_is_the_higher(tips: list[int], middle: int
 async def test_the_cap_and_the_signer_reach_the_answer() -> None:
     async with fault_nodes("healthy") as (node,):
         assert await fee(node, gas_price_cap=100) == "0.0000000000021"
-        signed = Account.from_key("0x" + "46" * 32).sign_transaction(
+        signed = example().sign_transaction(
             {"chainId": 31337, "nonce": 0, "gas": 21000, "gasPrice": 150, "value": 0, "data": "0x"}
         )
         estimator, trace = Estimator(OPTIONS), Trace()

@@ -8,17 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 import rlp
-from eth_account import Account
 
 from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
 from relaydeck.fees.errors import ExecutionReverted, NodeRefused
 from relaydeck.fees.gas import read_simulation
 from relaydeck.networks.evm.errors import UrlFailed
+from tests.accounts import example
 from tests.fees.scene import ask, network, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes, started, words
 
-SIGNER = Account.from_key("0x" + "46" * 32)
-SENDER = SIGNER.address.lower()
+SENDER = "0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f"  # of the example
 OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
 NOT_THERE = {"code": -32601, "message": "the method does not exist"}
 BAD_PARAMS = {"code": -32602, "message": "too many arguments, want at most 2"}
@@ -31,7 +30,7 @@ def simulated(used: int, status: int = 1, **failure: Any) -> list[dict[str, Any]
 
 def signed(**fields: Any) -> str:
     whole = {"chainId": 31337, "nonce": 0, "gas": 50_000, "gasPrice": 150, "to": "0x" + "99" * 20, "value": 0}
-    return str(SIGNER.sign_transaction(whole | fields).raw_transaction.to_0x_hex())
+    return str(example().sign_transaction(whole | fields).raw_transaction.to_0x_hex())
 
 
 async def gas_step(node: FaultNode, raw: str) -> dict[str, Any]:
@@ -233,7 +232,7 @@ async def test_what_cannot_be_sent_is_an_error_that_says_why(
 
 def market(**fields: Any) -> str:
     whole = {"chainId": 31337, "nonce": 0, "gas": 50_000, "to": "0x" + "99" * 20, "value": 0, **fields}
-    return str(SIGNER.sign_transaction(whole).raw_transaction.to_0x_hex())
+    return str(example().sign_transaction(whole).raw_transaction.to_0x_hex())
 
 
 async def test_a_limit_that_the_nodes_search_overshoots_is_enough() -> None:
@@ -243,14 +242,15 @@ async def test_a_limit_that_the_nodes_search_overshoots_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "per_gas"),
+    ("fields", "per_gas"),
     [
-        (signed(), 150),
-        (market(maxFeePerGas=500, maxPriorityFeePerGas=20), 120),
-        (market(maxFeePerGas=110, maxPriorityFeePerGas=20), 110),
+        ({"gasPrice": 150}, 150),
+        ({"maxFeePerGas": 500, "maxPriorityFeePerGas": 20}, 120),
+        ({"maxFeePerGas": 110, "maxPriorityFeePerGas": 20}, 110),
     ],
 )
-async def test_a_signed_transaction_pays_by_its_own_fields(raw: str, per_gas: int) -> None:
+async def test_a_signed_transaction_pays_by_its_own_fields(fields: dict[str, int], per_gas: int) -> None:
+    raw = market(**fields)
     async with fault_nodes("healthy") as (node,):
         estimator, trace = Estimator(OPTIONS), Trace()
         await ask(estimator, network(node.url), raw, trace=trace)

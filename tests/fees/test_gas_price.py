@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 import rlp
-from eth_account import Account
 from eth_utils.crypto import keccak
 
 from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
@@ -20,10 +19,10 @@ from relaydeck.fees.gas_price import (
     tip_within,
 )
 from relaydeck.networks.evm.errors import UrlFailed
+from tests.accounts import example
 from tests.fees.scene import ask, network, relayer, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes
 
-SIGNER = Account.from_key("0x" + "46" * 32)
 OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
 HISTORY = {
     "oldestBlock": "0x63",
@@ -120,7 +119,7 @@ async def test_the_price_without_eip_1559() -> None:
 
 def blob_transaction(max_fee_per_blob_gas: int) -> str:
     fields = [31337, 0, 10, 500, 21_000, b"\x99" * 20, 0, b"", [], max_fee_per_blob_gas, [b"\x01" * 32]]
-    signed = SIGNER.unsafe_sign_hash(keccak(b"\x03" + rlp.encode(fields)))
+    signed = example().unsafe_sign_hash(keccak(b"\x03" + rlp.encode(fields)))
     encoded: bytes = rlp.encode([*fields, signed.v - 27, signed.r, signed.s])
     return "0x03" + encoded.hex()
 

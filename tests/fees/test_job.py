@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 import rlp
-from eth_account import Account
 
 from relaydeck.fees import FeeOptions, Trace
 from relaydeck.fees.chain_cache import ChainCache, ChainCaches
@@ -17,10 +16,10 @@ from relaydeck.fees.models import MODELS
 from relaydeck.networks.evm.questions import Question, read_quantity
 from relaydeck.networks.evm.transaction import Transaction, decode
 from relaydeck.networks.model import RpcUrl
+from tests.accounts import example
 from tests.fees.scene import network, relayer
 from tests.networks.fault_node import CHAIN_ID
 
-SIGNER = Account.from_key("0x" + "46" * 32)
 TO = b"\x99" * 20
 PRICE = Price(110, 100, "http://node", {}, None, 100)
 LEGACY = rlp.encode([0, 150, 21_000, TO, 1, b"", CHAIN_ID, 0, 0])
@@ -76,10 +75,10 @@ async def test_the_nonce_of_a_signed_transaction_is_asked_before_the_questions_o
     cache: ChainCache,
 ) -> None:
     fields = {"chainId": CHAIN_ID, "nonce": 0, "gas": 50_000, "gasPrice": 150, "to": "0x" + TO.hex(), "value": 0}
-    transaction = decoded(SIGNER.sign_transaction(fields).raw_transaction)
+    transaction = decoded(example().sign_transaction(fields).raw_transaction)
     where = msgspec.structs.replace(network("http://127.0.0.1:1"), fee_model="scroll")
-    call = {"from": SIGNER.address.lower(), "to": "0x" + TO.hex(), "value": "0x0", "data": "0x"}
-    nonce = Question("eth_getTransactionCount", (SIGNER.address.lower(), "latest"), read_quantity)
+    call = {"from": example().address.lower(), "to": "0x" + TO.hex(), "value": "0x0", "data": "0x"}
+    nonce = Question("eth_getTransactionCount", (example().address.lower(), "latest"), read_quantity)
     job = Job(cache, relayer(), where, transaction, Trace())
     found = job.run(PRICE)
     assert found == Run(

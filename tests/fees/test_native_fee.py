@@ -2,12 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 import rlp
-from eth_account import Account
 
 from relaydeck.fees import FeeOptions, Trace
 from relaydeck.fees.chain_cache import CachedValue, ChainCache, ChainCaches
@@ -18,12 +17,19 @@ from relaydeck.fees.native_fee import native_fee
 from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.evm.transaction import decode
 from relaydeck.networks.model import RpcUrl
+from tests.accounts import example
 from tests.fees.scene import network, relayer, transaction
 from tests.networks.fault_node import CHAIN_ID, FaultNode, fault_nodes
 
-SIGNER = Account.from_key("0x" + "46" * 32)
 FIELDS = {"chainId": CHAIN_ID, "nonce": 0, "gas": 50_000, "gasPrice": 150, "to": "0x" + "99" * 20, "value": 0}
-SIGNED = SIGNER.sign_transaction(FIELDS).raw_transaction.to_0x_hex()
+
+
+def signed() -> str:
+    return str(example().sign_transaction(FIELDS).raw_transaction.to_0x_hex())
+
+
+def unsigned() -> str:
+    return ""  # the usual one of the tests
 
 
 @pytest.fixture
@@ -49,23 +55,23 @@ def in_seconds(seconds: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("raw", "policies", "wei"),
+    ("encoded", "policies", "wei"),
     [
-        ("", {}, 21_000 * 110),
-        ("", {"gas_price_cap": 100}, 21_000 * 100),
-        ("", {"gas_price_cap": 0}, 0),
-        (SIGNED, {"gas_price_cap": 100}, 21_000 * 150),
-        (SIGNED, {"gas_limit_estimation": False}, 50_000 * 150),
+        (unsigned, {}, 21_000 * 110),
+        (unsigned, {"gas_price_cap": 100}, 21_000 * 100),
+        (unsigned, {"gas_price_cap": 0}, 0),
+        (signed, {"gas_price_cap": 100}, 21_000 * 150),
+        (signed, {"gas_limit_estimation": False}, 50_000 * 150),
     ],
 )
 async def test_a_deadline_that_has_passed_holds_for_every_question(
-    node: FaultNode, cache: ChainCache, raw: str, policies: dict[str, Any], wei: int
+    node: FaultNode, cache: ChainCache, encoded: Callable[[], str], policies: dict[str, Any], wei: int
 ) -> None:
     """The shared values are there, so the second estimate has only its own questions to ask."""
-    assert await native_fee(job_of(cache, raw, **policies), in_seconds(30)) == wei
+    assert await native_fee(job_of(cache, encoded(), **policies), in_seconds(30)) == wei
     node.calls.clear()
     with pytest.raises(NodesUnreachable):
-        await native_fee(job_of(cache, raw, **policies), in_seconds(-1))
+        await native_fee(job_of(cache, encoded(), **policies), in_seconds(-1))
     assert node.calls == {}
 
 
@@ -73,19 +79,19 @@ OWN_LIMIT = "the transaction's own limit (gas_limit_estimation is off)"
 
 
 @pytest.mark.parametrize(
-    ("raw", "gas", "requests", "calls"),
+    ("encoded", "gas", "requests", "calls"),
     [
-        ("", 21_000, 1, {"eth_feeHistory": 1}),
-        (SIGNED, 50_000, 2, {"eth_feeHistory": 1, "eth_getBlockByNumber": 1, "eth_getTransactionCount": 1}),
+        (unsigned, 21_000, 1, {"eth_feeHistory": 1}),
+        (signed, 50_000, 2, {"eth_feeHistory": 1, "eth_getBlockByNumber": 1, "eth_getTransactionCount": 1}),
     ],
 )
 async def test_without_estimation_the_own_limit_counts(
-    node: FaultNode, cache: ChainCache, raw: str, gas: int, requests: int, calls: dict[str, int]
+    node: FaultNode, cache: ChainCache, encoded: Callable[[], str], gas: int, requests: int, calls: dict[str, int]
 ) -> None:
     await cache.pool.ask(GAS_PRICE)  # connects
     node.calls.clear()
     trace, before = Trace(), node.requests
-    await native_fee(job_of(cache, raw, trace, gas_limit_estimation=False), in_seconds(30))
+    await native_fee(job_of(cache, encoded(), trace, gas_limit_estimation=False), in_seconds(30))
     assert trace.steps[1] == {"step": "gas", "gas": str(gas), "source": OWN_LIMIT}
     assert (node.requests - before, node.calls) == (requests, calls)
 
@@ -152,4 +158,4 @@ async def test_a_signed_transaction_waits_for_the_newest_block(node: FaultNode, 
         return Block(100, 100, 30_000_000)
 
     cache.latest_block = CachedValue(fetch, 10.0, lambda: 0, time.monotonic)
-    assert await native_fee(job_of(cache, SIGNED, Telling(measured)), in_seconds(30)) == 21_000 * 150
+    assert await native_fee(job_of(cache, signed(), Telling(measured)), in_seconds(30)) == 21_000 * 150

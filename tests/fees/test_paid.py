@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from eth_account import Account
 from eth_utils.address import to_checksum_address
 
 from relaydeck.fees import Estimator, FeeOptions
+from tests.accounts import account
 from tests.fees.paid.suite import NODES, Suite
 from tests.fees.paid.table import END, PAGE, START, close_share, faults
 
@@ -41,7 +41,7 @@ async def test_what_geth_charges_is_what_was_estimated(geth: Suite, kind: str) -
 
 
 async def test_a_sender_without_funds_gets_an_estimate(geth: Suite) -> None:
-    poor = Account.from_key("0x" + "77" * 32)
+    poor = account("0x" + "77" * 32)
     fields = {
         "chainId": geth.chain.chain_id,
         "nonce": 0,

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 import rlp
-from eth_account import Account
 from msgspec.structs import replace
 
 from relaydeck.fees import FeeOptions
@@ -19,11 +18,10 @@ from relaydeck.fees.past import Past, read_past
 from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.evm.transaction import Authorization, decode
 from relaydeck.networks.model import FeeModelName
+from tests.accounts import example
 from tests.fees.archive import BLOCK, KEY, LEGACY, MARKET, RECEIPT, RECEIVER, SENDER, Archive, simulated
 from tests.fees.scene import network
 from tests.networks.fault_node import words
-
-SIGNER = Account.from_key("0x" + "46" * 32)
 
 
 def past_of(sent: dict[str, Any], block: dict[str, Any] = BLOCK, **receipt: str) -> Past:
@@ -36,7 +34,7 @@ def test_a_legacy_transaction() -> None:
     """Its encoding is the one that its signature is made over."""
     found = past_of(LEGACY)
     fields = {"chainId": 7, "nonce": 2, "gas": 50_000, "gasPrice": 150, "to": RECEIVER, "value": 3}
-    raw = SIGNER.sign_transaction(fields).raw_transaction.to_0x_hex()
+    raw = example().sign_transaction(fields).raw_transaction.to_0x_hex()
     expected = decode(raw, chain_id=7, max_bytes=1000)
     assert found.transaction == replace(expected, sender=SENDER, signed_bytes=0)
     assert (found.sender, found.kind, found.base_fee, found.blob_price) == (SENDER, "type 0, transfer", 100, None)
@@ -48,7 +46,7 @@ def test_a_transaction_with_an_access_list() -> None:
     listed = [{"address": RECEIVER, "storageKeys": [KEY]}]
     fields = {"chainId": 7, "nonce": 2, "gas": 50_000, "maxFeePerGas": 500, "maxPriorityFeePerGas": 20, "value": 3}
     whole = fields | {"to": RECEIVER, "data": "0xabcd", "accessList": listed}
-    expected = decode(SIGNER.sign_transaction(whole).raw_transaction.to_0x_hex(), chain_id=7, max_bytes=1000)
+    expected = decode(example().sign_transaction(whole).raw_transaction.to_0x_hex(), chain_id=7, max_bytes=1000)
     assert found.transaction == replace(expected, sender=SENDER, signed_bytes=0)
     assert found.kind == "type 2, call"
 
@@ -98,11 +96,11 @@ def test_the_encoding_of_blobs() -> None:
 
 def test_the_encoding_of_authorizations() -> None:
     """EIP-7702: the list of authorizations, each with its signature, follows the access list."""
-    signed = SIGNER.sign_authorization({"chainId": 7, "address": RECEIVER, "nonce": 1})
+    signed = example().sign_authorization({"chainId": 7, "address": RECEIVER, "nonce": 1})
     fields = {"chainId": 7, "nonce": 2, "gas": 50_000, "maxFeePerGas": 500, "maxPriorityFeePerGas": 20, "value": 3}
     listed = [{"address": RECEIVER, "storageKeys": [KEY]}]
     whole = fields | {"to": RECEIVER, "data": "0xabcd", "accessList": listed, "authorizationList": [signed]}
-    expected = decode(SIGNER.sign_transaction(whole).raw_transaction.to_0x_hex(), chain_id=7, max_bytes=1000)
+    expected = decode(example().sign_transaction(whole).raw_transaction.to_0x_hex(), chain_id=7, max_bytes=1000)
     entry = {"chainId": "0x7", "address": RECEIVER, "nonce": "0x1", "yParity": hex(signed.y_parity)}
     entry |= {"r": hex(signed.r), "s": hex(signed.s)}
     found = past_of(MARKET | {"type": "0x4", "authorizationList": [entry]})

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import rlp
-from eth_account import Account
 from eth_utils.crypto import keccak
 
 from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
 from relaydeck.fees.errors import ExecutionReverted, NodeRefused, ReceiverNotWhitelisted
 from relaydeck.networks.model import CrossedRate, FeedRate, FixedRate
+from tests.accounts import account
 from tests.fees.chain import Chain, call_data
 from tests.fees.scene import ask, network, relayer, token, transaction
 from tests.networks.fault_node import fault_nodes
@@ -105,7 +105,7 @@ async def test_every_type_of_transaction(hardhat: Chain, usdc: str, estimator: E
     market: dict[str, Any] = {"maxFeePerGas": 100 * GWEI, "maxPriorityFeePerGas": GWEI}
     access = [{"address": usdc, "storageKeys": ["0x" + "00" * 32]}]
     data = {"to": usdc, "data": call_data(TRANSFER, OTHER, 7)}
-    authority = Account.from_key("0x" + "17" * 32)
+    authority = account("0x" + "17" * 32)
     signed = authority.sign_authorization({"chainId": hardhat.chain_id, "address": usdc, "nonce": 0})
     kinds: list[dict[str, Any]] = [
         {**data, "gasPrice": 100 * GWEI},

@@ -55,7 +55,8 @@ def test_the_commands_are_guarded_too(home: Path) -> None:
     assert doctor.returncode == 1
     assert doctor.stdout.splitlines()[-1] == (
         "FAIL  node http://127.0.0.1:9 of the network 'dev':"
-        " it leads to an address that RELAYDECK_RPC_GUARD refuses; no connection was made; see RELAYDECK_RPC_ALLOW"
+        " it leads to an address that RELAYDECK_RPC_GUARD refuses; no connection was made;"
+        " see RELAYDECK_RPC_GUARD and RELAYDECK_RPC_ALLOW"
     )
     estimate = run_command(home, "estimate", "r1", transaction(), "--json", rpc_guard="on", rpc_allow="10.0.0.0/8")
     assert json.loads(estimate.stdout)["error"]["description"] == f"http://127.0.0.1:9 {REFUSED}"

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 import rlp
-from eth_account import Account
 from eth_utils.address import to_checksum_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relaydeck.networks.evm.errors import BadTransaction
 from relaydeck.networks.evm.transaction import Transaction, decode
+from tests.accounts import account
 
 MAX = 131_072
 KEY = "0x" + "46" * 32
@@ -154,7 +154,7 @@ def test_decode_of_encode_signed(case: tuple[int, dict[str, Any], list[Any]]) ->
     kind, says, fields = case
     preimage = [*fields, 1, 0, 0] if kind == 0 else fields
     digest = keccak((bytes([kind]) if kind else b"") + rlp.encode(preimage))
-    signature = Account.from_key(KEY).unsafe_sign_hash(digest)
+    signature = account(KEY).unsafe_sign_hash(digest)
     v = signature.v - 27 + (37 if kind == 0 else 0)
     found = read(encoded(kind, [*fields, v, signature.r, signature.s]))
     assert {name: getattr(found, name) for name in says} == says
@@ -183,7 +183,7 @@ def test_an_independent_signer_agrees(case: tuple[int, dict[str, Any], list[Any]
             "type": kind,
             "accessList": [{"address": a, "storageKeys": list(keys)} for a, keys in says["access_list"]],
         }
-    found = read(Account.from_key(KEY).sign_transaction(whole).raw_transaction.to_0x_hex())
+    found = read(account(KEY).sign_transaction(whole).raw_transaction.to_0x_hex())
     assert found.sender == SIGNER
     assert found.value == says["value"]
 

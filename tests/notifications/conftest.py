@@ -17,11 +17,11 @@ from relaydeck.notifications.model import Notification
 from relaydeck.notifications.outbox import AttemptRecord
 from relaydeck.relayers.relayer_events import event_data
 from relaydeck.secret import Secret
-from relaydeck.store.open_store import Store, open_store_at
+from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 from tests.notifications.receiver import Answering, Receiver, accept
-from tests.places import ENGINES, place_of
-from tests.seeding import fill, relayer
+from tests.places import ENGINES
+from tests.seeding import fill, open_home, relayer
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -113,7 +113,7 @@ class Scene:
 @pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, home: Path, lend: Callable[[Path, str], Path]) -> Iterator[Store]:
     fill(lend(home, request.param))
-    store = open_store_at(home, place_of(home), home / "master.key")
+    store = open_home(home)
     yield store
     store.close()
 

@@ -10,14 +10,13 @@ from aiohttp import web
 
 from relaydeck.notifications import delivery as delivering
 from relaydeck.notifications.delivery import Delivery
-from relaydeck.store.open_store import open_store_at
 from relaydeck.store.writer import Writer
 from tests.notifications.conftest import LOOPBACK, Clock, Scene, eventually
 from tests.notifications.receiver import Received, Receiver, accept, hang
-from tests.places import ENGINES, place_of
+from tests.places import ENGINES
 from tests.postgres import PostgresServer
 from tests.running import Running
-from tests.seeding import fill
+from tests.seeding import fill, open_home
 
 CLAIM_SECONDS = 35  # a lease, and the five seconds of a try
 on_postgresql = pytest.mark.parametrize("store", ["postgresql"], indirect=True)
@@ -26,7 +25,7 @@ on_postgresql = pytest.mark.parametrize("store", ["postgresql"], indirect=True)
 @pytest.fixture
 async def elsewhere(scene: Scene, home: Path) -> AsyncIterator[Scene]:
     """The same database, as a process on another machine sees it."""
-    store = open_store_at(home, place_of(home), home / "master.key")
+    store = open_home(home)
     other = Scene(store, Writer(store.database), scene.clock, scene.options)
     yield other
     await other.stop()
@@ -222,7 +221,7 @@ async def test_what_a_killed_service_was_trying_another_process_delivers(
     home: Path, lend: Callable[[Path, str], Path], engine: str
 ) -> None:
     fill(lend(home, engine))
-    store = open_store_at(home, place_of(home), home / "master.key")
+    store = open_home(home)
     clock = Clock(time.time())
     scene = Scene(store, Writer(store.database), clock, delivering.DeliveryOptions(allow=LOOPBACK))
     receiver = await scene.receiver("pager", hang)

@@ -13,10 +13,10 @@ from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.references import Resolver
-from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import Place
-from tests.places import ENGINES, place_of
+from tests.places import ENGINES
+from tests.seeding import open_home
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 URL = ("sealed_url", "url_version")
@@ -62,7 +62,7 @@ WHOLE = NETWORK + SIGNER + NOTIFICATION + RELAYER
 class ProvisionedHome:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.store = open_store_at(folder, place_of(folder), folder / "master.key")
+        self.store = open_home(folder)
 
     def _provisioner(self, text: str | bytes, environment: dict[str, str] | None, prune: bool) -> Provisioner:
         content = text if isinstance(text, bytes) else text.encode()

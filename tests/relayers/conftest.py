@@ -16,12 +16,12 @@ from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.relayers.monitor import Monitor, MonitorOptions
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.open_store import Store, open_store_at
+from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 from tests.networks.fault_node import FaultNode
 from tests.notifications.conftest import Clock
-from tests.places import ENGINES, place_of
-from tests.seeding import fill, relayer
+from tests.places import ENGINES
+from tests.seeding import fill, open_home, relayer
 
 INTERVAL = 60.0
 ETHER = 10**18
@@ -121,7 +121,7 @@ class Watching:
 @pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, home: Path, lend: Callable[[Path, str], Path]) -> Iterator[Store]:
     fill(lend(home, request.param))
-    store = open_store_at(home, place_of(home), home / "master.key")
+    store = open_home(home)
     yield store
     store.close()
 

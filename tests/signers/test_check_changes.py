@@ -12,9 +12,9 @@ from relaydeck.signers import check_changes, check_rows
 from relaydeck.signers.check import SignerCheck
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.open_store import Store, open_store_at
-from tests.places import ENGINES, place_of
-from tests.seeding import ADDRESS, WEBHOOK, fill, relayer
+from relaydeck.store.open_store import Store
+from tests.places import ENGINES
+from tests.seeding import ADDRESS, WEBHOOK, fill, open_home, relayer
 
 OTHER = "0x" + "11" * 20
 OK = SignerCheck("ops", 1000, 5, "ok", "", ADDRESS)
@@ -60,7 +60,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, lend: Callable[[Path, s
     folder = lend(tmp_path / "home", request.param)
     relayers = [relayer(name, notification_id="pager") for name in ("r1", "r2")]
     fill(folder, notifications={"pager": WEBHOOK}, relayers=relayers)
-    store = open_store_at(folder, place_of(folder), folder / "master.key")
+    store = open_home(folder)
     yield Home(store)
     store.close()
 

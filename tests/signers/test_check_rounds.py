@@ -16,12 +16,12 @@ from relaydeck.signers.check_rounds import SignerCheckRounds
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.signers.signer_types import KmsConfig, LocalConfig, NewSigner
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.open_store import Store, open_store_at
+from relaydeck.store.open_store import Store
 from relaydeck.store.rounds import RoundOptions
 from relaydeck.store.writer import Writer
 from tests.notifications.conftest import Clock
-from tests.places import ENGINES, place_of
-from tests.seeding import fill, relayer
+from tests.places import ENGINES
+from tests.seeding import fill, open_home, relayer
 
 INTERVAL = 3600.0
 ADDRESS = "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"  # of the key that `fill` gives a signer
@@ -82,7 +82,7 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     home = lend(tmp_path / "home", request.param)
     fill(home, relayers=[msgspec.structs.replace(relayer("r1"), address=ADDRESS)])
-    store = open_store_at(home, place_of(home), home / "master.key")
+    store = open_home(home)
     writer = Writer(store.database)
     scene = Scene(store, writer)
     yield scene

@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import Any
 
 import rlp
-from eth_account import Account
 from eth_utils.crypto import keccak
 
+from tests.accounts import account
 from tests.fees.chain import Chain, call_data, compiled
 
 GWEI = 10**9
@@ -107,7 +107,7 @@ def authorized(build: Callable[[Stage], Fields], amount: int) -> Callable[[Stage
     def built(stage: Stage) -> Fields:
         signed = []
         for _ in range(amount):
-            authority = Account.from_key(keccak(text=stage.new_address()))
+            authority = account(keccak(text=stage.new_address()))
             signed.append(
                 authority.sign_authorization({"chainId": stage.chain.chain_id, "address": stage.kinds, "nonce": 0})
             )

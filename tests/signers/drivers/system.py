@@ -7,10 +7,10 @@ from typing import ClassVar
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
-from eth_account import Account
 
 from relaydeck.signers.drivers.interface import DriverOptions
 from relaydeck.signers.signer_types import Config
+from tests.accounts import account
 from tests.signers.drivers.server import FaultyServer
 
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
@@ -29,7 +29,7 @@ class OwnedKey:
 
     @cached_property
     def address(self) -> str:
-        return str(Account.from_key("0x" + self.secret).address)
+        return str(account("0x" + self.secret).address)
 
     @cached_property
     def der(self) -> bytes:

@@ -1,8 +1,9 @@
-"""A challenge can be nothing else: no transaction, authorization, personal message or typed data hashes to it."""
+"""A challenge can be nothing else: no transaction, authorization, personal message or typed data hashes to it.
+
+`eth_account` is imported by the tests that need it, see `tests/accounts.py`.
+"""
 
 import rlp
-from eth_account import Account
-from eth_account.messages import encode_defunct, encode_typed_data
 
 from relaydeck.networks.evm.keccak import keccak
 from relaydeck.signers.drivers import challenge
@@ -15,6 +16,8 @@ def test_no_transaction_starts_like_a_challenge() -> None:
 
 
 def test_no_message_starts_like_a_challenge() -> None:
+    from eth_account.messages import encode_defunct, encode_typed_data
+
     personal = encode_defunct(text="hello")
     typed = encode_typed_data({"name": "x"}, {"A": [{"name": "b", "type": "uint256"}]}, {"b": 1})
     assert challenge.preimage(bytes(32))[0] not in (0x19, *personal.version, *typed.version)
@@ -32,6 +35,9 @@ def test_no_challenge_comes_twice() -> None:
 
 def test_a_signed_challenge_is_no_signature_of_a_message() -> None:
     """A wallet that recovers the signer of the same bytes as a personal message finds somebody else."""
+    from eth_account import Account
+    from eth_account.messages import encode_defunct
+
     account = Account.create()
     digest = challenge.new_challenge()
     signature = account.unsafe_sign_hash(digest).signature
