@@ -1,8 +1,7 @@
 """Two replicas on one PostgreSQL database: what is written through one is shown by the other."""
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from tests.places import choose, place_of
 from tests.postgres import PostgresServer
-from tests.running import Answer, Running, free_port, make_token, run_command
+from tests.running import Answer, Running, eventually, free_port, make_token, run_command
 
 SIGNER = {"type": "plain", "config": {"key": "11" * 32}}
 
@@ -54,13 +53,6 @@ def make_token_of(home: Path, kind: str, key: str) -> str:
     done = run_command(home, "token", "create", f"a-{kind}", "--kind", kind, master_key_file=key)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-def eventually(seen: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not seen():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def names(running: Running, **headers: str) -> list[str]:

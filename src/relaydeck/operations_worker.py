@@ -28,6 +28,7 @@ class OperationsWorker:
 
     def __init__(self, service_pid: int, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._service = service_pid
+        self._metrics = metrics
         self._store = open_served_store(settings)
         self._access_log = open_access_log(settings, log, metrics)
         self._stale_seconds = settings.stale_seconds
@@ -52,6 +53,8 @@ class OperationsWorker:
 
     async def _readiness(self) -> Readiness:
         """The readiness of the workers: they lost the database when this process did, and serve from memory."""
+        if not self._metrics.a_worker_has_started:
+            return Readiness(False, "starting: no worker serves requests yet")
         found = await store_readiness(self._store)
         if found.text != UNREADABLE or not self._store.database.remote:
             self._away_since = None

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from relaydeck.console.forms import inputs_of
+from relaydeck.notifications.webhook_rule import REFUSED
 from relaydeck.relayers.model import Relayer
 from relaydeck.signers.signer_types import SHAPES
 from tests.admin.conftest import POLICIES
@@ -255,6 +256,20 @@ def test_the_three_ways_to_treat_a_signing_key(served: Running, operator: Operat
     assert (save_pager(operator, key="remove"), has_key()) == (303, False)
     assert (save_pager(operator, key="keep"), has_key()) == (303, False)
     assert (save_pager(operator, key="replace", signing_key="another key"), has_key()) == (303, True)
+
+
+def test_a_webhook_that_is_refused_gets_a_warning(served: Running, operator: Operator) -> None:
+    warning = f"The URL {REFUSED}."
+
+    def page_after(path: str, form: dict[str, str]) -> str:
+        return plain(operator.get(operator.post(path, form).headers["location"].removeprefix("/console")))
+
+    local, public = {"url": "http://127.0.0.1:9/"}, {"url": "https://hooks.example.com/x"}
+    assert warning in page_after("/notifications", {"id": "local"} | local)
+    for form, warned in ((public, False), (local, True)):
+        etag = {"etag": etag_in(operator.get("/notifications/local"))}
+        assert (warning in page_after("/notifications/local", form | etag | {"key": "keep"})) is warned
+    assert served.ask("DELETE", "/admin/v1/notifications/local").status == 200
 
 
 def test_send_a_test_event(operator: Operator) -> None:

@@ -3,6 +3,7 @@
 Pages have no other way to change anything: checks, conflicts, audit entries and events are those of the admin API.
 """
 
+import json
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -28,7 +29,7 @@ class SessionCredential:
         self.seq = session.token_seq
         self.digest = session.token_digest
         self.actor = f"token:{session.token_name}"
-        self.logged_name = msgspec.json.encode(session.token_name).decode()
+        self.logged_name = json.dumps(session.token_name)  # escaped, as that of a request to the API
         self.permissions = permissions_of(session.kind)
 
     @property

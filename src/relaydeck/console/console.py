@@ -1,5 +1,7 @@
 """Everything below `/console`: finds the page of a request, checks who sent it, and renders refusals."""
 
+import msgspec
+
 from relaydeck.console.guard import require_form
 from relaydeck.console.live import LiveUpdates
 from relaydeck.console.responses import ROOT, asset, event_stream
@@ -37,7 +39,7 @@ class Console:
             visitor = await self._sign_in.visitor(call)
             if visitor is None:
                 return self._sign_in.ask(call, method)
-            return await self._show(call, method, path, visitor)
+            return _logged(await self._show(call, method, path, visitor), visitor)
         except RequestError as error:
             if error.status >= 500:
                 raise
@@ -59,5 +61,10 @@ class Console:
         if visitor is None:
             reply = self._sign_in.refuse(call, error)
         else:
-            reply = self._router.refuse(visitor, call, method, path, error)
-        return Reply(reply.status, reply.body, reply.content_type, (*reply.headers, *error.headers))
+            reply = _logged(self._router.refuse(visitor, call, method, path, error), visitor)
+        return msgspec.structs.replace(reply, headers=(*reply.headers, *error.headers))
+
+
+def _logged(reply: Reply, visitor: Visitor) -> Reply:
+    """The access log names the token of the session, which the pipeline does not know."""
+    return msgspec.structs.replace(reply, logged_name=visitor.credential.logged_name)

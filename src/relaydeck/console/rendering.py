@@ -1,4 +1,4 @@
-"""Templates: compiled when this module is loaded, which happens in a thread; every value is escaped."""
+"""Templates: every value is escaped."""
 
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,6 @@ def _load() -> Environment:
         "fact": formats.fact,
     }
     environment.globals |= {"root": ROOT, "link": _link, "asset": _asset, "version": __version__}
-    for template in environment.list_templates():
-        environment.get_template(template)
     return environment
 
 
@@ -50,6 +48,12 @@ def _asset(name: str) -> str:
 
 
 _templates = _load()
+
+
+def compile_templates() -> None:
+    """In a thread: the event loop would wait for a template that is compiled when it is used first."""
+    for template in _templates.list_templates():
+        _templates.get_template(template)
 
 
 def render(template: str, **values: Any) -> str:

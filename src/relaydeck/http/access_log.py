@@ -51,19 +51,23 @@ class AccessLog:
             self._metrics.requests(route, map(_status, batch), map(_taken, batch))
 
     def _json_lines(self, records: list[Record]) -> list[str]:
-        # Inline instead of in functions: this runs for every request.
-        lines, stamp, stamped_from, stamped_until = [], "", 0.0, 0.0
+        # Inline instead of in functions: this runs for every request. What a line has in common with the one before it,
+        # usually all but its id and its duration, is not formatted again.
+        lines, stamped_from, stamped_until = [], 0.0, 0.0
+        start = middle = end = ""
+        of_route, of_status, of_token, of_client = "", 0, "", ""
         for moment, route, status, taken, request_id, token, peer, forwarded, reason in records:
             if not stamped_from <= moment < stamped_until:
                 stamp, millisecond = self._log.stamp(moment), int(moment * 1000)
                 stamped_from, stamped_until = millisecond / 1000, (millisecond + 1) / 1000
+                start = f'{{"time":"{stamp}","level":"info","event":"request","request_id":"'
             client = peer[0] if forwarded is None and peer else self._client(peer, forwarded)
+            if route != of_route or status != of_status or token != of_token or client != of_client:
+                of_route, of_status, of_token, of_client = route, status, token, client
+                middle = f'","route":"{route}","status":{status},"duration_us":'
+                end = f',"token":{token},"client":"{client}"'
             explained = f',"reason":{json.dumps(reason)}' if reason else ""
-            lines.append(
-                f'{{"time":"{stamp}","level":"info","event":"request","request_id":"{request_id.decode()}",'
-                f'"route":"{route}","status":{status},"duration_us":{taken // 1000},"token":{token},'
-                f'"client":"{client}"{explained}}}\n'
-            )
+            lines.append(f"{start}{request_id.decode()}{middle}{taken // 1000}{end}{explained}}}\n")
         return lines
 
     def _text_lines(self, records: list[Record]) -> list[str]:

@@ -119,6 +119,11 @@ class Metrics:
         latest = (self._monotonic() - seconds) * 1000
         return sum(0 < self._cells[start + _BEAT] < latest for start in range(0, len(self._cells), _ROW))
 
+    @property
+    def a_worker_has_started(self) -> bool:
+        self._map_all()
+        return any(self._cells[start + _BEAT] for start in range(0, len(self._cells), _ROW))
+
     def requests(self, route: str, statuses: Iterable[int], nanoseconds: Iterable[int]) -> None:
         """Count many requests of a route at once: each cell is touched once however many there are."""
         if self._row is None:

@@ -58,6 +58,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     content_type: tuple[bytes, bytes] = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
     stream: AsyncIterator[bytes] | None = None  # sent part by part, before the body
+    logged_name: str = ""  # of the credential, where the operation found it by itself
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -205,6 +206,7 @@ class Pipeline:
                     self.busy.discard(peer)
                 status, body, content_type, stream = reply.status, reply.body, reply.content_type, reply.stream
                 extra += reply.headers
+                token = reply.logged_name or token
         except Exception as error:
             failure = self._failure_of(error, request_id)
             status, reason = failure.status, failure.reason

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from relaydeck.console.console import Console
 
 _CONSOLE = "relaydeck.console.console"
+_RENDERING = "relaydeck.console.rendering"
 
 
 class LateConsole:
@@ -44,23 +45,33 @@ class LateConsole:
 
     async def _answer(self, call: Call) -> Reply:
         """The first request loads the console, in a thread: templates take longer than the lists may wait."""
-        module = await asyncio.to_thread(import_module, _CONSOLE)
         if self._console is None:
-            api = self._admin.api()
-            sources = module.Sources(
-                settings=self._settings,
-                writer=self._writer,
-                find_admin=api.find,
-                read=api.read,
-                proofs=self._store.vault.proofs,
-                revision=self._revision,
-                is_stopping=self._settings.stop_mark(os.getppid()).exists,
-                estimator=self._estimator,
-                examination=api.examination,
-            )
-            self._console = module.Console(sources)
+            await asyncio.to_thread(_load)
+        if self._console is None:  # another first request may have opened it meanwhile
+            self._console = self._open()
             self._on_close(self._console.close)
         return await self._console.answer(call)
+
+    def _open(self) -> "Console":
+        module, api = import_module(_CONSOLE), self._admin.api()
+        sources = module.Sources(
+            settings=self._settings,
+            writer=self._writer,
+            find_admin=api.find,
+            read=api.read,
+            proofs=self._store.vault.proofs,
+            revision=self._revision,
+            is_stopping=self._settings.stop_mark(os.getppid()).exists,
+            estimator=self._estimator,
+            examination=api.examination,
+        )
+        console: Console = module.Console(sources)
+        return console
+
+
+def _load() -> None:
+    import_module(_CONSOLE)
+    import_module(_RENDERING).compile_templates()
 
 
 async def redirect_to_console(_call: Call) -> Reply:

@@ -9,6 +9,7 @@ from relaydeck.errors import OutOfDate, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications import deliveries
 from relaydeck.notifications.model import Notification
+from relaydeck.notifications.webhook_rule import REFUSED
 
 _EDITED = inputs_of(Notification, leave_out=("id", "type", "signing_key"))
 _LATEST = 10
@@ -44,6 +45,7 @@ async def _page(visit: Visit, status: int = 200, problem: str = "", form: dict[s
         problem=problem,
         used=used,
         deliveries=rows,
+        refused=REFUSED,
     )
 
 
@@ -56,16 +58,17 @@ async def edit(visit: Visit) -> Reply:
         case "remove":
             change["signing_key"] = ""
     try:
-        await visit.admin.change(
+        changed = await visit.admin.change(
             "PATCH", "notifications", visit.identifier, document=change, if_match=form.get("etag", "*")
         )
     except OutOfDate as error:
-        changed = "Somebody else has changed this notification meanwhile. Compare, then save again."
-        return await _page(visit, error.status, changed, form)
+        conflict = "Somebody else has changed this notification meanwhile. Compare, then save again."
+        return await _page(visit, error.status, conflict, form)
     except RequestError as error:
         _, problem = with_problem([], error)
         return await _page(visit, error.status, problem, form)
-    return redirect(f"{path_to('notifications', visit.identifier)}?done=saved")
+    hint = "&hint=1" if f"url {REFUSED}" in changed.notes else ""
+    return redirect(f"{path_to('notifications', visit.identifier)}?done=saved{hint}")
 
 
 async def send_test(visit: Visit) -> Reply:

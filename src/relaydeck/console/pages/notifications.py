@@ -8,6 +8,7 @@ from relaydeck.console.visit import Visit
 from relaydeck.errors import RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.model import Notification
+from relaydeck.notifications.webhook_rule import REFUSED
 
 _NEW = inputs_of(Notification, leave_out=("type",))
 
@@ -30,8 +31,9 @@ async def create(visit: Visit) -> Reply:
     form = visit.form
     try:
         document = without_nulls(document_of(_NEW, form)) | {"type": "webhook"}
-        await visit.admin.change("POST", "notifications", document=document)
+        created = await visit.admin.change("POST", "notifications", document=document)
     except RequestError as error:
         inputs, problem = with_problem(submitted(_NEW, form), error)
         return visit.page("notification_new.html", status=error.status, inputs=inputs, problem=problem)
-    return redirect(f"{path_to('notifications', document['id'])}?done=created")
+    hint = "&hint=1" if f"url {REFUSED}" in created.notes else ""
+    return redirect(f"{path_to('notifications', document['id'])}?done=created{hint}")
