@@ -29,6 +29,8 @@ from relaydeck.doctor.all_checks import examine
 from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.fees.estimator import Estimator
 from relaydeck.networks.node_rule import NodeRule
+from relaydeck.notifications.webhook_rule import WebhookRule
+from relaydeck.provisioning.url_rules import UrlRules
 from relaydeck.settings import Settings
 from relaydeck.signers.key_access import KeyAccess
 from relaydeck.store.audit import AuditLog
@@ -65,15 +67,15 @@ class AdminApi:
 
     def _operations(self, settings: Settings, estimator: Estimator, access: KeyAccess) -> Iterator[Operations]:
         reads, lists = self._reads, Lists(self._reads, settings.max_per_page)
-        nodes = NodeRule(settings.rpc_allowed_over_http)
-        yield ResourceOperations(reads, lists, RelayerAddresses(reads, access), nodes).operations()
+        urls = UrlRules(NodeRule(settings.rpc_allowed_over_http), WebhookRule(settings.webhook_allow))
+        yield ResourceOperations(reads, lists, RelayerAddresses(reads, access), urls).operations()
         yield signer_creation()
         yield action_operations()
         yield SignerCheckOperation(reads, access).operations()
         yield BalanceOperations(reads, settings).operations()
         yield WhyOperation(reads, settings, estimator.pool).operations()
         yield EstimateOperation(reads, estimator).operations()
-        yield ApplyOperation(self._applies, access, nodes).operations()
+        yield ApplyOperation(self._applies, access, urls).operations()
         yield ExportOperation(reads).operations()
         yield TokenOperations(lists).operations()
         yield EventOperations(reads, settings.max_per_page).operations()

@@ -16,6 +16,11 @@ from relaydeck.store.database import Database, Transaction
 from relaydeck.store.writer import Writer
 
 _RETRY_SECONDS = 1.0  # between attempts to save while the store fails
+_EVENTS = {
+    "delivered": "an event was delivered",
+    "pending": "an attempt to deliver an event failed: the service tries again",
+    "dead": "a delivery was given up",
+}
 
 ReadMessage = Callable[[PendingDelivery, int], Message | ReceiverResponse]  # as of a moment, in seconds
 
@@ -99,9 +104,11 @@ class Attempt:
         return [None if sequence in held else ClaimLost() for sequence in sequences]
 
     def _log_result(self, delivery: PendingDelivery, attempt: AttemptRecord, outcome: AttemptOutcome) -> None:
+        # A delivery may fail again and again for days: a warning for each attempt would hide the rest of the log.
+        is_first_failure = outcome.state == "pending" and delivery.tries == 0
         self._log.event(
-            "warning" if outcome.state == "dead" else "debug",
-            f"event {outcome.state}",
+            "warning" if is_first_failure or outcome.state == "dead" else "debug",
+            _EVENTS[outcome.state],
             sequence=delivery.sequence,
             notification=delivery.notification_id,
             tries=delivery.tries + 1,

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from relaydeck.identifiers import new_identifier
-from relaydeck.networks.node_rule import ANYWHERE, NodeRule
 from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord, Resource
 from relaydeck.provisioning.differences import differences
 from relaydeck.provisioning.plan import Change, Create, Plan
@@ -14,6 +13,7 @@ from relaydeck.provisioning.pruning import plan_removals
 from relaydeck.provisioning.reader import Values, may_be, missing_in
 from relaydeck.provisioning.signer_planner import SignerPlanner
 from relaydeck.provisioning.stored import Stored, StoredRecord
+from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
 
 NewId = Callable[[], str]
@@ -26,10 +26,10 @@ def make_plan(
     addresses: KnownAddresses,
     *,
     prune: bool,
-    nodes: NodeRule = ANYWHERE,
+    urls: UrlRules = NO_RULES,
     new_id: NewId = new_identifier,
 ) -> Plan:
-    planner = _Planner(declared, stored, addresses, nodes, new_id)
+    planner = _Planner(declared, stored, addresses, urls, new_id)
     planner.plan_all()
     if prune:
         plan_removals(declared, stored, planner.plan, planner.relayer_ids)
@@ -46,13 +46,13 @@ def key_questions(declared: Declared, stored: Stored, bound_types: frozenset[str
 
 class _Planner:
     def __init__(
-        self, declared: Declared, stored: Stored, addresses: KnownAddresses, nodes: NodeRule, new_id: NewId
+        self, declared: Declared, stored: Stored, addresses: KnownAddresses, urls: UrlRules, new_id: NewId
     ) -> None:
         self.plan = Plan()
         self.relayer_ids: set[str] = set()
         self._declared = declared
         self._stored = stored
-        self._nodes = nodes
+        self._urls = urls
         self._new_id = new_id
         self._signers = SignerPlanner(declared, stored, addresses, self.plan)
 
@@ -79,6 +79,7 @@ class _Planner:
             return
         after = RECORD_TYPES[declared.resource](**complete)
         self._check_nodes(declared, after, found)
+        self._check_webhook(declared, after, found)
         if found is None:
             self.plan.steps.append(Create(declared.resource, name, after))
         elif changes := tuple(differences(found.record, after, damaged=found.damaged)):
@@ -89,8 +90,16 @@ class _Planner:
         field = _NODES.get(declared.resource, "")
         stored = {each.url for each in getattr(found.record, field, ())} if found else set()
         for number, each in enumerate(getattr(after, field, ())):
-            if each.url not in stored and (problem := self._nodes.problem(each.url)):
+            if each.url not in stored and (problem := self._urls.nodes.problem(each.url)):
                 self.plan.note_mistake(f"{declared.place}.{field}[{number}].url", problem)
+
+    def _check_webhook(self, declared: DeclaredRecord, after: msgspec.Struct, found: StoredRecord | None) -> None:
+        """A hint about a new URL."""
+        url: str | None = getattr(after, "url", None) if declared.resource == "notifications" else None
+        if url is None or (found and url == getattr(found.record, "url", None)):
+            return
+        if hint := self._urls.webhooks.hint(url):
+            self.plan.notes.append(f"{declared.place}.url {hint}")
 
     def _complete(self, values: Values, found: StoredRecord | None) -> Values | None:
         """The values without references that lead nowhere; None when one of them has no stored value to keep."""

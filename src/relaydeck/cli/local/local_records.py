@@ -11,6 +11,7 @@ from relaydeck.admin.views import RecordView
 from relaydeck.cli.backend import Collection, Json, Resource, View, Views
 from relaydeck.cli.local.signer_addresses import relayer_addresses
 from relaydeck.cli.local.store import existing_store, local_change
+from relaydeck.cli.local.url_rules import url_rules
 from relaydeck.http.paging import Page
 from relaydeck.provisioning.references import Resolver
 
@@ -38,7 +39,7 @@ class LocalRecords:
         with local_change() as change:
             if resource == "signers":
                 return _view(create_signer(change, read_signer_document(document)))
-            return _view(record_commands.create(change, resource, document, _resolver(), addresses))
+            return _view(record_commands.create(change, resource, document, _resolver(), addresses, url_rules()))
 
     def update(self, resource: Resource, name: str, patch: Json) -> View:
         addresses = None
@@ -47,7 +48,9 @@ class LocalRecords:
                 lambda store, bound: relayer_questions.patch_questions(store, name, patch, bound, _resolver())
             )
         with local_change() as change:
-            return _view(record_commands.patch(change, resource, name, patch, None, _resolver(), addresses))
+            return _view(
+                record_commands.patch(change, resource, name, patch, None, _resolver(), addresses, url_rules())
+            )
 
     def delete(self, resource: Resource, name: str) -> None:
         with local_change() as change:

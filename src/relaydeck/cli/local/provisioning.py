@@ -12,6 +12,7 @@ from relaydeck.cli.backend import ApplyFile, Json, OutdatedPlan
 from relaydeck.cli.local.home import has_data, require_data
 from relaydeck.cli.local.signer_addresses import asking_once, key_source
 from relaydeck.cli.local.store import actor, existing_store, store_for_apply
+from relaydeck.cli.local.url_rules import url_rules
 from relaydeck.cli.output import print_note, progress_bar
 from relaydeck.errors import PlanChanged
 from relaydeck.provisioning.apply import Provisioner
@@ -53,7 +54,7 @@ class LocalProvisioning:
 
 def _provisioner(file: ApplyFile, prune: bool) -> Callable[[Store], Provisioner]:
     """For one store after another. The file, which may be a pipe, is read once, and key systems are asked once."""
-    planner = FilePlanner(read_file(file.content, Resolver(os.environ, file.folder)), prune)
+    planner = FilePlanner(read_file(file.content, Resolver(os.environ, file.folder)), prune, url_rules())
     return partial(Provisioner, planner=planner, file_name=file.name, keys=asking_once(key_source()))
 
 

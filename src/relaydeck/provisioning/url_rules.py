@@ -1,0 +1,14 @@
+"""What is checked of the URLs in a document, which depends on the settings and on where the document comes from."""
+
+from typing import NamedTuple
+
+from relaydeck.networks.node_rule import ANYWHERE, NodeRule
+from relaydeck.notifications.webhook_rule import WebhookRule
+
+
+class UrlRules(NamedTuple):
+    nodes: NodeRule = ANYWHERE  # refuses URLs
+    webhooks: WebhookRule = WebhookRule()  # gives hints
+
+
+NO_RULES = UrlRules()
