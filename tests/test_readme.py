@@ -59,9 +59,15 @@ def test_the_tour_prints_what_the_page_shows(home: Path, tmp_path: Path, place: 
             line = command.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{running.port}")
             line = line.replace(".venv/bin/relaydeck", f"{sys.executable} -m relaydeck")
             ran = subprocess.run(
-                ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=True
+                ["bash", "-c", line],
+                cwd=tmp_path,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=60,
+                check=True,
             )
-            printed = (ran.stdout + ran.stderr).decode().replace("\r\n", "\n").strip()
+            printed = ran.stdout.decode().replace("\r\n", "\n").strip()
             assert shows(with_closed_ports(expected), printed), f"{command}\n{printed}"
     assert not (tmp_path / "elsewhere").exists()
 

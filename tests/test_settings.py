@@ -4,7 +4,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from relaydeck.cli.commands import cli
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
@@ -139,6 +141,13 @@ RIGHT = {
 }
 
 
+def test_a_setting_that_may_be_0_says_so() -> None:
+    with pytest.raises(OperatorError) as error:
+        read_settings({"RELAYDECK_MONITOR_INTERVAL_SECONDS": "-1"})
+    expected = "0, or a number of seconds above 0, at most 86400"
+    assert error.value.problem == f"RELAYDECK_MONITOR_INTERVAL_SECONDS must be {expected}"
+
+
 def test_every_setting_is_tried_with_a_bad_value() -> None:
     assert set(WRONG) == {setting.name for setting in fields(Settings)}
 
@@ -188,6 +197,17 @@ def test_a_bad_value_stops_the_start(home: Path) -> None:
         "relaydeck: RELAYDECK_MAX_BODY_BYTES must be a whole number from 1 to 1000000000\n"
         "Correct the settings and start again.\n",
         False,
+    )
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name in ("host", "port") for text in WRONG[name]])
+def test_an_option_is_refused_in_the_words_of_its_setting(home: Path, name: str, text: str) -> None:
+    with pytest.raises(OperatorError) as error:
+        read_settings({f"RELAYDECK_{name.upper()}": text})
+    done = CliRunner().invoke(cli, ["serve", "--home", str(home), f"--{name}", text])
+    assert (done.exit_code, done.output.splitlines()[-1]) == (
+        2,
+        error.value.problem.replace(f"RELAYDECK_{name.upper()}", f"Error: --{name}"),
     )
 
 

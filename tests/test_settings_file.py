@@ -59,7 +59,14 @@ def test_an_empty_file_gives_the_defaults(file: Path) -> None:
 def test_every_unknown_name_is_refused_with_the_nearest(file: Path) -> None:
     assert refusal(file, "max_perpage = 5\nport = 1\nRELAYDECK_PORT = 1\n[xyz]\na = 1") == (
         "the settings file FILE: max_perpage is not a setting; did you mean max_per_page?; "
-        "RELAYDECK_PORT is not a setting; xyz is not a setting"
+        "RELAYDECK_PORT is not a setting; did you mean port?; xyz is not a setting"
+    )
+
+
+@pytest.mark.parametrize("name", ["RELAYDECK_LOG_LEVEL", "relaydeck_log_level", "LOG_LEVEL", "RELAYDECK_LOGLEVEL"])
+def test_the_name_of_a_variable_is_refused_with_its_name_in_a_file(file: Path, name: str) -> None:
+    assert refusal(file, f'{name} = "info"') == (
+        f"the settings file FILE: {name} is not a setting; did you mean log_level?"
     )
 
 

@@ -19,7 +19,7 @@ from relaydeck.secret import Secret
 from relaydeck.worker.traces import open_tracing
 from tests.networks.fault_node import FaultNode
 from tests.notifications.receiver import Receiver
-from tests.running import Running
+from tests.running import COMMAND, Running, clean_environment, free_port
 from tests.seeding import fill, issue, opened, relayer
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -173,8 +173,23 @@ def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.
     with pytest.raises(OperatorError) as refused:
         open_tracing("http://127.0.0.1:4318")
     assert str(refused.value) == (
-        "RELAYDECK_OTEL_ENDPOINT is set, and the package 'opentelemetry.sdk.resources' is not installed\n"
-        "Install it: pip install '.[otel]' in the clone, or remove the setting."
+        "RELAYDECK_OTEL_ENDPOINT needs the extra otel, and its package 'opentelemetry.sdk.resources' is not installed "
+        "(pip install '.[otel]' in the clone)\nInstall the extra, or remove the setting."
+    )
+
+
+def test_without_the_extra_the_service_does_not_start(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "opentelemetry").mkdir()
+    (tmp_path / "opentelemetry" / "__init__.py").touch()  # instead of the installed package
+    environment = clean_environment(home, otel_endpoint="http://127.0.0.1:4318") | {"PYTHONPATH": str(tmp_path)}
+    command = [*COMMAND, "serve", "--port", str(free_port())]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr, home.exists()) == (
+        1,
+        "relaydeck: RELAYDECK_OTEL_ENDPOINT needs the extra otel, and its package 'opentelemetry.exporter' is not "
+        "installed (pip install '.[otel]' in the clone)\n"
+        "Correct these settings, or provide what they need, and start again.\n",
+        False,
     )
 
 

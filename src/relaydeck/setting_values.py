@@ -43,7 +43,10 @@ def seconds(text: str) -> float:
 
 
 def seconds_or_zero(text: str) -> float:
-    return 0.0 if text == "0" else seconds(text)
+    try:
+        return 0.0 if text == "0" else seconds(text)
+    except ValueError as expected:
+        raise ValueError(f"0, or {expected}") from None
 
 
 def percentile(text: str) -> float:
@@ -94,7 +97,7 @@ def address_ranges(text: str) -> tuple[AddressRange, ...]:
     try:
         return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
     except ValueError:
-        raise ValueError("addresses or CIDR ranges separated by commas") from None
+        raise ValueError("addresses such as 10.0.0.5 or CIDR ranges such as 10.0.0.0/8, separated by commas") from None
 
 
 def host(text: str) -> str:

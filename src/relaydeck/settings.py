@@ -102,7 +102,9 @@ class Settings:
     limits_password_file: Path | None = _setting(
         values.path,
         None,
-        "File with the password of the limit server, if its URL does not contain it.",
+        "File with the password of the limit server, if its URL does not contain it. If the service uses a limit "
+        "server and cannot read the file, it does not start. Without a limit server it only warns: nothing needs the "
+        "file.",
         "none",
     )
     limits_timeout_seconds: float = _setting(
@@ -159,7 +161,9 @@ class Settings:
     driver_ca_file: Path | None = _setting(
         values.path,
         None,
-        "File with certificate authorities, in PEM, to trust for key systems besides the public ones.",
+        "File with certificate authorities, in PEM, to trust for key systems besides the public ones. If a driver "
+        "is bound (`local` is by default) and the file is missing or contains no certificates, the service does not "
+        "start, because every check of a signer would fail. Without any driver it only warns: nothing needs the file.",
         "none",
     )
     driver_deadline_seconds: float = _setting(
@@ -291,15 +295,15 @@ class Settings:
         values.identifiers,
         (),
         "Relayers, by id and separated by commas, that have metrics of their own: balance, runway and state. At most "
-        f"{values.MOST_NAMED_RELAYERS}.",
+        f"{values.MOST_NAMED_RELAYERS}. The start warns of ids that no relayer has: one may be created later.",
         "none",
     )
     otel_endpoint: str | None = _setting(
         values.collector,
         None,
         "URL of an OpenTelemetry collector that receives traces over OTLP/HTTP, such as `http://127.0.0.1:4318`. Needs "
-        "the extra `otel` (`pip install '.[otel]'` in the clone). The variables `OTEL_*` of OpenTelemetry set headers, "
-        "sampling and more.",
+        "the extra `otel` (`pip install '.[otel]'` in the clone); without it the service "
+        "does not start. The variables `OTEL_*` of OpenTelemetry set headers, sampling and more.",
         "none: no traces",
     )
     log_format: str = _setting(

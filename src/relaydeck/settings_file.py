@@ -53,7 +53,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 def _text(name: str, value: Any, known: Collection[str], urls: Collection[str]) -> str:
     """The value as an environment variable would contain it."""
     if name not in known:
-        raise ValueError(f"is not a setting{nearest_name(name, known)}")
+        raise ValueError(f"is not a setting{nearest_name(_in_file(name), known)}")
     if name in urls:
         return _url_text(name, value)
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -61,6 +61,11 @@ def _text(name: str, value: Any, known: Collection[str], urls: Collection[str]) 
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("must be a string, a number or an array of strings")
     return str(value)
+
+
+def _in_file(name: str) -> str:
+    """The name as the file spells it, if it is spelled as in the environment."""
+    return name.lower().removeprefix("relaydeck_")
 
 
 def _url_text(name: str, value: Any) -> str:

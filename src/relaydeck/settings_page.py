@@ -9,8 +9,8 @@ _PAGE = """# Settings
 
 Relaydeck reads its settings once at the start: from environment variables, and from a file if `--config FILE` or
 `RELAYDECK_CONFIG` names one. The environment overrides the file. If a value has the wrong form, Relaydeck does not
-start and names it. It ignores an unknown `RELAYDECK_*` variable; `serve` and `doctor` warn of it and suggest the
-nearest known one.
+start and names it. `serve` does not start either if a setting needs a driver, a file or an extra that is missing.
+Relaydeck ignores an unknown `RELAYDECK_*` variable; `serve` and `doctor` warn of it and suggest the nearest known one.
 
 `make docs` writes this page from the declarations in `src/relaydeck/settings.py`; a test keeps it current.
 

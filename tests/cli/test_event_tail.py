@@ -65,6 +65,30 @@ def test_a_test_event_that_does_not_arrive(scene: Scene, remote: bool) -> None:
     assert ": connection_refused\nThe service tries again; 'relaydeck event show evt_" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("status", "state", "then"),
+    [(410, "dead", "The delivery was given up"), (503, "pending", "The service tries again")],
+)
+def test_a_test_event_that_the_receiver_refuses(home: Path, status: int, state: str, then: str) -> None:
+    with verifying_receiver() as receiver:
+        receiver.status = status
+        file = DEMO.replace("https://hooks.example.com/relaydeck", receiver.url)
+        assert run_command(home, "apply", "-", stdin=file).returncode == 0
+        with Running(home, webhook_allow="127.0.0.1", monitor_interval_seconds="0") as running:
+            done = run_command(home, "notification", "test", "pager", "--wait")
+    assert f" failed: status {status}\n{then}; 'relaydeck event show evt_" in done.stderr
+    assert f"status {status}" in run_command(home, "event", "deliveries", "--state", state).stdout
+    logged = [json.loads(line) for line in running.log.splitlines()]
+    (warned,) = [each for each in logged if each["level"] == "warning" and "status" in each]
+    assert (warned["event"], warned["status"]) == (
+        {
+            "dead": "a delivery was given up",
+            "pending": "an attempt to deliver an event failed: the service tries again",
+        }[state],
+        status,
+    )
+
+
 def test_without_a_service_the_wait_ends(tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0

@@ -71,6 +71,18 @@ def test_it_overwrites_nothing(home: Path, tmp_path: Path) -> None:
     assert path.read_text("utf-8") == "mine"
 
 
+@pytest.mark.parametrize(("folder", "reason"), [("none", "No such file or directory"), ("file", "Not a directory")])
+def test_a_folder_that_cannot_be_written_is_named(home: Path, tmp_path: Path, folder: str, reason: str) -> None:
+    (tmp_path / "file").write_text("")
+    done = run_command(home, "init", str(tmp_path / folder / "mine.toml"))
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"relaydeck: mine.toml cannot be written to the folder {tmp_path / folder}: {reason}\n"
+        "Create the folder, or make it writable, or name a file in another folder. Nothing was written.\n",
+    )
+
+
 def test_it_writes_to_the_current_folder_and_needs_no_home(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from relaydeck.cli.commands import cli
 from relaydeck.cli.output import progress_bar
 from relaydeck.doctor.all_checks import findings
 from relaydeck.doctor.finding import Finding, Progress, no_progress
@@ -102,6 +104,7 @@ def test_a_healthy_home(home: Path, node: str) -> None:
         "ok    tokens: 1 live",
         "ok    relayers: no relayer is disabled",
         "ok    deliveries: no delivery was given up",
+        "ok    notifications: no delivery waits after a failed attempt",
         f"ok    master key: {home}/master.key opens 1 data key",
         "ok    sealed values: all 2 open",
         "ok    audit log: 2 entries, every link holds",
@@ -124,6 +127,24 @@ def test_a_home_that_is_no_folder(home: Path) -> None:
     assert examined(home) == {
         "home": Finding("FAIL", "home", f"{home} is not a folder; choose another with RELAYDECK_HOME")
     }
+
+
+def test_a_home_that_this_user_cannot_use(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.mkdir()
+    monkeypatch.setattr("os.access", lambda *_, **__: False)  # root may use every folder
+    monkeypatch.setenv("RELAYDECK_HOME", str(home))  # restores what the option sets
+    done = CliRunner().invoke(cli, ["doctor", "--home", str(home)])
+    assert (done.exit_code, done.output) == (
+        1,
+        f"FAIL  home: this user cannot use {home}; correct its owner or permissions\n",
+    )
+
+
+def test_a_home_that_cannot_be_examined(home: Path) -> None:
+    """As below a folder that this user may not enter."""
+    home = home.parent / ("x" * 256)
+    remark = f"{home} cannot be examined (File name too long); give this user access to it, or choose another home"
+    assert examined(home) == {"home": Finding("FAIL", "home", f"{remark} with --home or RELAYDECK_HOME")}
 
 
 def test_nodes(home: Path, node: str) -> None:
@@ -291,15 +312,27 @@ def test_the_wrong_master_key(provisioned: Path) -> None:
     found = examined(provisioned)
     assert found["master key"].result == "FAIL"
     assert found["master key"].remark.startswith("the master key does not open this database's keyring. Restore")
-    assert "sealed values" not in found
+    assert_not_checked(found)
 
 
 def test_a_missing_master_key(provisioned: Path) -> None:
     (provisioned / "master.key").unlink()
-    assert examined(provisioned)["master key"].remark.startswith(
-        f"the master key file {provisioned}/master.key is missing. Restore it from your backup"
+    found = examined(provisioned)
+    assert found["master key"].remark.startswith(
+        f"the master key file {provisioned}/master.key is missing. Put your copy of it back"
     )
     assert not (provisioned / "master.key").exists()
+    assert_not_checked(found)
+
+
+def assert_not_checked(found: dict[str, Finding]) -> None:
+    """It says of each check that needs the master key that it was not made, and shows no result of it."""
+    remark = (
+        "the sealed values, whether somebody forged a token, the audit log, and the nodes (their URLs are sealed):"
+        " these checks need the master key"
+    )
+    assert found["not checked"] == Finding("warn", "not checked", remark)
+    assert not [each for each in found if each in ("sealed values", "audit log") or each.startswith("node ")]
 
 
 def test_a_database_of_a_newer_program(provisioned: Path) -> None:

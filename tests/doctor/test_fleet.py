@@ -1,4 +1,4 @@
-"""The checks of the fleet: disabled relayers and deliveries that were given up."""
+"""The checks of the fleet: disabled relayers, and deliveries that failed or were given up."""
 
 from pathlib import Path
 
@@ -25,7 +25,15 @@ def test_a_fleet_without_a_problem(home: Path) -> None:
     assert found(home) == [
         Finding("ok", "relayers", "no relayer is disabled"),
         Finding("ok", "deliveries", "no delivery was given up"),
+        Finding("ok", "notifications", "no delivery waits after a failed attempt"),
     ]
+
+
+def test_a_relayer_without_any_node_is_reported_by_its_network(home: Path) -> None:
+    without = "UPDATE {} SET sealed_rpc_urls = NULL"
+    assert found(home, without.format("networks"))[1].subject == "deliveries"  # the relayer has a node of its own
+    remark = "relayers of 'sepolia' have no node: they are not checked, and estimates fail; add rpc_urls to the network"
+    assert found(home, without.format("networks"), without.format("relayers"))[1] == Finding("warn", "relayers", remark)
 
 
 def test_a_disabled_relayer_is_named(home: Path) -> None:
@@ -47,4 +55,37 @@ def test_deliveries_that_were_given_up_are_counted(home: Path) -> None:
     assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
     run_command(home, "notification", "test", "pager")
     remark = "1 delivery was given up; 'relaydeck event replay --all-dead' sends them again"
-    assert found(home, "UPDATE deliveries SET state = 'dead'")[-1] == Finding("warn", "deliveries", remark)
+    assert found(home, "UPDATE deliveries SET state = 'dead'")[1] == Finding("warn", "deliveries", remark)
+
+
+FAIL = "UPDATE deliveries SET tries = 1, due_at = 1900000005000"
+ATTEMPTS = (
+    "INSERT INTO attempts (delivery, started_at, duration, status, problem, answer)"
+    " SELECT seq, 1900000000000, 1, NULL, 'connection_refused', '' FROM deliveries"
+)
+SEE = "see 'relaydeck event deliveries --state pending'"
+
+
+def test_a_failing_receiver_is_named_before_a_delivery_is_given_up(home: Path) -> None:
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    for _ in range(2):
+        run_command(home, "notification", "test", "pager")
+    failure = "an attempt failed at 2030-03-17T17:46:40Z: connection_refused"
+    assert found(home, FAIL, ATTEMPTS)[1:] == [
+        Finding("ok", "deliveries", "no delivery was given up"),
+        Finding("warn", "notifications", f"2 deliveries to 'pager' are waiting; {failure}; {SEE}"),
+    ]
+    (_, _, one) = found(home, "DELETE FROM deliveries WHERE seq = 1", "UPDATE attempts SET status = 500, problem = ''")
+    remark = "1 delivery to 'pager' is waiting; an attempt failed at 2030-03-17T17:46:40Z: status 500"
+    assert one == Finding("warn", "notifications", f"{remark}; {SEE}")
+
+
+def test_of_many_failing_receivers_five_are_named(home: Path) -> None:
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    for number in range(6):
+        run_command(home, "notification", "create", f"id=n{number}", "type=webhook", "url=https://example.com")
+        run_command(home, "notification", "test", f"n{number}")
+    *named, last = found(home, FAIL, ATTEMPTS)[2:]
+    assert [each.remark.partition("'")[2].partition("'")[0] for each in named] == ["n0", "n1", "n2", "n3", "n4"]
+    remark = f"deliveries to other receivers wait after failed attempts, too; {SEE}"
+    assert last == Finding("warn", "notifications", remark)

@@ -6,10 +6,11 @@ from typing import Any
 import click
 
 from relaydeck import __version__
+from relaydeck import setting_values as values
 from relaydeck.cli.conform_command import conform
 from relaydeck.cli.database_commands import DATABASE_COMMANDS
 from relaydeck.cli.login_commands import LOGIN_COMMANDS
-from relaydeck.cli.options import PATH, anywhere, as_json, at_home, serves_home
+from relaydeck.cli.options import PATH, anywhere, as_json, at_home, serves_home, setting_value
 from relaydeck.cli.resource_commands import RESOURCE_COMMANDS
 from relaydeck.cli.start_commands import START_COMMANDS
 from relaydeck.cli.target import require_home
@@ -27,8 +28,17 @@ def cli() -> None:
 
 
 @cli.command(epilog="Example:  relaydeck serve --port 8080 --workers 2")
-@click.option("--host", help="Address to listen on. Default: RELAYDECK_HOST, else 127.0.0.1.")
-@click.option("--port", type=click.IntRange(1, 65_535), help="Port to listen on. Default: RELAYDECK_PORT, else 8080.")
+@click.option(
+    "--host",
+    callback=setting_value(values.host),
+    help="Address to listen on. Default: RELAYDECK_HOST, else 127.0.0.1.",
+)
+@click.option(
+    "--port",
+    metavar="INTEGER",
+    callback=setting_value(values.port),
+    help="Port to listen on, from 1 to 65535. Default: RELAYDECK_PORT, else 8080.",
+)
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
 @click.option("--tls-cert", type=PATH, help="Certificate chain (PEM), to serve HTTPS. Requires --tls-key.")
 @click.option("--tls-key", type=PATH, help="Private key of the certificate (PEM).")

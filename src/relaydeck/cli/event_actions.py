@@ -8,12 +8,13 @@ from relaydeck.cli.json_shapes import Scheduled
 from relaydeck.cli.output import print_change, print_fields, print_json, print_note, print_record
 from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
+from relaydeck.notifications.attempt_errors import describe_error, error_of
 from relaydeck.quantities import counted
 
 _POLL_SECONDS = 0.1
 
 _EVENT_FIELDS = ("sequence", "timestamp", "type", "relayer", "id")
-_DELIVERY_FIELDS = ("sequence", "id", "type", "notification_id", "state", "tries", "next_try_at", "last_problem")
+_DELIVERY_FIELDS = ("sequence", "id", "type", "notification_id", "state", "tries", "next_try_at", "last_error")
 
 
 def show_all(query: dict[str, str], limit: int, as_json: bool) -> None:
@@ -35,7 +36,14 @@ def show_deliveries(query: dict[str, str], limit: int, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print_fields(found, _DELIVERY_FIELDS)
+        print_fields([{**each, "last_error": _last_error(each)} for each in found], _DELIVERY_FIELDS)
+
+
+def _last_error(delivery: Json) -> str | None:
+    """Of a delivery that was attempted and has not arrived."""
+    status, problem = delivery["last_status"], delivery["last_problem"]
+    was_attempted = status is not None or problem
+    return error_of(status, problem) if was_attempted and delivery["state"] != "delivered" else None
 
 
 def show(event_id: str, as_json: bool) -> None:
@@ -86,7 +94,9 @@ def _require_delivered(delivery: Json, timeout: float) -> None:
             f"no attempt to deliver {delivery['id']} within {timeout:g} s", "Check that a service is running."
         )
     if delivery["state"] != "delivered":
+        error = describe_error(delivery["last_status"], delivery["last_problem"])
+        then = "The delivery was given up" if delivery["state"] == "dead" else "The service tries again"
         raise OperatorError(
-            f"the first attempt to deliver {delivery['id']} failed: {delivery['last_problem']}",
-            f"The service tries again; 'relaydeck event show {delivery['id']}' shows every attempt.",
+            f"the first attempt to deliver {delivery['id']} failed: {error}",
+            f"{then}; 'relaydeck event show {delivery['id']}' shows every attempt.",
         )

@@ -20,6 +20,11 @@ def write_example(path: Path, name: str, as_json: bool) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise OperatorError(f"{path} exists", "Name another file, or remove this one. Nothing was written.") from None
+    except OSError as error:
+        raise OperatorError(
+            f"{path.name} cannot be written to the folder {path.absolute().parent}: {error.strerror}",
+            "Create the folder, or make it writable, or name a file in another folder. Nothing was written.",
+        ) from None
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(content)
     if as_json:

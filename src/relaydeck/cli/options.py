@@ -13,9 +13,21 @@ from relaydeck.cli.target import Options, remember, require_home
 PATH = click.Path(path_type=Path)
 _HOME = click.option(
     "--home",
-    type=PATH,
+    type=click.Path(path_type=Path, readable=False),  # 'doctor' reports one that cannot be read
     help="Folder that holds all state. Default: RELAYDECK_HOME, else .relaydeck in the current folder.",
 )
+
+
+def setting_value(value_of: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """The callback of an option that overrides a setting: it reads, and refuses, what the setting does."""
+
+    def read(context: click.Context, option: click.Parameter, text: str | None) -> Any:
+        try:
+            return None if text is None else value_of(text)
+        except ValueError as expected:
+            raise click.UsageError(f"{option.opts[0]} must be {expected}", context) from None
+
+    return read
 
 
 def _use_config(_context: click.Context, _option: click.Parameter, path: Path | None) -> None:

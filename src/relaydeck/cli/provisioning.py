@@ -12,7 +12,7 @@ from relaydeck.cli.confirmation import confirm, require_terminal
 from relaydeck.cli.output import print_json, print_notes, print_outcome, print_styled
 from relaydeck.cli.target import backend
 from relaydeck.errors import OperatorError
-from relaydeck.quantities import counted
+from relaydeck.quantities import counted, first_few
 
 _MOST_NAMED = 20  # in a question
 _REVISION = re.compile(r"[0-9]{1,18}-[0-9a-f]{16}")
@@ -34,18 +34,13 @@ def apply_file(file: str, *, prune: bool, revision: str, yes: bool, as_json: boo
 
 def _confirmed_revision(file: ApplyFile, revision: str) -> str:
     """Ask about the records that --prune deletes. The revision of the plan that was shown: nothing else is deleted."""
-    require_terminal(f"delete records that {file.name} omits")
+    require_terminal(f"delete the records that are not in {file.name}")
     plan = backend().provisioning.plan(file, prune=True)
     removed = [f"{step['kind']} {step['name']}" for step in plan["steps"] if step["action"] == "remove"]
     if not removed:
         return revision
-    confirm(f"delete {_few(removed)}", yes=False)
+    confirm(f"delete {first_few(removed, _MOST_NAMED)}", yes=False)
     return revision or str(plan["revision"])
-
-
-def _few(names: list[str]) -> str:
-    rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + rest
 
 
 def plan_file(file: str, *, prune: bool, detailed_exitcode: bool, as_json: bool) -> None:

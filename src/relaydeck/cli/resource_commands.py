@@ -346,7 +346,9 @@ class _Apply(click.Command):
 )
 @click.argument("file")
 @click.option("--plan", is_flag=True, help="Print what would change, and change nothing.")
-@click.option("--prune", is_flag=True, help="Also delete records that an earlier apply created and FILE omits.")
+@click.option(
+    "--prune", is_flag=True, help="Also delete records that an earlier apply, of any file, created and FILE omits."
+)
 @click.option("--revision", default="", help="Apply only the plan that --plan printed with this revision.")
 @click.option(
     "--detailed-exitcode", is_flag=True, help="With --plan: exit 0 without changes, 2 with changes, 1 on errors."

@@ -64,7 +64,7 @@ def read_bootstrap_token(path: Path) -> Secret:
     return Secret(token)
 
 
-def print_first_token(store: Store, address: str, log: Log) -> None:
+def print_first_token(store: Store, address: str, documentation: str, log: Log) -> None:
     """On a terminal, issue a token if there is none; elsewhere only log, because logs must not contain tokens."""
     tokens = token_rows.all_tokens(store.database)
     if any(token.is_live(time.time()) and token.is_authentic(store.vault.proofs) for token in tokens):
@@ -75,7 +75,7 @@ def print_first_token(store: Store, address: str, log: Log) -> None:
     token = new_token()
     with change_in(store) as change:
         token_changes.issue(change, _unused_name(store, "first"), TokenKind.API, token)
-    sys.stdout.write(_welcome(token, address))
+    sys.stdout.write(_welcome(token, address, documentation))
     sys.stdout.flush()
 
 
@@ -84,9 +84,9 @@ def _unused_name(store: Store, wanted: str) -> str:
     return wanted if wanted not in used else f"{wanted}-{len(used) + 1}"
 
 
-def _welcome(token: Secret, address: str) -> str:
+def _welcome(token: Secret, address: str, documentation: str) -> str:
     return f"""
-This is your first access token. It is shown only once: keep it somewhere safe.
+This is your first access token, for /api/v1. It is shown only once: keep it somewhere safe.
 
   export TOKEN={token.reveal()}
 
@@ -97,6 +97,6 @@ Try it:
     -H "Content-Type: application/json" \\
     -d '{{"type": "provider_a_kms", "config": {{"key_id": "alias/ops", "region": "eu-west-1"}}}}'
 
-Documentation: {address}/docs
+Documentation: {documentation}/docs
 
 """

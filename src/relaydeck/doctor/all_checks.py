@@ -7,12 +7,14 @@ from relaydeck.doctor.finding import Finding, Progress, no_progress
 from relaydeck.doctor.limits import limits_findings
 from relaydeck.doctor.machine import Machine, home_finding, machine_findings
 from relaydeck.doctor.nodes import fault_findings
+from relaydeck.doctor.setting_needs import need_findings
 from relaydeck.settings import Settings, setting_warnings
 
 
 def findings(settings: Settings, machine: Machine, progress: Progress = no_progress) -> Iterator[Finding]:
     for warning in setting_warnings():
         yield Finding("warn", "settings", warning)
+    yield from need_findings(settings)
     home = home_finding(settings.home)
     yield home
     if home.result == "FAIL":

@@ -1,20 +1,30 @@
-"""Checks of the fleet: disabled relayers, deliveries that were given up, and signers."""
+"""Checks of the fleet: relayers that are disabled or lack a node, deliveries that failed or were given up, signers."""
 
 from collections.abc import Iterator
 
 from relaydeck.doctor.finding import Finding
 from relaydeck.doctor.signers import signer_findings
+from relaydeck.notifications.attempt_errors import describe_error
 from relaydeck.notifications.deliveries import count_deliveries
-from relaydeck.quantities import counted
+from relaydeck.notifications.failing_receivers import COUNT_LIMIT, FailingReceiver, failing_receivers
+from relaydeck.quantities import counted, first_few
 from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
+from relaydeck.timestamps import utc
 
 _MOST_NAMED = 5
+_NODELESS = (
+    "SELECT name FROM networks WHERE sealed_rpc_urls IS NULL AND EXISTS"
+    " (SELECT 1 FROM relayers WHERE network = networks.name AND relayers.sealed_rpc_urls IS NULL) ORDER BY seq"
+)
+_SEE = "see 'relaydeck event deliveries --state pending'"
 
 
 def fleet_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
     yield _relayer_finding(database)
+    yield from _nodeless_findings(database)
     yield _delivery_finding(database)
+    yield from _receiver_findings(database)
     yield from signer_findings(database, settings)
 
 
@@ -31,9 +41,35 @@ def _relayer_finding(database: Reader) -> Finding:
     return Finding("FAIL", "relayers", f"{named}{more} {verb} disabled; run 'relaydeck relayer why ID'")
 
 
+def _nodeless_findings(database: Reader) -> Iterator[Finding]:
+    if names := [repr(row.name) for row in database.read(_NODELESS, {})]:
+        lacking = f"relayers of {first_few(names, _MOST_NAMED)} have no node"
+        yield Finding(
+            "warn", "relayers", f"{lacking}: they are not checked, and estimates fail; add rpc_urls to the network"
+        )
+
+
 def _delivery_finding(database: Reader) -> Finding:
     dead = count_deliveries(database.read).dead
     if not dead:
         return Finding("ok", "deliveries", "no delivery was given up")
     given_up = f"{counted(dead, 'delivery was', 'deliveries were')} given up"
     return Finding("warn", "deliveries", f"{given_up}; 'relaydeck event replay --all-dead' sends them again")
+
+
+def _receiver_findings(database: Reader) -> Iterator[Finding]:
+    failing = failing_receivers(database.read, _MOST_NAMED + 1)
+    if not failing:
+        yield Finding("ok", "notifications", "no delivery waits after a failed attempt")
+    for each in failing[:_MOST_NAMED]:
+        yield Finding("warn", "notifications", _failing_remark(each))
+    if len(failing) > _MOST_NAMED:
+        yield Finding("warn", "notifications", f"deliveries to other receivers wait after failed attempts, too; {_SEE}")
+
+
+def _failing_remark(each: FailingReceiver) -> str:
+    """Does not claim that the receiver fails now: it may have recovered since the failed attempt."""
+    waiting = f"{'at least ' if each.waiting == COUNT_LIMIT else ''}{counted(each.waiting, 'delivery', 'deliveries')}"
+    verb = "is" if each.waiting == 1 else "are"
+    failure = f"an attempt failed at {utc(each.failed_at / 1000)}: {describe_error(each.status, each.problem)}"
+    return f"{waiting} to {each.notification_id!r} {verb} waiting; {failure}; {_SEE}"

@@ -27,13 +27,18 @@ class Machine(NamedTuple):
 
 
 def home_finding(home: Path) -> Finding:
-    if not home.exists():
-        remedy = "create it with 'relaydeck serve', or choose another home with --home or RELAYDECK_HOME"
-        return Finding("FAIL", "home", f"{home} does not exist; {remedy}")
-    if not home.is_dir():
+    choose = "choose another home with --home or RELAYDECK_HOME"
+    try:
+        mode = home.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return Finding("FAIL", "home", f"{home} does not exist; create it with 'relaydeck serve', or {choose}")
+    except OSError as error:  # such as a folder above it that this user may not enter
+        remark = f"{home} cannot be examined ({error.strerror}); give this user access to it, or {choose}"
+        return Finding("FAIL", "home", remark)
+    if not stat.S_ISDIR(mode):
         return Finding("FAIL", "home", f"{home} is not a folder; choose another with RELAYDECK_HOME")
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        return Finding("FAIL", "home", f"this user cannot use {home}; correct its owner")
+        return Finding("FAIL", "home", f"this user cannot use {home}; correct its owner or permissions")
     return Finding("ok", "home", str(home))
 
 

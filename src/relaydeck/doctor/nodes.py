@@ -25,7 +25,9 @@ _PATIENCE = 3  # blocks that a node may be behind, as a pool has by default
 _OTHERWISE = "check that the URL is a JSON-RPC node"
 # What to do about a failure, by the beginning of its words.
 _ADVICE = {
-    "leads to an address that RELAYDECK_RPC_GUARD refuses": "no connection was made; see RELAYDECK_RPC_ALLOW",
+    "leads to an address that RELAYDECK_RPC_GUARD refuses": (
+        "no connection was made; see RELAYDECK_RPC_GUARD and RELAYDECK_RPC_ALLOW"
+    ),
     "has a host name": "check its spelling and the name server",
     "refused the connection": "check the port and that the node is running",
     "cannot be reached": "check the address and that the node is running",

@@ -12,12 +12,18 @@ from relaydeck.quantities import counted
 from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
 
+_NOT_CHECKED = (
+    "the sealed values, whether somebody forged a token, the audit log, and the nodes (their URLs are sealed): these"
+    " checks need the master key"
+)
+
 
 def sealed_findings(database: Reader, settings: Settings, progress: Progress) -> Iterator[Finding]:
     try:
         keyring = read_keyring(database, settings)
     except OperatorError as error:
         yield Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
+        yield Finding("warn", "not checked", _NOT_CHECKED)
         return
     keys: int = database.read("SELECT count(*) AS total FROM data_keys")[0].total
     yield Finding("ok", "master key", f"{settings.master_key_path} opens {counted(keys, 'data key')}")

@@ -1,28 +1,18 @@
-"""Checks that each signer type has a driver that can be loaded, and that signers passed their latest check."""
+"""Checks that each signer type in use has a driver, and that signers passed their latest check."""
 
 from collections.abc import Iterator
 
 from relaydeck.doctor.finding import Finding
 from relaydeck.quantities import counted
 from relaydeck.settings import Settings
-from relaydeck.signers.drivers.registry import driver_names
 from relaydeck.store.database import Reader
 
 _MOST_NAMED = 5
 
 
 def signer_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
-    yield from _driver_findings(settings)
     yield from _unbound_findings(database, settings)
     yield from _check_findings(database)
-
-
-def _driver_findings(settings: Settings) -> Iterator[Finding]:
-    installed = driver_names()
-    for signer_type, name in settings.driver_bindings.items():
-        if name not in installed:
-            remark = f"there is no driver {name!r}; installed: {', '.join(installed)}"
-            yield Finding("FAIL", f"driver of {signer_type}", remark)
 
 
 def _unbound_findings(database: Reader, settings: Settings) -> Iterator[Finding]:

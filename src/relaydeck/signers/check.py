@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from relaydeck.quantities import first_few
 from relaydeck.signers.drivers.driver_errors import DriverError
 from relaydeck.signers.signer_types import Config
 
@@ -103,9 +104,8 @@ def _success(relayers: int) -> str:
 
 
 def _mismatch(address: str, others: Sequence[RelayerAddress]) -> str:
-    named = ", ".join(f"{each.relayer_id!r} has {each.address}" for each in others[:_MOST_NAMED])
-    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-    return f"the key signs for {address}, but relayer {named}{more}"
+    named = [f"{each.relayer_id!r} has {each.address}" for each in others]
+    return f"the key signs for {address}, but relayer {first_few(named, _MOST_NAMED)}"
 
 
 def _count(relayers: int) -> str:

@@ -3,16 +3,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from relaydeck.errors import OperatorError
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
 from relaydeck.http.asgi import Handle
 from relaydeck.http.pipeline import Pipeline
+from relaydeck.tracing_extra import load_tracing
 
 if TYPE_CHECKING:
     from relaydeck.tracing import Tracing
 
-_TRACING = "relaydeck.tracing"
 _OUTGOING = "relaydeck.outgoing_connections"
 _PIPELINE = "relaydeck.http.traced_pipeline"
 _ESTIMATOR = "relaydeck.fees.traced_estimator"
@@ -20,11 +19,7 @@ _ESTIMATOR = "relaydeck.fees.traced_estimator"
 
 def open_tracing(endpoint: str) -> "Tracing":
     """Raises OperatorError when the extra is not installed."""
-    try:
-        tracing: Tracing = import_module(_TRACING).Tracing(endpoint)
-    except ModuleNotFoundError as missing:
-        problem = f"RELAYDECK_OTEL_ENDPOINT is set, and the package {missing.name!r} is not installed"
-        raise OperatorError(problem, "Install it: pip install '.[otel]' in the clone, or remove the setting.") from None
+    tracing: Tracing = load_tracing().Tracing(endpoint)
     vars(import_module(_OUTGOING))["trace_with"] = tracing.outgoing
     return tracing
 

@@ -1,10 +1,7 @@
 """HTTP to key systems: TLS verified, guarded, bounded in size. The deadline is the caller's."""
 
-import ssl
 from collections.abc import Mapping
-from functools import cache
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,8 +10,8 @@ from yarl import URL
 
 from relaydeck.address_guard import AddressRefused, server_guard
 from relaydeck.connection_failure import ConnectionFailure, classify
-from relaydeck.errors import OperatorError
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
+from relaydeck.signers.drivers.authorities import trusted_authorities
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, ConfigUnusable, KeySystemUnreachable, Throttled
 from relaydeck.signers.drivers.interface import DriverOptions, HttpAnswer
 
@@ -48,6 +45,11 @@ class KeySystemClient:
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
+
+    @staticmethod
+    def prepare(options: DriverOptions) -> None:
+        """In a thread, before the first client: reads the certificates that it trusts. Raises OperatorError."""
+        trusted_authorities(options.ca_file)
 
     async def close(self) -> None:
         await self._session.close()
@@ -94,19 +96,6 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 def _connector(options: DriverOptions) -> aiohttp.TCPConnector:
     guard, tls = server_guard(options.allow), trusted_authorities(options.ca_file)
     return guarded_connector(guard, NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
-
-
-@cache
-def trusted_authorities(ca_file: Path | None) -> ssl.SSLContext:
-    """Made once for all drivers, in a thread: reading the certificates of the system takes a tenth of a second."""
-    tls = ssl.create_default_context()
-    if ca_file is not None:
-        try:
-            tls.load_verify_locations(ca_file)
-        except OSError:  # a missing file, or one without a certificate
-            problem = f"the certificates in {ca_file} cannot be read"
-            raise OperatorError(problem, "RELAYDECK_DRIVER_CA_FILE must name a readable file in PEM form.") from None
-    return tls
 
 
 def require_confidential(url: str) -> None:

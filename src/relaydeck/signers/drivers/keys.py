@@ -13,7 +13,7 @@ from relaydeck.settings import Settings
 from relaydeck.signers.drivers.challenge import new_challenge
 from relaydeck.signers.drivers.curve import Signature, verified
 from relaydeck.signers.drivers.driver_errors import DriverError, KeySystemUnreachable, NotBound
-from relaydeck.signers.drivers.http_client import KeySystemClient, trusted_authorities
+from relaydeck.signers.drivers.http_client import KeySystemClient
 from relaydeck.signers.drivers.interface import Driver, DriverContext, DriverOptions, KeyIdentity
 from relaydeck.signers.drivers.registry import MakeDriver, load_driver, require_suitable
 from relaydeck.signers.signer_types import Config
@@ -111,7 +111,7 @@ class SignerKeys:
     def _load(self, name: str) -> MakeDriver:
         """Whatever would hold the event loop for longer than the requests that it serves may wait."""
         make = load_driver(name)
-        trusted_authorities(self._options.ca_file)
+        KeySystemClient.prepare(self._options)
         return make
 
     def _context(self, signer_type: str) -> DriverContext:
