@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.cli.local.signer_addresses import asking_once
+from relaydeck.notifications.webhook_rule import REFUSED
 from relaydeck.signers.known_addresses import Answers, KeyAnswer, KeyQuestion, KeySource, Questions
 from relaydeck.signers.signer_types import KmsConfig
 from tests.provisioning.conftest import ADDRESS, KEY, NETWORK, NOTIFICATION, RELAYER, SIGNER, WHOLE
@@ -27,7 +28,8 @@ def without_revision(plan: str) -> str:
 def test_the_demonstration(home: Path) -> None:
     planned = run_command(home, "apply", str(DEMO), "--plan")
     note = f"note: there is no Relaydeck data at {home / 'relaydeck.db'}: the plan starts from nothing\n"
-    assert (planned.returncode, planned.stderr) == (0, note)
+    webhook = f"note: notifications[0].url {REFUSED}\n"
+    assert (planned.returncode, planned.stderr) == (0, note + webhook)
     assert without_revision(planned.stdout) == (
         "+ network sepolia\n"
         "+ network local\n"
@@ -40,10 +42,10 @@ def test_the_demonstration(home: Path) -> None:
         "to create: 2 networks, 2 signers, 1 notification, 3 relayers\n"
     )
     done = run_command(home, "apply", str(DEMO))
-    assert (done.returncode, done.stderr) == (0, f"relaydeck: created a new home in {home}\n")
+    assert (done.returncode, done.stderr) == (0, f"relaydeck: created a new home in {home}\n{webhook}")
     assert done.stdout == "created: 2 networks, 2 signers, 1 notification, 3 relayers\n"
     again = run_command(home, "apply", str(DEMO))
-    assert again.stdout == "nothing to change: the stored records match the file\n"
+    assert (again.stdout, again.stderr) == ("nothing to change: the stored records match the file\n", "")
 
 
 def test_what_would_change_is_shown_without_secrets(home: Path) -> None:

@@ -41,6 +41,15 @@ def read_named(read: ReadRows, ids: Sequence[str]) -> NamedRelayers:
     return found
 
 
+def without_relayer(read: ReadRows, ids: Sequence[str]) -> list[str]:
+    """Those of the ids that no relayer has."""
+    if not ids:
+        return []
+    listed, values = in_list(ids)
+    known = {row.id for row in read(f"SELECT id FROM relayers WHERE id IN ({listed})", values)}
+    return [each for each in ids if each not in known]
+
+
 def _states(row: Row) -> dict[str, bool]:
     return {
         "paused": row.paused,
