@@ -219,7 +219,7 @@ class NotPossible(RequestError):
     status = 409
     message = "<problem>"
     description = "The state of the record does not allow this; the message states the problem."
-    example = "Delivery is still pending"
+    example = "Delivery waits for its first attempt"
     traits = frozenset({"change"})
 
     def __init__(self, problem: str) -> None:

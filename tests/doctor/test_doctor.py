@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import sqlite3
 import threading
@@ -10,6 +11,7 @@ from contextlib import closing
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -138,6 +140,22 @@ def test_a_home_that_this_user_cannot_use(home: Path, monkeypatch: pytest.Monkey
         1,
         f"FAIL  home: this user cannot use {home}; correct its owner or permissions\n",
     )
+
+
+def test_a_home_on_a_read_only_file_system(provisioned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda _path, mode: mode == os.R_OK)
+    monkeypatch.setattr("os.statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    remark = f"{provisioned} is on a file system that is mounted read-only; mount it writable"
+    assert examined(provisioned) == {"home": Finding("FAIL", "home", remark)}
+
+
+def test_a_master_key_that_can_only_be_read(provisioned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a secret that is mounted read-only."""
+    writable = os.access
+    key = provisioned / "master.key"
+    monkeypatch.setattr("os.access", lambda path, mode: writable(path, mode) and (path != key or mode == os.R_OK))
+    remark = "only this user can access home, master key and database"
+    assert examined(provisioned)["permissions"] == Finding("ok", "permissions", remark)
 
 
 def test_a_home_that_cannot_be_examined(home: Path) -> None:

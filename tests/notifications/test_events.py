@@ -134,7 +134,19 @@ async def test_a_dead_delivery_is_replayed_with_the_same_id_and_all_its_tries(sc
     assert scene.delivery(sequence).tries == 1
 
 
-async def test_what_is_under_way_or_unknown_is_not_replayed(scene: Scene) -> None:
+async def test_a_delivery_that_waits_after_a_failure_is_sent_at_once(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", answer(500))
+    sequence, delivery = scene.paused("r1", "pager"), scene.process()
+    await scene.deliver(delivery)
+    receiver.answering = accept
+    with scene.store.database.transaction() as transaction:
+        assert deliveries.replay(transaction, scene.delivery(sequence).id)
+    await scene.deliver(delivery)
+    assert (scene.states(), scene.delivery(sequence).tries) == (["delivered"], 1)
+    assert [each.status for each in scene.attempts(sequence)] == [500, 204]
+
+
+async def test_what_waits_for_its_first_attempt_or_is_unknown_is_not_replayed(scene: Scene) -> None:
     await scene.receiver("pager")
     sequence = scene.paused("r1", "pager")
     with scene.store.database.transaction() as transaction:

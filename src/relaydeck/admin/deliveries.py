@@ -41,11 +41,11 @@ def _conditions(collection: str, query: Query) -> tuple[str, dict[str, Any]]:
 
 
 def replay_one(context: ChangeContext, name: str) -> DeliveryWithAttempts:
-    """Raises RecordNotFound, or NotPossible while the delivery is pending."""
+    """Raises RecordNotFound, or NotPossible before the first attempt."""
     if deliveries.find_delivery(context.transaction.all, name) is None:
         raise RecordNotFound("delivery")
     if not deliveries.replay(context.transaction, name):
-        raise NotPossible("Delivery is still pending")
+        raise NotPossible("Delivery waits for its first attempt")
     context.performed("delivery.replayed", name)
     return read_delivery(context.transaction.all, name)
 

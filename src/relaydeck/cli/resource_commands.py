@@ -265,7 +265,7 @@ def event_show(event_id: str, as_json: bool) -> None:
 @as_json("Scheduled")
 @anywhere
 def event_replay(event_id: str, all_dead: bool, as_json: bool) -> None:
-    """Deliver an event again. With --all-dead: every event whose delivery was given up."""
+    """Deliver an event again, at once. With --all-dead: every event whose delivery was given up."""
     if bool(event_id) == all_dead:
         raise click.UsageError("give an ID, or --all-dead")
     if all_dead:

@@ -592,7 +592,7 @@ def get_delivery(delivery_id: str) -> Call[Delivery]:
 
 
 def replay_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> Call[Delivery]:
-    """Deliver an event again; raises `Conflict` while its delivery is still under way.
+    """Deliver an event again; raises `Conflict` while its delivery waits for its first attempt.
 
     >>> from relaydeck.client import NotFound
     >>> try:

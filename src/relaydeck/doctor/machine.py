@@ -38,7 +38,9 @@ def home_finding(home: Path) -> Finding:
     if not stat.S_ISDIR(mode):
         return Finding("FAIL", "home", f"{home} is not a folder; choose another with RELAYDECK_HOME")
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        return Finding("FAIL", "home", f"this user cannot use {home}; correct its owner or permissions")
+        return Finding(
+            "FAIL", "home", _unusable(home, f"this user cannot use {home}; correct its owner or permissions")
+        )
     return Finding("ok", "home", str(home))
 
 
@@ -58,11 +60,19 @@ def _permissions(settings: Settings, machine: Machine) -> Iterator[Finding]:
         yield Finding("warn", "permissions", f"other users can access {path}; run: chmod {mode:o} {path}")
     strangers = list(_strangers([path for _, path, _ in present], settings.home, machine))
     yield from strangers
-    for _, path, _ in present:
-        if not os.access(path, os.R_OK | os.W_OK):
-            yield Finding("FAIL", "permissions", f"this user cannot read and write {path}; correct its owner")
+    for name, path, _ in present:
+        # The master key is only read: it may be a secret that is mounted read-only.
+        needed, words = (os.R_OK, "read") if name == "master key" else (os.R_OK | os.W_OK, "read and write")
+        if not os.access(path, needed):
+            remark = _unusable(path, f"this user cannot {words} {path}; correct its owner")
+            yield Finding("FAIL", "permissions", remark)
     if not loose and not strangers:
         yield Finding("ok", "permissions", f"only this user can access {_listed([name for name, _, _ in present])}")
+
+
+def _unusable(path: Path, otherwise: str) -> str:
+    is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY and os.access(path, os.R_OK)
+    return f"{path} is on a file system that is mounted read-only; mount it writable" if is_read_only else otherwise
 
 
 def _listed(names: list[str]) -> str:

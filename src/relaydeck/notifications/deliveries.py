@@ -93,12 +93,12 @@ def list_attempts(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
 
 
 def replay(transaction: Transaction, delivery_id: str) -> bool:
-    """Send a finished delivery again, outside its queue, at once and with all its attempts.
+    """Send a delivery again, at once and with all its attempts: a finished one, or one that waits after a failure.
 
-    Return False when there is no such delivery or it is still pending.
+    Return False when there is no such delivery or it waits for its first attempt.
     """
     changed = transaction.execute(
-        f"{_RESET} WHERE state <> 'pending' AND seq = (SELECT seq FROM events WHERE id = :id)",
+        f"{_RESET} WHERE (state <> 'pending' OR tries > 0) AND seq = (SELECT seq FROM events WHERE id = :id)",
         {"due": NOW, "revision": transaction.revision, "id": delivery_id},
     )
     return changed.rowcount == 1
