@@ -222,7 +222,11 @@ class TestIdentityOfRelayers:
     ) -> None:
         provisioned.apply(WHOLE)
         provisioned.write("UPDATE relayers SET origin = 'admin'")
-        assert len(provisioned.apply(self.nameless).steps) == 1
+        plan = provisioned.apply(self.nameless)
+        assert plan.notes == [
+            "relayers[0]: the relayer one has the same name, but no apply created it: this one is created beside it."
+            " To change that one instead, add its id to the file."
+        ]
         assert provisioned.rows("SELECT count(*) FROM relayers") == [(2,)]
 
     def test_a_name_that_several_have_needs_an_id(self, provisioned: ProvisionedHome) -> None:

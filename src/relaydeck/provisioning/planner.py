@@ -132,8 +132,13 @@ class _Planner:
     def _known_id(self, declared: DeclaredRecord) -> str | None:
         """The id of the applied relayer of this name; empty when there is none, None when there are several."""
         named = self._declared.places["relayers"]
-        applied = self._stored.applied_relayers_named(declared.values["name"])
-        known = [each for each in applied if each not in named]
+        found = [each for each in self._stored.relayers_named(declared.values["name"]) if each.id not in named]
+        known = [each.id for each in found if each.is_applied]
+        if not known and found:
+            self.plan.notes.append(
+                f"{declared.place}: the relayer {found[0].id} has the same name, but no apply created it:"
+                " this one is created beside it. To change that one instead, add its id to the file."
+            )
         if len(known) > 1:
             self.plan.note_mistake(
                 f"{declared.place}.id", f"is missing, and {len(known)} stored relayers have this name"

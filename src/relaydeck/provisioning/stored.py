@@ -20,6 +20,11 @@ class StoredRecord(NamedTuple):
     damaged: frozenset[str] = frozenset()  # the fields that do not open; they have their defaults in `record`
 
 
+class NamedRelayer(NamedTuple):
+    id: str
+    is_applied: bool  # an apply created it
+
+
 class Stored:
     """`read` runs inside one snapshot or one transaction, so that all records are of one moment."""
 
@@ -29,7 +34,7 @@ class Stored:
         # Ten thousand relayers may share one signer, which is opened once.
         self.signer = cache(self._signer)
         self.exists = cache(self._exists)
-        self._by_name: dict[str, list[str]] | None = None
+        self._by_name: dict[str, list[NamedRelayer]] | None = None
 
     def _row(self, columns: str, resource: Resource, record: str) -> Row | None:
         sql = f"SELECT {columns} FROM {resource} WHERE {IDENTITY[resource]} = :record"
@@ -60,13 +65,11 @@ class Stored:
         except Damaged as damage:
             return damage
 
-    def applied_relayers_named(self, name: str) -> list[str]:
-        """The ids of the relayers of that name that an apply created."""
+    def relayers_named(self, name: str) -> list[NamedRelayer]:
         if self._by_name is None:
             self._by_name = {}
-            sql = "SELECT id, name FROM relayers WHERE origin = :origin ORDER BY seq"
-            for row in self._read(sql, {"origin": ORIGIN}):
-                self._by_name.setdefault(row.name, []).append(row.id)
+            for row in self._read("SELECT id, name, origin FROM relayers ORDER BY seq", {}):
+                self._by_name.setdefault(row.name, []).append(NamedRelayer(row.id, row.origin == ORIGIN))
         return self._by_name.get(name, [])
 
     def applied(self, resource: Resource) -> list[str]:
