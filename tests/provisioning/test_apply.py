@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from relaydeck.admin.bodies import PlannedStep
+from relaydeck.admin.plan_report import apply_report
 from relaydeck.errors import StoreTrouble
 from relaydeck.provisioning.plan import Step
 from relaydeck.relayers.model import DisabledReason
@@ -216,6 +218,12 @@ class TestIdentityOfRelayers:
         assert len(generated) == 36
         changed = provisioned.apply(self.nameless.replace("gas_price_cap = 100", "gas_price_cap = 200"))
         assert lines(changed.steps) == [f"Change relayers {generated} | policies.gas_price_cap: 100 -> 200"]
+
+    def test_a_plan_shows_its_name_and_an_apply_its_id(self, provisioned: ProvisionedHome) -> None:
+        plan = provisioned.plan(self.nameless)
+        assert apply_report(plan, applied=False).steps[-1] == PlannedStep("create", "relayer", "One", ())
+        (generated,) = plan.generated_ids
+        assert apply_report(plan, applied=True).steps[-1] == PlannedStep("create", "relayer", generated, ())
 
     def test_a_relayer_of_that_name_that_apply_did_not_create_is_another_one(
         self, provisioned: ProvisionedHome
