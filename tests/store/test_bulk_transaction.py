@@ -11,7 +11,8 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import StoreConflict
 from relaydeck.store import postgres_transaction
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import SINCE_SEEN, Transaction
+from relaydeck.store.follower import newest_revisions_query
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.row_sets import RowSet
 from relaydeck.store.write_signal import WriteSignal
@@ -101,6 +102,26 @@ def test_others_write_while_rows_are_written_early(
     assert holders(database) == {"a": "others", "b": "others", "c": "bulk", "d": "bulk"}
     with database.transaction() as following:
         assert following.revision == transaction.revision + 1
+
+
+@pytest.mark.parametrize(
+    "query", [newest_revisions_query([]), f"SELECT seq FROM removals WHERE {SINCE_SEEN}"], ids=["newest", "rows"]
+)
+def test_a_query_for_new_rows_does_not_look_at_those_that_are_written_early(
+    database: PostgresDatabase, connect: Callable[[], PostgresDatabase], query: str
+) -> None:
+    """Each process that follows the database asks this after each write."""
+    following, rows = connect(), [(number, "relayers", number) for number in range(10, 5_010)]
+
+    def write_early(transaction: Transaction) -> None:
+        transaction.insert("removals", ("revision", "resource", "seq"), rows)
+        following.reader.execute("SET enable_seqscan = off")  # nobody has analysed this table
+        (explained,) = following.read(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}", {"seen": 0})
+        plan = explained[0][0]["Plan"]
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 20
+
+    with database.bulk_transaction(write_early, 10):
+        pass
 
 
 def test_another_write_that_waits_for_a_row_goes_first(

@@ -42,9 +42,12 @@ def load_all(followers: Sequence[FollowsTable], reader: RowReader) -> None:
 
 
 def newest_revisions_query(followers: Sequence[FollowsTable], *more: str) -> str:
-    """A query for the revision of the database, of the newest removal, and of the newest write to each table."""
+    """A query for the revision of the database, of the newest removal, and of the newest write to each table.
+
+    The condition is that of SINCE_SEEN.
+    """
     tables = ("removals", *(follower.table for follower in followers))
-    newest = [f"(SELECT max(revision) FROM {table}) AS {table}" for table in tables]
+    newest = [f"(SELECT max(revision) FROM {table} WHERE revision <= clock.revision) AS {table}" for table in tables]
     return f"SELECT {', '.join(['revision', *newest, *more])} FROM clock"
 
 

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from relaydeck.store.database import Reader, ReadRows, Row, RowReader
+from relaydeck.store.database import SINCE_SEEN, Reader, ReadRows, Row, RowReader
 from relaydeck.store.removals import removed_since
 from relaydeck.store.row_sets import slices
 from relaydeck.store.sequence_numbers import read_numbers
@@ -85,10 +85,10 @@ class Listing:
         """The items that were created, changed or removed after revision `seen`."""
         gone = self._removed_since(read, seen) if removed else []
         if not self._whole:
-            numbers = read_numbers(read, self.table, "revision > :seen", {"seen": seen})
+            numbers = read_numbers(read, self.table, SINCE_SEEN, {"seen": seen})
             return ListingChanges(gone, [(seq, None) for seq in numbers])
         # The plus makes the database use the revision's index instead of walking the whole table in order of seq.
-        changed = f"FROM {self.table} WHERE revision > :seen ORDER BY +seq"
+        changed = f"FROM {self.table} WHERE {SINCE_SEEN} ORDER BY +seq"
         rows = read(f"SELECT {self._columns}, seq {changed}", {"seen": seen})
         encoded = [item for _, some in slices(rows, _ENCODED_AT_ONCE) for item in self._encoded(some)]
         return ListingChanges(gone, encoded)

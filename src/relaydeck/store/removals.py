@@ -10,7 +10,7 @@ was removed in between, and compares what it holds with the rows that are there.
 prunes, and read after the removals: pruning that happens between two reads is noticed.
 """
 
-from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.database import SINCE_SEEN, ReadRows, Transaction
 from relaydeck.store.row_sets import Rows
 
 KEPT_REVISIONS = 100_000
@@ -44,9 +44,7 @@ def prune_removals(transaction: Transaction) -> None:
 
 def removed_since(read: ReadRows, table: str, seen: int) -> list[int] | None:
     """The sequence numbers removed after revision `seen`; None when some of those removals are pruned."""
-    removed = read(
-        "SELECT seq FROM removals WHERE revision > :seen AND resource = :table", {"seen": seen, "table": table}
-    )
+    removed = read(f"SELECT seq FROM removals WHERE {SINCE_SEEN} AND resource = :table", {"seen": seen, "table": table})
     if read("SELECT removals_pruned_to FROM clock", {})[0].removals_pruned_to > seen:
         return None
     return [row.seq for row in removed]

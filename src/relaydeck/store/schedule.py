@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import floor, inf
 from typing import NamedTuple
 
-from relaydeck.store.database import ReadRows
+from relaydeck.store.database import SINCE_SEEN, ReadRows
 from relaydeck.store.removals import removed_since
 
 _WHOLE = 1 << 64  # one interval
@@ -156,5 +156,5 @@ def read_row_changes(read: ReadRows, table: str, seen: int, *, removed: bool) ->
     # After removals were pruned, the schedule keeps numbers of removed rows: reading them finds nothing to check.
     gone = removed_since(read, table, seen) if removed else None
     # The plus sign keeps the database on the index by revision. Rows, because a commit bounds the rows that it returns.
-    written = read(f"SELECT seq FROM {table} WHERE revision > :seen ORDER BY +seq", {"seen": seen})
+    written = read(f"SELECT seq FROM {table} WHERE {SINCE_SEEN} ORDER BY +seq", {"seen": seen})
     return RowChanges([row.seq for row in written], gone or [])
