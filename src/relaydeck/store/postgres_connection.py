@@ -4,6 +4,7 @@ Of a server's error message only the first line is used: the lines after it quot
 """
 
 import os
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,7 @@ _DEFAULTS = {
 _SOON = {"connect_timeout": "2"}  # the least that the driver takes
 _LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
 _LONGEST_WAIT = 65.0  # seconds: longer than the server lets a statement take
+_REST_OF_ANSWER = 0.2  # seconds: for an answer of which a part has come
 LONGEST_MIGRATION = 3600.0  # of one statement, or the wait for another process that migrates
 LONGEST_STATEMENT = 15.0  # of a transaction that others wait for: longer than the server lets it wait for a lock
 # A reader only writes in a transaction that it declares READ WRITE. It may stay idle in a transaction (an export into
@@ -73,13 +75,24 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
 
     def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
         try:
-            return super().wait(gen, interval, self.longest_wait if timeout is None else timeout)
+            try:
+                return super().wait(gen, interval, self.longest_wait if timeout is None else timeout)
+            except psycopg.errors._WaitTimeout:
+                if timeout is not None or not self._has_answered():
+                    raise
+            return super().wait(gen, interval, _REST_OF_ANSWER)
         except psycopg.errors._WaitTimeout:
             if timeout is not None:
                 raise
             self.fell_silent = True
             self.pgconn.finish()  # the response may still come: no other statement may take it for its own
             raise psycopg.OperationalError("the database server does not answer") from None
+
+    def _has_answered(self) -> bool:
+        """Whether an answer came while this process was not running, and could not look in time."""
+        answers = select.poll()
+        answers.register(self.fileno(), select.POLLIN)
+        return bool(answers.poll(0))
 
     @contextmanager
     def waiting(self, seconds: float) -> Iterator[None]:

@@ -1,10 +1,12 @@
 """The database server hangs up, falls silent or disappears: every wait ends, and no lock is left behind."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from relaydeck.store.postgres_connection import PostgresConnection, connect
 from relaydeck.store.write_signal import WriteSignal
 from tests.postgres import PostgresServer, write
 from tests.postgres_faults import drop_what_arrives, hang_up, lost_on_the_way, silent
-from tests.running import Running, clean_environment, run_command
+from tests.running import Running, clean_environment, eventually, run_command
 
 
 def test_a_read_on_a_silent_connection_is_repeated_on_another_one_after_its_bound(database: PostgresDatabase) -> None:
@@ -43,6 +45,16 @@ def test_a_statement_of_a_write_on_a_silent_connection_fails_after_its_bound(
     ):
         transaction.execute("SELECT 1")
     assert write(database) > 0
+
+
+def test_an_answer_that_came_while_this_process_was_kept_from_looking_counts(database: PostgresDatabase) -> None:
+    connection, sleeping = database.reader, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    with closing(database.open_reader()) as watching, connection.waiting(0.9), ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(connection.execute, "SELECT pg_sleep(0.5)")
+        eventually(lambda: bool(watching.read(sleeping)))
+        ctypes.PyDLL(None).usleep(999_999)  # without releasing the interpreter
+        answer.result()
+    assert not connection.closed
 
 
 def lose_in_a_transaction(database: PostgresDatabase, lost: ExitStack) -> None:
