@@ -199,6 +199,23 @@ async def test_workers_that_no_longer_beat_are_seen_by_liveness_and_readiness(pa
     assert await probe(observer) == ((200, b"ok\n"), (200, b"ready\n"))
 
 
+async def test_a_worker_that_does_not_finish_its_start_is_seen(path: Path) -> None:
+    now = [1000.0]
+    working, hanging = claimed_at(path, now), claimed_at(path, now)
+    hanging.start()
+    observer = claimed_at(path, now)
+    assert not observer.a_worker_has_started
+    now[0] += 599
+    working.beat()
+    assert observer.a_worker_has_started
+    assert await probe(observer) == ((200, b"ok\n"), (200, b"ready\n"))
+    now[0] += 2
+    one = b"1 worker does not respond\n"
+    assert await probe(observer) == ((503, one), (503, one))
+    hanging.beat()
+    assert await probe(observer) == ((200, b"ok\n"), (200, b"ready\n"))
+
+
 async def test_a_worker_that_replaces_a_silent_one_takes_its_place(path: Path) -> None:
     now = [1000.0]
     ended = claimed_at(path, now)

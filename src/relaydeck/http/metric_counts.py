@@ -53,6 +53,8 @@ def _layout() -> tuple[dict[_Cell, int], int]:
 
 _PLACES, _BEAT = _layout()
 _ROW = _BEAT + 1  # the last cell: when the process was last seen alive, in milliseconds of the machine's clock
+_STARTING = 1 << 63  # added to that cell by a worker that has not beaten yet: when its start began
+_LONGEST_START_MS = 600_000  # loading a million records from a busy database takes minutes
 _LARGEST = [_PLACES[(each.name,)] for each in METRICS if each.combined == "max"]
 _OLDEST = [_PLACES[(each.name,)] for each in METRICS if each.combined == "oldest"]
 
@@ -108,21 +110,29 @@ class Metrics:
             return False
         return True
 
+    def start(self) -> None:
+        """Show the other processes that a worker is starting. It beats when it serves requests."""
+        if self._row is not None:
+            self._cells[self._row + _BEAT] = _STARTING + int(self._monotonic() * 1000)
+
     def beat(self) -> None:
         """Show the other processes that this worker is alive."""
         if self._row is not None:
             self._cells[self._row + _BEAT] = int(self._monotonic() * 1000)
 
     def silent_workers(self, seconds: float) -> int:
-        """How many workers have not beaten for so long. One that is starting is not counted."""
-        self._map_all()
-        latest = (self._monotonic() - seconds) * 1000
-        return sum(0 < self._cells[start + _BEAT] < latest for start in range(0, len(self._cells), _ROW))
+        """How many workers have not beaten for so long. One that is starting has more time."""
+        now = int(self._monotonic() * 1000)
+        latest, latest_start = now - seconds * 1000, _STARTING + now - _LONGEST_START_MS
+        return sum(0 < beat < latest or _STARTING <= beat < latest_start for beat in self._beats())
 
     @property
     def a_worker_has_started(self) -> bool:
+        return any(0 < beat < _STARTING for beat in self._beats())
+
+    def _beats(self) -> list[int]:
         self._map_all()
-        return any(self._cells[start + _BEAT] for start in range(0, len(self._cells), _ROW))
+        return [self._cells[start + _BEAT] for start in range(0, len(self._cells), _ROW)]
 
     def requests(self, route: str, statuses: Iterable[int], nanoseconds: Iterable[int]) -> None:
         """Count many requests of a route at once: each cell is touched once however many there are."""

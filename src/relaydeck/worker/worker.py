@@ -56,6 +56,7 @@ class Worker:
 
     def __init__(self, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._settings, self._log, self._metrics = settings, log, metrics
+        metrics.start()
         self._closers = AsyncExitStack()
         self._reports = Reports(log, metrics)
         self._tracing = self._start_tracing()
