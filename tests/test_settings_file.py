@@ -70,6 +70,20 @@ def test_the_name_of_a_variable_is_refused_with_its_name_in_a_file(file: Path, n
     )
 
 
+@pytest.mark.parametrize("name", ["RELAYDECK_CONFIG", "config", "token"])
+def test_what_only_the_environment_can_set(file: Path, name: str) -> None:
+    assert refusal(file, f'{name} = "x"') == (
+        f"the settings file FILE: {name} cannot be set in a file: use the environment or an option"
+    )
+
+
+def test_mistakes_of_all_kinds_are_named_together(file: Path) -> None:
+    assert refusal(file, 'prot = 1\nmax_per_page = "planted"') == (
+        "the settings file FILE: prot is not a setting; did you mean port?; "
+        "max_per_page in FILE must be a whole number from 1 to 1000000000"
+    )
+
+
 def test_an_apply_file_is_recognised(file: Path) -> None:
     assert refusal(file, "[[signers]]\nid = 'ops'") == "FILE is an apply file, not a settings file"
 
@@ -192,5 +206,5 @@ def test_a_command_names_the_file_that_stops_it(home: Path, file: Path) -> None:
         1,
         "",
         f"relaydeck: the settings file {file}: prot is not a setting; did you mean port?\n"
-        "Correct the settings file and start again.\n",
+        "Correct the settings and start again.\n",
     )

@@ -6,7 +6,7 @@ a file of its own, `database_url = { file = "/run/secrets/database_url" }`.
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from relaydeck.errors import OperatorError
@@ -15,10 +15,18 @@ _REMEDY = "Correct the settings file and start again."
 _APPLY_TABLES = {"networks", "signers", "notifications", "relayers"}
 
 
-def read_settings_file(path: Path, known: Collection[str], urls: Collection[str]) -> dict[str, str]:
-    """The texts of the settings in a file. Raises OperatorError, which names every problem.
+class SettingsFile(NamedTuple):
+    texts: dict[str, str]
+    problem: str  # every mistake; empty when there is none
 
-    `known` are the names of all settings, `urls` those of them that may contain a password.
+
+def read_settings_file(
+    path: Path, known: Collection[str], urls: Collection[str], elsewhere: Collection[str]
+) -> SettingsFile:
+    """The texts of the settings in a file. Raises OperatorError when it cannot be read.
+
+    `known` are the names of all settings, `urls` those of them that may contain a password, `elsewhere` the names that
+    only the environment and options can set.
     """
     texts: dict[str, str] = {}
     problems: list[str] = []
@@ -29,12 +37,12 @@ def read_settings_file(path: Path, known: Collection[str], urls: Collection[str]
         )
     for name, value in content.items():
         try:
+            if _in_file(name) in elsewhere:
+                raise ValueError("cannot be set in a file: use the environment or an option")
             texts[name] = _text(name, value, known, urls)
         except ValueError as problem:
             problems.append(f"{name} {problem}")
-    if problems:
-        raise OperatorError(f"the settings file {path}: {'; '.join(problems)}", _REMEDY)
-    return texts
+    return SettingsFile(texts, f"the settings file {path}: {'; '.join(problems)}" if problems else "")
 
 
 def _parsed(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import time
 from datetime import datetime
+from functools import lru_cache
 from typing import overload
 
 _FIRST_YEAR = 1970
@@ -28,6 +29,7 @@ def utc_with_milliseconds(milliseconds: int | None) -> str | None:
     return f"{_to_the_second(seconds)}.{rest:03d}Z"
 
 
+@lru_cache(maxsize=8)  # the lines of a log share their seconds
 def _to_the_second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 

@@ -38,10 +38,12 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, **options: Any) -> None:
     metrics_path = _fresh_metrics(settings, workers, log)
     server = _server(settings, log, host, port, workers=workers, **options)
-    address, home = f"{host_in_url(host)}:{port}", str(settings.home.absolute())
+    facts = {"address": f"{host_in_url(host)}:{port}", "home": str(settings.home.absolute())}
+    if settings.operations_address is not None:
+        facts["operations"] = f"{host_in_url(settings.operations_address[0])}:{settings.operations_address[1]}"
     try:
         with _operations_server(settings, metrics_path, log, port):
-            log.event("info", "serving", address=address, home=home, workers=workers, version=__version__)
+            log.event("info", "serving", **facts, workers=workers, version=__version__)
             _run(server, partial(Application, settings, metrics_path, log), settings.stop_mark(os.getpid()))
     finally:
         metrics_path.unlink(missing_ok=True)
