@@ -18,6 +18,7 @@ from tests.postgres import PostgresServer
 from tests.running import Running, make_token, run_command
 from tests.steady_loop import SteadyLoop
 
+_ALL_PROOFS = "\npytestmark = pytest.mark.prove"
 DEMO = """
 [networks.sepolia]
 network_type = "evm"
@@ -49,6 +50,15 @@ gas_price_cap = 100000000000
 """
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A module of proofs alone has nothing for `make test`, but some of its imports take long."""
+    return True if _has_only_proofs(collection_path, config) else None
+
+
+def _has_only_proofs(path: Path, config: pytest.Config) -> bool:
+    return config.option.markexpr == "not prove" and path.suffix == ".py" and _ALL_PROOFS in path.read_text("utf-8")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Import the modules of a whole run, each process from another one on.
@@ -60,11 +70,15 @@ def pytest_collection(session: pytest.Session) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if not worker or session.config.args != session.config.getini("testpaths"):
         return
-    modules = sorted(Path(__file__).parent.rglob("test_*.py"))
+    modules = [each for each in _test_modules() if not _has_only_proofs(each, session.config)]
     first = len(modules) * int(worker.removeprefix("gw")) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     for path in [*modules[first:], *modules[:first]]:
         with suppress(Exception):  # pytest imports it again and reports the failure
             import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
+
+
+def _test_modules() -> list[Path]:
+    return sorted(Path(__file__).parent.rglob("test_*.py"))
 
 
 def pytest_collection_finish() -> None:
