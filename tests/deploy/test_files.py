@@ -222,7 +222,7 @@ def expressions() -> list[str]:
 def exposed(tmp_path: Path) -> set[str]:
     metrics = Metrics(tmp_path / "metrics")
     metrics.claim_row()
-    metrics.requests("list_relayers", [200], [1])
+    metrics.requests("list_relayers", 200, [1])
     metrics.observe(ESTIMATE_SECONDS, 1, "ok")
     looked_up = {each: {("x",) * len([*each.by, *each.labels]): 1} for each in METRICS if each.looked_up}
     return set(re.findall(r"^(relaydeck_\w+)", metrics.exposition(looked_up), re.MULTILINE))

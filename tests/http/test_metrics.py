@@ -79,7 +79,7 @@ def rows_held_by_others(path: Path, amount: int) -> Iterator[None]:
 def test_a_process_beside_64_others_is_counted(path: Path) -> None:
     with rows_held_by_others(path, 64):
         metrics = claimed(path)
-        metrics.requests("operations", [200], [1])
+        metrics.requests("operations", 200, [1])
         assert samples(metrics)['relaydeck_requests_total{route="operations",status="200"}'] == "1"
 
 
@@ -113,8 +113,9 @@ def test_the_next_process_of_a_row_goes_on_counting_and_resets_its_gauges(path: 
 
 def test_a_status_and_a_route_that_are_not_declared_are_counted_as_other(path: Path) -> None:
     metrics = claimed(path)
-    metrics.requests("admin", [418, 200], [1, 1])
-    metrics.requests("teapot", [200], [1])
+    metrics.requests("admin", 418, [1])
+    metrics.requests("admin", 200, [1])
+    metrics.requests("teapot", 200, [1])
     found = {name: value for name, value in samples(metrics).items() if name.startswith("relaydeck_requests_total")}
     assert found == {
         'relaydeck_requests_total{route="admin",status="200"}': "1",

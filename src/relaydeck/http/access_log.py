@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import defaultdict
+from itertools import groupby
 from operator import itemgetter
 
 from relaydeck.http.clients import ClientAddress, Peer
@@ -16,7 +17,7 @@ _BATCH_RECORDS = 64  # few enough to be still in the processor's cache when they
 
 # moment, route, status, nanoseconds taken, request id, token name as JSON, peer, X-Forwarded-For, reason
 Record = tuple[float, str, int, int, bytes, str, Peer, bytes | None, str]
-_status, _taken = itemgetter(2), itemgetter(3)
+_outcome, _taken = itemgetter(1, 2), itemgetter(3)
 
 
 class AccessLog:
@@ -42,29 +43,32 @@ class AccessLog:
 
     def flush(self) -> None:
         records, self._records = self._records, []
-        if records and self._log.logs("info"):
-            self._log.add("".join(self._json_lines(records) if self._log.as_json else self._text_lines(records)))
-        by_route: dict[str, list[Record]] = defaultdict(list)
-        for record in records:
-            by_route[record[1]].append(record)
-        for route, batch in by_route.items():
-            self._metrics.requests(route, map(_status, batch), map(_taken, batch))
+        logs, lines = self._log.logs("info"), []
+        durations: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for outcome, run in groupby(records, _outcome):  # as a rule many requests in a row are alike
+            batch = list(run)
+            durations[outcome] += map(_taken, batch)
+            if logs:
+                lines += self._json_lines(batch, *outcome) if self._log.as_json else self._text_lines(batch)
+        if lines:
+            self._log.add("".join(lines))
+        for (route, status), nanoseconds in durations.items():
+            self._metrics.requests(route, status, nanoseconds)
 
-    def _json_lines(self, records: list[Record]) -> list[str]:
+    def _json_lines(self, records: list[Record], route: str, status: int) -> list[str]:
         # Inline instead of in functions: this runs for every request. What a line has in common with the one before it,
         # usually all but its id and its duration, is not formatted again.
         lines, stamped_from, stamped_until = [], 0.0, 0.0
-        start = middle = end = ""
-        of_route, of_status, of_token, of_client = "", 0, "", ""
-        for moment, route, status, taken, request_id, token, peer, forwarded, reason in records:
+        start, middle, end = "", f'","route":"{route}","status":{status},"duration_us":', ""
+        of_token, of_client = "", ""
+        for moment, _, _, taken, request_id, token, peer, forwarded, reason in records:
             if not stamped_from <= moment < stamped_until:
                 stamp, millisecond = self._log.stamp(moment), int(moment * 1000)
                 stamped_from, stamped_until = millisecond / 1000, (millisecond + 1) / 1000
                 start = f'{{"time":"{stamp}","level":"info","event":"request","request_id":"'
             client = peer[0] if forwarded is None and peer else self._client(peer, forwarded)
-            if route != of_route or status != of_status or token != of_token or client != of_client:
-                of_route, of_status, of_token, of_client = route, status, token, client
-                middle = f'","route":"{route}","status":{status},"duration_us":'
+            if token != of_token or client != of_client:
+                of_token, of_client = token, client
                 end = f',"token":{token},"client":"{client}"'
             explained = f',"reason":{json.dumps(reason)}' if reason else ""
             lines.append(f"{start}{request_id.decode()}{middle}{taken // 1000}{end}{explained}}}\n")
