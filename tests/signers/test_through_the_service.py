@@ -127,6 +127,11 @@ def test_the_command_checks_and_exits_with_what_it_found(home: Path, key: Key) -
     failed = run_command(home, "signer", "check", "kv", **settings)
     assert (failed.returncode, failed.stderr) == (1, "1 signer checked, 1 failed\n")
     assert "access_denied" in failed.stdout
+    unbound = run_command(home, "signer", "check", "--all")
+    assert (unbound.returncode, unbound.stderr) == (
+        0,
+        "note: 1 signer left out: no driver is bound to the type\n0 signers checked, 0 failed\n",
+    )
     doctor = run_command(home, "doctor", **settings)
     assert (
         "FAIL  signers: 'kv' (access_denied) failed the latest check; run 'relaydeck signer check ID'" in doctor.stdout

@@ -23,7 +23,10 @@ def check_one(signer_id: str, as_json: bool) -> None:
 def check_all(as_json: bool) -> None:
     """Every signer with a bound driver."""
     checks = backend().signer_checks
-    with progress_bar("checking signers", checks.count()) as advance:
+    total = checks.count()
+    if unbound := backend().records.list_records("signers", {}, 1).total - total:
+        print_note(f"note: {counted(unbound, 'signer')} left out: no driver is bound to the type")
+    with progress_bar("checking signers", total) as advance:
         found = list(checks.check_all(advance))
     _report(found, as_json)
 
