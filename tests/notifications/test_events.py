@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import deliveries, events, outbox, retries
@@ -14,7 +15,7 @@ from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.relayers.relayer_events import event_data
 from relaydeck.store.open_store import Store
 from tests.notifications.conftest import Scene
-from tests.notifications.receiver import accept, answer
+from tests.notifications.receiver import Received, accept, answer
 from tests.seeding import relayer, relayer_shown
 
 FULL = relayer(
@@ -146,7 +147,43 @@ async def test_a_delivery_that_waits_after_a_failure_is_sent_at_once(scene: Scen
     assert [each.status for each in scene.attempts(sequence)] == [500, 204]
 
 
-async def test_what_waits_for_its_first_attempt_or_is_unknown_is_not_replayed(scene: Scene) -> None:
+def replay(scene: Scene, sequence: int) -> bool:
+    with scene.store.database.transaction() as transaction:
+        return deliveries.replay(transaction, scene.delivery(sequence).id)
+
+
+@pytest.mark.parametrize("answers", [[500, 503, 200], [500, 200], [500, 410, 200]])
+async def test_a_delivery_that_is_replayed_during_an_attempt_is_sent_again_if_that_one_fails(
+    scene: Scene, answers: list[int]
+) -> None:
+    given = iter(answers)
+
+    async def reply(received: Received) -> web.StreamResponse:
+        if len(scene.attempts(sequence)) == 1:
+            assert replay(scene, sequence)
+        return await answer(next(given))(received)
+
+    await scene.receiver("pager", reply)
+    sequence, delivery = scene.paused("r1", "pager"), scene.process()
+    await scene.deliver(delivery)
+    scene.clock.pass_(10)
+    await scene.deliver(delivery)
+    assert scene.states() == ["delivered"]
+    assert [each.status for each in scene.attempts(sequence)] == answers
+
+
+async def test_a_replayed_delivery_holds_up_no_later_event_of_its_relayer(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", answer(500))
+    first, second, delivery = scene.paused("r1", "pager"), scene.paused("r1", "pager"), scene.process()
+    await scene.deliver(delivery)
+    assert (scene.delivery(first).tries, scene.delivery(second).tries) == (1, 0)
+    assert replay(scene, first)
+    await scene.deliver(delivery)
+    assert (scene.delivery(first).tries, scene.delivery(second).tries) == (1, 1)
+    assert len(receiver.got) == 3
+
+
+async def test_what_is_to_be_sent_already_or_is_unknown_is_not_replayed(scene: Scene) -> None:
     await scene.receiver("pager")
     sequence = scene.paused("r1", "pager")
     with scene.store.database.transaction() as transaction:

@@ -110,7 +110,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
         Literal["pending", "delivered", "dead"],
         field("Whether it is on its way, has arrived, or was given up.", example="pending"),
     ]
-    tries: Annotated[Whole, field("How many attempts there were.", example=1)]
+    tries: Annotated[Whole, field("How many attempts there were since it was recorded or last sent again.", example=1)]
     created_at: Annotated[str, field("When the event happened, in UTC.", example=_PRECISE_MOMENT)]
     next_try_at: Annotated[
         str | None,

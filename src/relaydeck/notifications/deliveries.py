@@ -4,14 +4,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from relaydeck.notifications.outbox import NOW, AttemptRecord
+from relaydeck.notifications.outbox import COLUMNS, NOW, AttemptRecord, PendingDelivery, make_next_due
 from relaydeck.store.database import ReadRows, Transaction
 from relaydeck.store.rows import columns_of
 
 COUNT_LIMIT = 10_000  # anyone may ask for the metrics: counting on takes as long as there are failed deliveries
 
 _TABLES = "deliveries d JOIN events e ON e.seq = d.seq"
-_RESET = "UPDATE deliveries SET state = 'pending', tries = 0, due_at = :due, finished_at = NULL, revision = :revision"
+_RESET = (
+    "UPDATE deliveries SET state = 'pending', in_line = false, tries = 0, due_at = :due, finished_at = NULL,"
+    " revision = :revision"
+)
+_REPLAYABLE = (
+    f"SELECT {COLUMNS} FROM deliveries"
+    " WHERE (state <> 'pending' OR tries > 0) AND seq = (SELECT seq FROM events WHERE id = :id)"
+)
 _COUNT = "SELECT count(*) AS total FROM (SELECT 1 FROM deliveries WHERE state = :state LIMIT :limit) AS counted"
 
 
@@ -93,15 +100,18 @@ def list_attempts(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
 
 
 def replay(transaction: Transaction, delivery_id: str) -> bool:
-    """Send a delivery again, at once and with all its attempts: a finished one, or one that waits after a failure.
+    """Send a delivery again, outside its queue, at once and with all its attempts.
 
-    Return False when there is no such delivery or it waits for its first attempt.
+    It is finished, or waits after a failure. Return False when there is no such delivery or it is to be sent already.
     """
-    changed = transaction.execute(
-        f"{_RESET} WHERE (state <> 'pending' OR tries > 0) AND seq = (SELECT seq FROM events WHERE id = :id)",
-        {"due": NOW, "revision": transaction.revision, "id": delivery_id},
-    )
-    return changed.rowcount == 1
+    found = transaction.all(_REPLAYABLE, {"id": delivery_id})
+    if not found:
+        return False
+    values = {"due": NOW, "revision": transaction.revision, "seq": found[0].sequence}
+    transaction.execute(f"{_RESET} WHERE seq = :seq", values)
+    if found[0].in_order:
+        make_next_due(transaction, PendingDelivery(*found[0]))
+    return True
 
 
 def replay_all_dead(transaction: Transaction) -> int:

@@ -120,7 +120,10 @@ def next_deliveries(read: ReadRows, notification_id: str, limit: int) -> list[Pe
 
 
 def save_attempts(transaction: Transaction, attempts: Sequence[FinishedAttempt]) -> None:
-    """Save attempts and the new state of their deliveries, and make the next delivery of each queue due."""
+    """Save attempts and the new state of their deliveries, and make the next delivery of each queue due.
+
+    A delivery that was replayed during its attempt stays as it is, due at once, unless this attempt delivered it.
+    """
     transaction.insert(
         "attempts",
         ("delivery", *AttemptRecord._fields),
@@ -128,17 +131,27 @@ def save_attempts(transaction: Transaction, attempts: Sequence[FinishedAttempt])
     )
     for delivery, attempt, outcome in attempts:
         finished_at = None if outcome.state == "pending" else attempt.started_at + attempt.duration
-        values = {"finished": finished_at, "revision": transaction.revision, "seq": delivery.sequence}
-        transaction.execute(
-            "UPDATE deliveries SET state = :state, in_line = :in_order, tries = tries + 1, due_at = :due_at,"
-            " finished_at = :finished, claimed_by = NULL, claimed_until = NULL, revision = :revision WHERE seq = :seq",
-            outcome._asdict() | values,
-        )
-        if delivery.in_order and not outcome.in_order:
-            _make_next_due(transaction, delivery)
+        values = outcome._asdict() | {
+            "finished": finished_at,
+            "revision": transaction.revision,
+            "seq": delivery.sequence,
+            "tries": delivery.tries,
+        }
+        if transaction.execute(f"{_SAVE} AND tries = :tries", values).rowcount:
+            if delivery.in_order and not outcome.in_order:
+                make_next_due(transaction, delivery)
+        else:  # replayed, which left the queue and starts to count anew
+            transaction.execute(_SAVE if outcome.state == "delivered" else _RELEASE, values)
 
 
-def _make_next_due(transaction: Transaction, delivery: PendingDelivery) -> None:
+_SAVE = (
+    "UPDATE deliveries SET state = :state, in_line = :in_order, tries = tries + 1, due_at = :due_at,"
+    " finished_at = :finished, claimed_by = NULL, claimed_until = NULL, revision = :revision WHERE seq = :seq"
+)
+_RELEASE = "UPDATE deliveries SET claimed_by = NULL, claimed_until = NULL, revision = :revision WHERE seq = :seq"
+
+
+def make_next_due(transaction: Transaction, delivery: PendingDelivery) -> None:
     transaction.execute(
         f"UPDATE deliveries SET due_at = :now, revision = :revision WHERE seq = (SELECT min(seq) {_QUEUE})",
         {

@@ -29,8 +29,9 @@ START_COLUMNS = (
     " (SELECT max(revision) FROM tokens) AS tokens_revision,"
     " (SELECT max(seq) FROM audit) AS audit_end, (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash"
 )
-# The rows of the writes after the revision `:seen`. No row that a query sees has a later revision than the clock. Rows
-# that a large apply has not committed yet do: without the second condition, PostgreSQL would look at each of them.
+# The rows of the writes after the revision `:seen`, for queries outside of write transactions. No committed row has a
+# later revision than the clock. Rows that a large apply has not committed yet do: without the second condition,
+# PostgreSQL would look at each of them.
 SINCE_SEEN = "revision > :seen AND revision <= (SELECT revision FROM clock)"
 EMPTY_CHAIN = (0, bytes(32))  # stands for the audit entry before the first
 _ROWS_PER_INSERT = 64

@@ -56,11 +56,11 @@ class Worker:
 
     def __init__(self, settings: Settings, log: Log, metrics: Metrics) -> None:
         self._settings, self._log, self._metrics = settings, log, metrics
-        metrics.start()
         self._closers = AsyncExitStack()
         self._reports = Reports(log, metrics)
         self._tracing = self._start_tracing()
         self._store = self._open_store()
+        metrics.start()  # not before: the store may wait for another process that migrates it, for up to an hour
         self._access_log = self._open_access_log()
         self._writer = self._start_writer()
         self._audit = AuditLog(self._store.vault)
