@@ -7,6 +7,9 @@ import pytest
 
 from relaydeck.console.fleet import FleetReader, SignerProblem
 from relaydeck.console.problems import Balance, RelayerProblem, read_problems
+from relaydeck.console.receiver_problems import ReceiverProblem
+from relaydeck.notifications import events
+from relaydeck.notifications.kinds import EventKind
 from relaydeck.relayers import incidents
 from relaydeck.relayers.incidents import Incident, NodeProblem
 from relaydeck.signers import check_rows
@@ -20,7 +23,7 @@ SINCE = "1970-01-01T00:16:40Z"
 
 @pytest.fixture
 def store(home: Path) -> Iterator[Store]:
-    fill(home, relayers=[relayer(f"r{number}") for number in range(5)])
+    fill(home, notifications={"pager": None}, relayers=[relayer(f"r{number}") for number in range(5)])
     with opened(home) as store:
         yield store
 
@@ -73,3 +76,16 @@ def test_a_failing_signer_has_the_time_when_it_began_to_fail(store: Store) -> No
     with store.database.transaction() as transaction:
         check_rows.keep(transaction, check, "unreachable")
     assert FleetReader().read(store).signers == [SignerProblem("ops", "wrong_key_kind", "not on secp256k1", SINCE)]
+
+
+def test_a_receiver_whose_deliveries_wait_after_a_failure(store: Store) -> None:
+    assert FleetReader().read(store).receivers == []
+    with store.database.transaction() as transaction:
+        events.record(transaction, EventKind.NOTIFICATION_TEST, {}, notification_id="pager", now=900)
+        transaction.execute("UPDATE deliveries SET tries = 1, due_at = 2000000")
+        transaction.insert(
+            "attempts",
+            ("delivery", "started_at", "duration", "status", "problem", "answer"),
+            [(1, 1_000_000, 5, None, "tls_failed", "")],
+        )
+    assert FleetReader().read(store).receivers == [ReceiverProblem("pager", SINCE, "tls_failed")]

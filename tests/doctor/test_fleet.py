@@ -54,8 +54,10 @@ def test_of_many_disabled_relayers_the_rest_is_counted(home: Path) -> None:
 def test_deliveries_that_were_given_up_are_counted(home: Path) -> None:
     assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
     run_command(home, "notification", "test", "pager")
-    remark = "1 delivery was given up; 'relaydeck event replay --all-dead' sends them again"
+    remark = "1 delivery was given up; 'relaydeck event replay --all-dead' sends it again"
     assert found(home, "UPDATE deliveries SET state = 'dead'")[1] == Finding("warn", "deliveries", remark)
+    gone = found(home, "UPDATE deliveries SET notification_id = 'gone'")[1]
+    assert gone == Finding("ok", "deliveries", "no delivery was given up")
 
 
 FAIL = "UPDATE deliveries SET tries = 1, due_at = 1900000005000"

@@ -4,9 +4,11 @@ import asyncio
 
 from aiohttp import web
 
-from relaydeck.notifications import deliveries, events, retries
+from relaydeck.notifications import deliveries, events, notification_changes, retries
 from relaydeck.notifications.kinds import EventKind
 from relaydeck.notifications.outbox import AttemptRecord
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.change_context import ChangeContext
 from tests.notifications.conftest import Clock, Scene, eventually
 from tests.notifications.receiver import Received, accept, answer, hang
 from tests.running import free_port
@@ -205,6 +207,19 @@ async def test_a_removed_receiver_ends_its_deliveries(scene: Scene) -> None:
         transaction.execute("DELETE FROM notifications WHERE id = 'pager'")
     await scene.deliver(scene.process())
     assert (scene.delivery(sequence).state, scene.attempts(sequence)[0].problem) == ("dead", "receiver_removed")
+
+
+async def test_a_delivery_that_waits_ends_when_its_receiver_is_deleted(scene: Scene) -> None:
+    await scene.receiver("pager", answer(500))
+    sequence, delivery = scene.paused("r1", "pager"), scene.process()
+    await scene.deliver(delivery)
+    with scene.store.database.transaction() as transaction:
+        transaction.execute("UPDATE relayers SET notification_id = NULL")
+        context = ChangeContext(transaction, AuditLog(scene.store.vault), "test", int(scene.clock.now))
+        notification_changes.delete(context, "pager")
+    await scene.deliver(delivery)
+    assert scene.delivery(sequence).state == "dead"
+    assert [each.problem for each in scene.attempts(sequence)] == ["", "receiver_removed"]
 
 
 async def test_dead_receivers_do_not_delay_a_healthy_one(scene: Scene) -> None:

@@ -2,20 +2,20 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from relaydeck.console.problems import RelayerProblem, read_problems
+from relaydeck.console.receiver_problems import ReceiverProblem, read_receiver_problems
 from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
 from relaydeck.relayers import incidents
 from relaydeck.signers.check import SignerCheck
-from relaydeck.store.database import Row
+from relaydeck.store.database import ReadRows
 from relaydeck.store.open_store import Store
 from relaydeck.store.rows import columns_of
 from relaydeck.timestamps import utc
 
-ReadRows = Callable[[str, dict[str, Any]], list[Row]]
 _MOST_SHOWN = 20
 _SLOW_SECONDS = 0.05
 _KEPT_TIMES = 50  # numbers that took long to read are kept this many times as long
@@ -53,6 +53,7 @@ class Fleet(NamedTuple):
     problems: list[RelayerProblem]
     troubled: int  # relayers with an open incident
     signers: list[SignerProblem]
+    receivers: list[ReceiverProblem]  # with deliveries that wait after a failed attempt
     deliveries: DeliveryCounts
 
     def total(self, state: str) -> int:
@@ -75,6 +76,7 @@ class FleetReader:
             read_problems(read),
             troubled,
             _signer_problems(read),
+            read_receiver_problems(read, _MOST_SHOWN),
             count_deliveries(read),
         )
 

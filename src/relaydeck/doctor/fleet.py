@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from relaydeck.doctor.finding import Finding
 from relaydeck.doctor.signers import signer_findings
 from relaydeck.notifications.attempt_errors import describe_error
-from relaydeck.notifications.deliveries import count_deliveries
+from relaydeck.notifications.deliveries import count_replayable
 from relaydeck.notifications.failing_receivers import COUNT_LIMIT, FailingReceiver, failing_receivers
 from relaydeck.quantities import counted, first_few
 from relaydeck.settings import Settings
@@ -50,11 +50,13 @@ def _nodeless_findings(database: Reader) -> Iterator[Finding]:
 
 
 def _delivery_finding(database: Reader) -> Finding:
-    dead = count_deliveries(database.read).dead
+    """Nothing can be done about a delivery to a notification that was deleted."""
+    dead = count_replayable(database.read)
     if not dead:
         return Finding("ok", "deliveries", "no delivery was given up")
     given_up = f"{counted(dead, 'delivery was', 'deliveries were')} given up"
-    return Finding("warn", "deliveries", f"{given_up}; 'relaydeck event replay --all-dead' sends them again")
+    them = "it" if dead == 1 else "them"
+    return Finding("warn", "deliveries", f"{given_up}; 'relaydeck event replay --all-dead' sends {them} again")
 
 
 def _receiver_findings(database: Reader) -> Iterator[Finding]:

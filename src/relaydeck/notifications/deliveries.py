@@ -19,6 +19,7 @@ _REPLAYABLE = (
     f"SELECT {COLUMNS} FROM deliveries"
     " WHERE (state <> 'pending' OR tries > 0) AND seq = (SELECT seq FROM events WHERE id = :id)"
 )
+_DEAD = "state = 'dead' AND notification_id IN (SELECT id FROM notifications)"
 _COUNT = "SELECT count(*) AS total FROM (SELECT 1 FROM deliveries WHERE state = :state LIMIT :limit) AS counted"
 
 
@@ -115,9 +116,18 @@ def replay(transaction: Transaction, delivery_id: str) -> bool:
 
 
 def replay_all_dead(transaction: Transaction) -> int:
-    """Send every dead delivery again. Return how many there were."""
-    changed = transaction.execute(f"{_RESET} WHERE state = 'dead'", {"due": NOW, "revision": transaction.revision})
+    """Send every dead delivery again whose receiver still exists. Return how many there were."""
+    changed = transaction.execute(f"{_RESET} WHERE {_DEAD}", {"due": NOW, "revision": transaction.revision})
     return changed.rowcount
+
+
+def count_replayable(read: ReadRows) -> int:
+    """How many deliveries `replay_all_dead` would send again, up to COUNT_LIMIT."""
+    counted: int = read(
+        f"SELECT count(*) AS total FROM (SELECT 1 FROM deliveries WHERE {_DEAD} LIMIT :limit) AS counted",
+        {"limit": COUNT_LIMIT},
+    )[0].total
+    return counted
 
 
 class DeliveryCounts(NamedTuple):

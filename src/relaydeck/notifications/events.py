@@ -91,6 +91,11 @@ def record(
     return sequence
 
 
+def end_deliveries(transaction: Transaction, notification_id: str) -> None:
+    """Attempt at once what waits for a receiver that is deleted: the attempt fails, and ends the delivery."""
+    outbox.make_all_due(transaction, notification_id)
+
+
 def list_events(
     read: ReadRows,
     after: int = 0,

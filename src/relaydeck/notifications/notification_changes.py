@@ -68,6 +68,7 @@ def update_all(
 def delete(context: ChangeContext, notification_id: str) -> None:
     """Raises StillInUse while a relayer refers to it."""
     context.remove("notification", notification_id, _stored_facts(context, notification_id))
+    events.end_deliveries(context.transaction, notification_id)
 
 
 def send_test(context: ChangeContext, notification_id: str) -> Event:

@@ -151,6 +151,15 @@ _SAVE = (
 _RELEASE = "UPDATE deliveries SET claimed_by = NULL, claimed_until = NULL, revision = :revision WHERE seq = :seq"
 
 
+def make_all_due(transaction: Transaction, notification_id: str) -> None:
+    """What waits for its next attempt is attempted at once."""
+    transaction.execute(
+        "UPDATE deliveries SET due_at = :now, revision = :revision"
+        " WHERE notification_id = :notification AND due_at IS NOT NULL",
+        {"now": NOW, "revision": transaction.revision, "notification": notification_id},
+    )
+
+
 def make_next_due(transaction: Transaction, delivery: PendingDelivery) -> None:
     transaction.execute(
         f"UPDATE deliveries SET due_at = :now, revision = :revision WHERE seq = (SELECT min(seq) {_QUEUE})",

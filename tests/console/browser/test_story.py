@@ -93,7 +93,7 @@ def enter(operator: Operator, fleet: Fleet) -> None:
     other = Operator(operator.page.context.new_page(), fleet)
     apply_file(other, demo)
     other.page.close()
-    operator.sees("The monitor knows of no problem.")  # without loading the page again
+    operator.sees("No problem is known.")  # without loading the page again
 
 
 def apply_file(operator: Operator, text: str) -> None:
