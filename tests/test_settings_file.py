@@ -58,28 +58,26 @@ def test_an_empty_file_gives_the_defaults(file: Path) -> None:
 
 def test_every_unknown_name_is_refused_with_the_nearest(file: Path) -> None:
     assert refusal(file, "max_perpage = 5\nport = 1\nRELAYDECK_PORT = 1\n[xyz]\na = 1") == (
-        "the settings file FILE: max_perpage is not a setting; did you mean max_per_page?; "
-        "RELAYDECK_PORT is not a setting; did you mean port?; xyz is not a setting"
+        "max_perpage in FILE is not a setting; did you mean max_per_page?; "
+        "RELAYDECK_PORT in FILE is not a setting; did you mean port?; xyz in FILE is not a setting"
     )
 
 
 @pytest.mark.parametrize("name", ["RELAYDECK_LOG_LEVEL", "relaydeck_log_level", "LOG_LEVEL", "RELAYDECK_LOGLEVEL"])
 def test_the_name_of_a_variable_is_refused_with_its_name_in_a_file(file: Path, name: str) -> None:
-    assert refusal(file, f'{name} = "info"') == (
-        f"the settings file FILE: {name} is not a setting; did you mean log_level?"
-    )
+    assert refusal(file, f'{name} = "info"') == (f"{name} in FILE is not a setting; did you mean log_level?")
 
 
 @pytest.mark.parametrize("name", ["RELAYDECK_CONFIG", "config", "token"])
 def test_what_only_the_environment_can_set(file: Path, name: str) -> None:
     assert refusal(file, f'{name} = "x"') == (
-        f"the settings file FILE: {name} cannot be set in a file: use the environment or an option"
+        f"{name} in FILE cannot be set in a file: use the environment or an option"
     )
 
 
 def test_mistakes_of_all_kinds_are_named_together(file: Path) -> None:
     assert refusal(file, 'prot = 1\nmax_per_page = "planted"') == (
-        "the settings file FILE: prot is not a setting; did you mean port?; "
+        "prot in FILE is not a setting; did you mean port?; "
         "max_per_page in FILE must be a whole number from 1 to 1000000000"
     )
 
@@ -88,10 +86,19 @@ def test_an_apply_file_is_recognised(file: Path) -> None:
     assert refusal(file, "[[signers]]\nid = 'ops'") == "FILE is an apply file, not a settings file"
 
 
-@pytest.mark.parametrize("value", ["true", "1979-05-27", "[1]", "{ file = 'x' }", "{}"])
+@pytest.mark.parametrize(("value", "console"), [("true", "on"), ("false", "off")])
+def test_a_truth_value_stands_for_on_or_off(file: Path, value: str, console: str) -> None:
+    assert settings_of(file, f"console = {value}").console == console
+
+
+def test_a_truth_value_where_none_is_expected(file: Path) -> None:
+    assert refusal(file, "port = true") == "port in FILE must be a port from 1 to 65535"
+
+
+@pytest.mark.parametrize("value", ["1979-05-27", "[1]", "{ file = 'x' }", "{}"])
 def test_a_value_of_another_type_is_refused(file: Path, value: str) -> None:
     assert refusal(file, f"log_level = {value}") == (
-        "the settings file FILE: log_level must be a string, a number or an array of strings"
+        "log_level in FILE must be a string, a number or an array of strings"
     )
 
 
@@ -129,8 +136,7 @@ def test_a_file_that_is_not_text(file: Path) -> None:
 )
 def test_a_password_is_refused_and_not_quoted(file: Path, name: str, url: str) -> None:
     assert refusal(file, f'{name} = "{url}"') == (
-        f"the settings file FILE: {name} contains a password: put the URL in a file and write "
-        f'{name} = {{ file = "path" }}'
+        f'{name} in FILE contains a password: put the URL in a file and write {name} = {{ file = "path" }}'
     )
 
 
@@ -155,7 +161,7 @@ def test_a_url_with_a_password_is_read_from_a_file_of_its_own(file: Path, tmp_pa
     ],
 )
 def test_a_reference_that_leads_nowhere(file: Path, value: str, problem: str) -> None:
-    assert refusal(file, f"database_url = {value}") == f"the settings file FILE: database_url {problem}"
+    assert refusal(file, f"database_url = {value}") == f"database_url in FILE {problem}"
 
 
 def test_the_example_of_the_page_is_read(file: Path, tmp_path: Path) -> None:
@@ -205,6 +211,5 @@ def test_a_command_names_the_file_that_stops_it(home: Path, file: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (
         1,
         "",
-        f"relaydeck: the settings file {file}: prot is not a setting; did you mean port?\n"
-        "Correct the settings and start again.\n",
+        f"relaydeck: prot in {file} is not a setting; did you mean port?\nCorrect the settings and start again.\n",
     )

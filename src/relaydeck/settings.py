@@ -371,10 +371,9 @@ class _Given(NamedTuple):
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings in an environment and the file it names. Raises OperatorError, which names every bad value."""
-    in_file, problem = _given_in_file(environment.get(SETTINGS_FILE, ""))
+    in_file, problems = _given_in_file(environment.get(SETTINGS_FILE, ""))
     given = in_file | _given_in(environment)
     found: dict[str, Any] = {}
-    problems = [problem] if problem else []
     for setting in fields(Settings):
         if setting.name in given:
             try:
@@ -394,15 +393,15 @@ def _given_in(environment: Mapping[str, str]) -> dict[str, _Given]:
     return given
 
 
-def _given_in_file(path: str) -> tuple[dict[str, _Given], str]:
+def _given_in_file(path: str) -> tuple[dict[str, _Given], list[str]]:
     """The settings in a file, and what is wrong with others in it."""
     if not path:
-        return {}, ""
+        return {}, []
     known = [setting.name for setting in fields(Settings)]
     urls = [setting.name for setting in fields(Settings) if setting.metadata["may_hold_password"]]
     elsewhere = [each.removeprefix(PREFIX).lower() for each in OTHER_VARIABLES]
-    texts, problem = read_settings_file(Path(path), known, urls, elsewhere)
-    return {name: _Given(text, f"{name} in {path}") for name, text in texts.items()}, problem
+    texts, problems = read_settings_file(Path(path), known, urls, elsewhere)
+    return {name: _Given(text, f"{name} in {path}") for name, text in texts.items()}, problems
 
 
 def _is_service_link(text: str) -> bool:

@@ -17,7 +17,7 @@ _APPLY_TABLES = {"networks", "signers", "notifications", "relayers"}
 
 class SettingsFile(NamedTuple):
     texts: dict[str, str]
-    problem: str  # every mistake; empty when there is none
+    problems: list[str]
 
 
 def read_settings_file(
@@ -41,8 +41,8 @@ def read_settings_file(
                 raise ValueError("cannot be set in a file: use the environment or an option")
             texts[name] = _text(name, value, known, urls)
         except ValueError as problem:
-            problems.append(f"{name} {problem}")
-    return SettingsFile(texts, f"the settings file {path}: {'; '.join(problems)}" if problems else "")
+            problems.append(f"{name} in {path} {problem}")
+    return SettingsFile(texts, problems)
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -66,7 +66,9 @@ def _text(name: str, value: Any, known: Collection[str], urls: Collection[str]) 
         return _url_text(name, value)
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ",".join(value)
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if not isinstance(value, str | int | float):
         raise ValueError("must be a string, a number or an array of strings")
     return str(value)
 

@@ -26,10 +26,11 @@ webhook_allow = ["10.1.0.0/16", "192.0.2.7"]
 database_url = { file = "/run/secrets/database_url" }
 ```
 
-- A value is a string or a number. Where a variable takes a list with commas, the file takes an array of strings too.
+- A value is a string or a number; `true` and `false` stand for `on` and `off`. Where a variable takes a list with
+  commas, the file takes an array of strings too.
 - An unknown name is an error that suggests the nearest known one, and the service does not start.
-- The file contains no secret. A password in `database_url`, `limits_url` or `otel_endpoint` is refused; put the whole
-  URL in a file of its own and refer to it, as `database_url` does above. Other secrets have settings that name a file.
+- The file contains no secret. A password in `database_url` or `limits_url` is refused; put the whole URL in a file of
+  its own and refer to it, as `database_url` does above. Other secrets have settings that name a file.
 - A relative path starts from the working directory, as in a variable. Use absolute paths for a service.
 - Relaydeck reads no settings file that is not named.
 

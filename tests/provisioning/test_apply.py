@@ -232,15 +232,15 @@ class TestIdentityOfRelayers:
         provisioned.write("UPDATE relayers SET origin = 'admin'")
         plan = provisioned.apply(self.nameless)
         assert plan.notes == [
-            "relayers[0]: the relayer one has the same name, but no apply created it: this one is created beside it."
-            " To change that one instead, add its id to the file."
+            "relayers[0]: this relayer is created beside others of the same name that no apply created: one."
+            " To change one of those instead, add its id to the file."
         ]
         assert provisioned.rows("SELECT count(*) FROM relayers") == [(2,)]
 
     def test_a_name_that_several_have_needs_an_id(self, provisioned: ProvisionedHome) -> None:
         provisioned.apply(WHOLE + RELAYER.replace('id = "one"', 'id = "two"'))
         assert provisioned.mistakes(self.nameless) == [
-            "relayers[0].id: is missing, and 2 stored relayers have this name"
+            "relayers[0].id: is missing, and 2 stored relayers have this name; add the id that is meant: one, two"
         ]
 
     def test_one_named_by_id_is_not_taken_for_another_by_its_name(self, provisioned: ProvisionedHome) -> None:

@@ -99,7 +99,7 @@ def estimate(
 @as_json("Finding", many=True)
 @anywhere
 def doctor(as_json: bool) -> None:
-    """Check home, permissions, disk, clock, database, keys, audit log and every RPC URL.
+    """Check settings, home, disk, clock, database, keys, audit log, relayers, signers, deliveries and RPC URLs.
 
     On a server: whether it answers and accepts the token, and the same checks as that machine finds them.
 

@@ -133,7 +133,7 @@ def check(signer_id: str, every: bool, as_json: bool) -> None:
     saved and shown with the signer. Exits with 1 when a check does not succeed.
     """
     if bool(signer_id) == every:
-        raise click.UsageError("give an ID, or --all")
+        raise click.UsageError("give either an ID or --all")
     from relaydeck.cli import signer_checks
 
     if every:
@@ -246,7 +246,7 @@ def event_tail(follow: bool, limit: int, as_json: bool) -> None:
 @as_json("Delivery", many=True)
 @anywhere
 def event_deliveries(limit: int, as_json: bool, **query: str | None) -> None:
-    """List deliveries, newest first. One whose last attempt failed is dead."""
+    """List deliveries, newest first. One is dead after ten failed attempts, or if the receiver answered 410."""
     _events().show_deliveries(given(query), limit, as_json)
 
 
@@ -267,7 +267,7 @@ def event_show(event_id: str, as_json: bool) -> None:
 def event_replay(event_id: str, all_dead: bool, as_json: bool) -> None:
     """Deliver an event again, at once. With --all-dead: every event whose delivery was given up."""
     if bool(event_id) == all_dead:
-        raise click.UsageError("give an ID, or --all-dead")
+        raise click.UsageError("give either an ID or --all-dead")
     if all_dead:
         _events().replay_all(as_json)
     else:

@@ -57,7 +57,8 @@ def _permissions(settings: Settings, machine: Machine) -> Iterator[Finding]:
     present = [each for each in expected if each[1].exists()]
     loose = [(path, mode) for _, path, mode in present if is_open_to_others(path)]
     for path, mode in loose:
-        yield Finding("warn", "permissions", f"other users can access {path}; run: chmod {mode:o} {path}")
+        remedy = f"mount it with the mode {mode:o}" if _is_read_only(path) else f"run: chmod {mode:o} {path}"
+        yield Finding("warn", "permissions", f"other users can access {path}; {remedy}")
     strangers = list(_strangers([path for _, path, _ in present], settings.home, machine))
     yield from strangers
     for name, path, _ in present:
@@ -71,8 +72,12 @@ def _permissions(settings: Settings, machine: Machine) -> Iterator[Finding]:
 
 
 def _unusable(path: Path, otherwise: str) -> str:
-    is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY and os.access(path, os.R_OK)
-    return f"{path} is on a file system that is mounted read-only; mount it writable" if is_read_only else otherwise
+    is_cause = _is_read_only(path) and os.access(path, os.R_OK)
+    return f"{path} is on a file system that is mounted read-only; mount it writable" if is_cause else otherwise
+
+
+def _is_read_only(path: Path) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def _listed(names: list[str]) -> str:

@@ -1,6 +1,7 @@
 """Compares a file with the database. Every mistake is noted, and planning continues to find the others."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -14,9 +15,11 @@ from relaydeck.provisioning.reader import Values, may_be, missing_in
 from relaydeck.provisioning.signer_planner import SignerPlanner
 from relaydeck.provisioning.stored import Stored, StoredRecord
 from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
+from relaydeck.quantities import first_few
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
 
 NewId = Callable[[], str]
+_MOST_NAMED = 3
 _NODES: dict[Resource, str] = {"networks": "rpc_urls", "relayers": "custom_rpc_urls"}  # the fields with URLs of nodes
 
 
@@ -132,19 +135,30 @@ class _Planner:
     def _known_id(self, declared: DeclaredRecord) -> str | None:
         """The id of the applied relayer of this name; empty when there is none, None when there are several."""
         named = self._declared.places["relayers"]
-        found = [each for each in self._stored.relayers_named(declared.values["name"]) if each.id not in named]
-        known = [each.id for each in found if each.is_applied]
-        if not known and found:
-            self.plan.notes.append(
-                f"{declared.place}: the relayer {found[0].id} has the same name, but no apply created it:"
-                " this one is created beside it. To change that one instead, add its id to the file."
-            )
+        applied = self._stored.applied_relayers_named(declared.values["name"])
+        known = [each for each in applied if each not in named]
         if len(known) > 1:
-            self.plan.note_mistake(
-                f"{declared.place}.id", f"is missing, and {len(known)} stored relayers have this name"
-            )
+            stored = f"{len(known)} stored relayers have this name"
+            problem = f"is missing, and {stored}; add the id that is meant: {first_few(known, _MOST_NAMED)}"
+            self.plan.note_mistake(f"{declared.place}.id", problem)
             return None
+        if not known:
+            self._note_others(declared)
         return known[0] if known else ""
+
+    def _note_others(self, declared: DeclaredRecord) -> None:
+        others = self._others_by_name.get(declared.values["name"], ())
+        if ids := [each for each in others if each not in self._declared.places["relayers"]]:
+            self.plan.notes.append(
+                f"{declared.place}: this relayer is created beside others of the same name that no apply created:"
+                f" {first_few(ids, _MOST_NAMED)}. To change one of those instead, add its id to the file."
+            )
+
+    @cached_property
+    def _others_by_name(self) -> dict[str, list[str]]:
+        """The relayers that no apply created and that have a name of a declared one without an id."""
+        names = {each.values["name"] for each in self._declared.of("relayers") if not each.name}
+        return self._stored.other_relayers_named(sorted(names))
 
     def _address(self, declared: DeclaredRecord, known: str) -> str | None:
         """None when it is not known. That is noted here, unless the mistake is in the signer."""

@@ -1,5 +1,7 @@
 """The stored records, looked up one at a time, so that a small file is quick on a large database."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -10,19 +12,17 @@ from relaydeck.provisioning.declared_records import IDENTITY, REFERRING, TABLES,
 from relaydeck.signers import signer_rows
 from relaydeck.signers.signer_types import NewSigner
 from relaydeck.store.database import ReadRows, Row
+from relaydeck.store.in_list import in_list
+from relaydeck.store.row_sets import slices
 from relaydeck.store.vault import Vault
 
+_NAMES_AT_ONCE = 4096
 ORIGIN = "apply"  # of the rows that pruning may remove
 
 
 class StoredRecord(NamedTuple):
     record: msgspec.Struct
     damaged: frozenset[str] = frozenset()  # the fields that do not open; they have their defaults in `record`
-
-
-class NamedRelayer(NamedTuple):
-    id: str
-    is_applied: bool  # an apply created it
 
 
 class Stored:
@@ -34,7 +34,7 @@ class Stored:
         # Ten thousand relayers may share one signer, which is opened once.
         self.signer = cache(self._signer)
         self.exists = cache(self._exists)
-        self._by_name: dict[str, list[NamedRelayer]] | None = None
+        self._by_name: dict[str, list[str]] | None = None
 
     def _row(self, columns: str, resource: Resource, record: str) -> Row | None:
         sql = f"SELECT {columns} FROM {resource} WHERE {IDENTITY[resource]} = :record"
@@ -65,12 +65,24 @@ class Stored:
         except Damaged as damage:
             return damage
 
-    def relayers_named(self, name: str) -> list[NamedRelayer]:
+    def applied_relayers_named(self, name: str) -> list[str]:
+        """The ids of the relayers of that name that an apply created."""
         if self._by_name is None:
-            self._by_name = {}
-            for row in self._read("SELECT id, name, origin FROM relayers ORDER BY seq", {}):
-                self._by_name.setdefault(row.name, []).append(NamedRelayer(row.id, row.origin == ORIGIN))
+            sql = "SELECT id, name FROM relayers WHERE origin = :origin ORDER BY seq"
+            self._by_name = _by_name(self._read(sql, {"origin": ORIGIN}))
         return self._by_name.get(name, [])
+
+    def other_relayers_named(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """The ids of the relayers of these names that no apply created.
+
+        There is no index by name, and a query looks at every relayer: it asks for many names.
+        """
+        rows: list[Row] = []
+        for _, some in slices(names, _NAMES_AT_ONCE):
+            listed, values = in_list(some)
+            sql = f"SELECT id, name FROM relayers WHERE origin <> :origin AND name IN ({listed}) ORDER BY seq"
+            rows += self._read(sql, {"origin": ORIGIN, **values})
+        return _by_name(rows)
 
     def applied(self, resource: Resource) -> list[str]:
         """Every record of a resource that an apply created, oldest first."""
@@ -81,3 +93,10 @@ class Stored:
         """The ids of the relayers that refer to a record."""
         sql = f"SELECT id FROM relayers WHERE {REFERRING[resource]} = :record ORDER BY seq"
         return [row.id for row in self._read(sql, {"record": record})]
+
+
+def _by_name(rows: Iterable[Row]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        found[row.name].append(row.id)
+    return dict(found)

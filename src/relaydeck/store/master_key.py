@@ -59,8 +59,8 @@ def master_key_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise OperatorError(
             f"the master key file {path} is missing",
-            "Put your copy of it back: without it the sealed secrets of this database cannot be opened. Only a backup"
-            " made with --with-master-key contains it.",
+            "Put your copy of it back, or correct RELAYDECK_MASTER_KEY_FILE: without it the sealed secrets of this"
+            " database cannot be opened. Only a backup made with --with-master-key contains it.",
         ) from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not 64 hexadecimal digits"
