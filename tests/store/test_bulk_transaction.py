@@ -11,10 +11,13 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import StoreConflict
 from relaydeck.store import postgres_transaction
-from relaydeck.store.database import SINCE_SEEN, Transaction
+from relaydeck.store.database import ReadRows, Row, Transaction, Values
 from relaydeck.store.follower import newest_revisions_query
+from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.removals import removed_since
 from relaydeck.store.row_sets import RowSet
+from relaydeck.store.schedule import read_row_changes
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import place_of
 
@@ -104,21 +107,44 @@ def test_others_write_while_rows_are_written_early(
         assert following.revision == transaction.revision + 1
 
 
-@pytest.mark.parametrize(
-    "query", [newest_revisions_query([]), f"SELECT seq FROM removals WHERE {SINCE_SEEN}"], ids=["newest", "rows"]
-)
+def find_newest(read: ReadRows) -> None:
+    read(newest_revisions_query([]), {})
+
+
+def find_removed(read: ReadRows) -> None:
+    removed_since(read, "relayers", 0)
+
+
+def find_scheduled(read: ReadRows) -> None:
+    read_row_changes(read, "removals", 0, removed=False)
+
+
+def find_listed(read: ReadRows) -> None:
+    for whole in (True, False):
+        Listing("removals", "resource", encode_nothing, None, whole=whole).fetch_changes(read, 0, removed=False)  # type: ignore[arg-type]
+
+
+def encode_nothing(_row: Row) -> Encoded:
+    return Encoded(b"")
+
+
+@pytest.mark.parametrize("find", [find_newest, find_removed, find_scheduled, find_listed])
 def test_a_query_for_new_rows_does_not_look_at_those_that_are_written_early(
-    database: PostgresDatabase, connect: Callable[[], PostgresDatabase], query: str
+    database: PostgresDatabase, connect: Callable[[], PostgresDatabase], find: Callable[[ReadRows], None]
 ) -> None:
-    """Each process that follows the database asks this after each write."""
+    """Each process that follows the database makes them after each write."""
     following, rows = connect(), [(number, "relayers", number) for number in range(10, 5_010)]
+
+    def read(sql: str, values: Values) -> list[Row]:
+        (explained,) = following.read(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", values)
+        plan = explained[0][0]["Plan"]
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 20
+        return following.read(sql, values)
 
     def write_early(transaction: Transaction) -> None:
         transaction.insert("removals", ("revision", "resource", "seq"), rows)
         following.reader.execute("SET enable_seqscan = off")  # nobody has analysed this table
-        (explained,) = following.read(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}", {"seen": 0})
-        plan = explained[0][0]["Plan"]
-        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 20
+        find(read)
 
     with database.bulk_transaction(write_early, 10):
         pass

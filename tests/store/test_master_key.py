@@ -33,7 +33,8 @@ def test_a_missing_master_key_is_asked_for(tmp_path: Path) -> None:
         read_master_key(tmp_path / "master.key")
     assert (error.value.problem, error.value.remedy) == (
         f"the master key file {tmp_path / 'master.key'} is missing",
-        "Put your copy of it back, or correct RELAYDECK_MASTER_KEY_FILE: without it the sealed secrets of this database cannot be opened. Only a backup made"
+        "Put your copy of it back, or correct RELAYDECK_MASTER_KEY_FILE: without it the sealed secrets of this database"
+        " cannot be opened. Only a backup made"
         " with --with-master-key contains it.",
     )
 

@@ -56,7 +56,8 @@ def missing(made: Path) -> str:
     (made / "master.key").unlink()
     return (
         f"relaydeck: the master key file {made / 'master.key'} is missing\n"
-        "Put your copy of it back, or correct RELAYDECK_MASTER_KEY_FILE: without it the sealed secrets of this database cannot be opened. Only a backup made"
+        "Put your copy of it back, or correct RELAYDECK_MASTER_KEY_FILE: without it the sealed secrets of this database"
+        " cannot be opened. Only a backup made"
         " with --with-master-key contains it.\n"
     )
 

@@ -93,7 +93,8 @@ def test_a_second_home_does_not_make_a_master_key_of_its_own(home: Path, url: Da
         1,
         "",
         f"relaydeck: the master key file {other / 'master.key'} is missing\n"
-        "Put your copy of it back, or correct RELAYDECK_MASTER_KEY_FILE: without it the sealed secrets of this database cannot be opened. Only a backup made"
+        "Put your copy of it back, or correct RELAYDECK_MASTER_KEY_FILE: without it the sealed secrets of this database"
+        " cannot be opened. Only a backup made"
         " with --with-master-key contains it.\n",
     )
     assert not other.exists()
