@@ -98,7 +98,7 @@ def less(tmp_path: Path) -> str:
     return str(tmp_path / "less.toml")
 
 
-QUESTION = "Delete relayer sepolia-1, notification pager, signer ops, network sepolia? [y/N]: "
+QUESTION = "Delete relayer sepolia-1 (Sepolia one), notification pager, signer ops, network sepolia? [y/N]: "
 
 
 def test_a_prune_names_what_it_deletes_and_no_is_the_default(provisioned: Path, less: str) -> None:

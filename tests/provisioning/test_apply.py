@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from relaydeck.admin.bodies import PlannedStep
+from relaydeck.admin.bodies import PlannedField, PlannedStep
 from relaydeck.admin.plan_report import apply_report
 from relaydeck.errors import StoreTrouble
 from relaydeck.provisioning.plan import Step
@@ -224,6 +224,14 @@ class TestIdentityOfRelayers:
         assert apply_report(plan, applied=False).steps[-1] == PlannedStep("create", "relayer", "One", ())
         (generated,) = plan.generated_ids
         assert apply_report(plan, applied=True).steps[-1] == PlannedStep("create", "relayer", generated, ())
+
+    def test_a_plan_shows_the_names_of_relayers_that_change_or_go(self, provisioned: ProvisionedHome) -> None:
+        provisioned.apply(WHOLE)
+        changed = provisioned.plan(WHOLE.replace("gas_price_cap = 100", "gas_price_cap = 200"))
+        fields = (PlannedField("policies.gas_price_cap", "100", "200"),)
+        assert apply_report(changed, applied=False).steps == (PlannedStep("change", "relayer", "one", fields, "One"),)
+        pruned = provisioned.plan(NETWORK + SIGNER + NOTIFICATION, prune=True)
+        assert apply_report(pruned, applied=False).steps == (PlannedStep("remove", "relayer", "one", (), "One"),)
 
     def test_a_relayer_of_that_name_that_apply_did_not_create_is_another_one(
         self, provisioned: ProvisionedHome

@@ -61,7 +61,7 @@ def test_what_would_change_is_shown_without_secrets(home: Path) -> None:
         "    rpc_urls: (changed)\n"
         "~ notification pager\n"
         "    signing_key: (changed)\n"
-        "~ relayer one\n"
+        "~ relayer one (One)\n"
         "    custom_rpc_urls: [https://own.example weight 3] -> [https://new.example weight 3]\n"
         "    policies.gas_price_cap: 100 -> 200\n"
         f"    policies.whitelist_receivers: [] -> [{ADDRESS}]\n"

@@ -184,11 +184,12 @@ class PlannedField(msgspec.Struct, frozen=True):
     after: Annotated[str, field("Its value after.", example="1000000")]
 
 
-class PlannedStep(msgspec.Struct, frozen=True):
+class PlannedStep(msgspec.Struct, frozen=True, omit_defaults=True):
     action: Annotated[Literal["create", "change", "remove"], field("What is done.", example="change")]
     kind: Annotated[str, field("What the record is.", example="relayer")]
     name: Annotated[str, field("Its name or id.", example="sepolia-1")]
     fields: Annotated[tuple[PlannedField, ...], field("The fields that change.")]
+    title: Annotated[str, field("The name of a relayer, if `name` is its id.", example="Sepolia one")] = ""
 
 
 class ApplyReport(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """A plan as the admin API and the commands show it."""
 
 from relaydeck.admin.bodies import ApplyReport, PlannedField, PlannedStep
-from relaydeck.provisioning.plan import Change, Create, Plan, Step
+from relaydeck.provisioning.plan import Change, Plan, Remove, Step
 from relaydeck.relayers.model import Relayer
 
 
@@ -12,10 +12,10 @@ def apply_report(plan: Plan, *, applied: bool) -> ApplyReport:
 
 
 def _step(step: Step, by_name: set[str]) -> PlannedStep:
+    kind = step.resource[:-1]
+    if isinstance(step, Remove):
+        return PlannedStep("remove", kind, step.name, (), step.title)
+    title = step.record.name if isinstance(step.record, Relayer) else ""
     if isinstance(step, Change):
-        fields = tuple(PlannedField(*each) for each in step.fields)
-        return PlannedStep("change", step.resource[:-1], step.name, fields)
-    name = step.name
-    if isinstance(step, Create) and isinstance(step.record, Relayer) and name in by_name:
-        name = step.record.name
-    return PlannedStep("create" if isinstance(step, Create) else "remove", step.resource[:-1], name, ())
+        return PlannedStep("change", kind, step.name, tuple(PlannedField(*each) for each in step.fields), title)
+    return PlannedStep("create", kind, title if step.name in by_name else step.name, ())

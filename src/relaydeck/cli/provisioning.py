@@ -36,7 +36,7 @@ def _confirmed_revision(file: ApplyFile, revision: str) -> str:
     """Ask about the records that --prune deletes. The revision of the plan that was shown: nothing else is deleted."""
     require_terminal(f"delete the records that are not in {file.name}")
     plan = backend().provisioning.plan(file, prune=True)
-    removed = [f"{step['kind']} {step['name']}" for step in plan["steps"] if step["action"] == "remove"]
+    removed = [_named(step) for step in plan["steps"] if step["action"] == "remove"]
     if not removed:
         return revision
     confirm(f"delete {first_few(removed, _MOST_NAMED)}", yes=False)
@@ -77,9 +77,14 @@ def _read(file: str) -> ApplyFile:
 def _print_steps(report: Json) -> None:
     for step in report["steps"]:
         mark, colour = _STYLES[step["action"]]
-        print_styled((f"{mark} {step['kind']} {step['name']}", colour))
+        print_styled((f"{mark} {_named(step)}", colour))
         for change in step["fields"]:
             print_styled((f"    {change['name']}: {_described(change)}", colour))
+
+
+def _named(step: Json) -> str:
+    title = f" ({step['title']})" if step.get("title", step["name"]) != step["name"] else ""
+    return f"{step['kind']} {step['name']}{title}"
 
 
 def _described(change: Json) -> str:

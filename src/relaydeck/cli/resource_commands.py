@@ -127,10 +127,11 @@ network, signer, notification, relayer = map(_group, ("network", "signer", "noti
 @as_json("SignerCheckReport", many=True, remark=", each with `signer_id`")
 @anywhere
 def check(signer_id: str, every: bool, as_json: bool) -> None:
-    """Check that a signer reaches its key: the one with this ID, or with --all every one whose type has a driver.
+    """Check that the signer with this ID reaches its key.
 
-    The key signs a random challenge, and its address is compared with the relayers that use the signer. The result is
-    saved and shown with the signer. Exits with 1 when a check does not succeed.
+    With --all: every signer whose type has a driver. The key signs a random challenge, and its address is compared with
+    the relayers that use the signer. The result is saved and shown with the signer. Exits with 1 when a check does not
+    succeed.
     """
     if bool(signer_id) == every:
         raise click.UsageError("give either an ID or --all")

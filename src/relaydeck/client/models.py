@@ -382,10 +382,13 @@ class PlannedField(msgspec.Struct, frozen=True):
 
 
 class PlannedStep(msgspec.Struct, frozen=True):
+    """`title` is the name of a relayer, if `name` is its id."""
+
     action: str
     kind: str
     name: str
     fields: tuple[PlannedField, ...]
+    title: str = ""
 
 
 class ApplyReport(Record, frozen=True):

@@ -33,6 +33,7 @@ class Change(NamedTuple):
 class Remove(NamedTuple):
     resource: Resource
     name: str
+    title: str = ""  # the name of a relayer, which `name` identifies by its id
 
 
 Step = Create | Change | Remove

@@ -35,6 +35,7 @@ class Stored:
         self.signer = cache(self._signer)
         self.exists = cache(self._exists)
         self._by_name: dict[str, list[str]] | None = None
+        self._names: dict[str, str] | None = None
 
     def _row(self, columns: str, resource: Resource, record: str) -> Row | None:
         sql = f"SELECT {columns} FROM {resource} WHERE {IDENTITY[resource]} = :record"
@@ -68,9 +69,15 @@ class Stored:
     def applied_relayers_named(self, name: str) -> list[str]:
         """The ids of the relayers of that name that an apply created."""
         if self._by_name is None:
-            sql = "SELECT id, name FROM relayers WHERE origin = :origin ORDER BY seq"
-            self._by_name = _by_name(self._read(sql, {"origin": ORIGIN}))
+            self._by_name = _by_name(self.applied_relayers().items())
         return self._by_name.get(name, [])
+
+    def applied_relayers(self) -> dict[str, str]:
+        """The ids and names of the relayers that an apply created, oldest first."""
+        if self._names is None:
+            sql = "SELECT id, name FROM relayers WHERE origin = :origin ORDER BY seq"
+            self._names = {row.id: row.name for row in self._read(sql, {"origin": ORIGIN})}
+        return self._names
 
     def other_relayers_named(self, names: Sequence[str]) -> dict[str, list[str]]:
         """The ids of the relayers of these names that no apply created.
@@ -82,7 +89,7 @@ class Stored:
             listed, values = in_list(some)
             sql = f"SELECT id, name FROM relayers WHERE origin <> :origin AND name IN ({listed}) ORDER BY seq"
             rows += self._read(sql, {"origin": ORIGIN, **values})
-        return _by_name(rows)
+        return _by_name((row.id, row.name) for row in rows)
 
     def applied(self, resource: Resource) -> list[str]:
         """Every record of a resource that an apply created, oldest first."""
@@ -95,8 +102,8 @@ class Stored:
         return [row.id for row in self._read(sql, {"record": record})]
 
 
-def _by_name(rows: Iterable[Row]) -> dict[str, list[str]]:
+def _by_name(relayers: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        found[row.name].append(row.id)
+    for relayer_id, name in relayers:
+        found[name].append(relayer_id)
     return dict(found)
