@@ -80,6 +80,7 @@ def test_a_test_event_that_the_receiver_refuses(home: Path, status: int, state: 
     assert f"status {status}" in run_command(home, "event", "deliveries", "--state", state).stdout
     logged = [json.loads(line) for line in running.log.splitlines()]
     (warned,) = [each for each in logged if each["level"] == "warning" and "status" in each]
+    assert f"'relaydeck event show {warned['event_id']}'" in done.stderr
     assert (warned["event"], warned["status"]) == (
         {
             "dead": "a delivery was given up",

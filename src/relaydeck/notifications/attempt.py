@@ -90,9 +90,9 @@ class Attempt:
             try:
                 return await self._writer.write_jointly(self._save_together, finished)
             except ServerFailure as failure:
-                sequence = finished.delivery.sequence
+                event_id = finished.delivery.event_id
                 self._log.event(
-                    "error", "a delivery attempt cannot be saved", sequence=sequence, problem=failure.reason
+                    "error", "a delivery attempt cannot be saved", event_id=event_id, problem=failure.reason
                 )
                 await asyncio.sleep(_RETRY_SECONDS)
 
@@ -109,7 +109,7 @@ class Attempt:
         self._log.event(
             "warning" if is_first_failure or outcome.state == "dead" else "debug",
             _EVENTS[outcome.state],
-            sequence=delivery.sequence,
+            event_id=delivery.event_id,
             notification=delivery.notification_id,
             tries=delivery.tries + 1,
             status=attempt.status,

@@ -198,7 +198,8 @@ class Delivery:
             delivered = await self._attempt(delivery)
         except ClaimLost:
             self._claims.lose()
-            self._log.event("warning", "another process delivers this event now: not saved", sequence=sequence)
+            message = "another process delivers this event now: not saved"
+            self._log.event("warning", message, event_id=delivery.event_id)
         finally:
             self._receivers.finished(receiver, sequence, was_failing=was_failing, delivered=delivered)
             self.wake()

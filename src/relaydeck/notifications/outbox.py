@@ -27,6 +27,7 @@ class PendingDelivery(NamedTuple):
     in_order: bool
     notification_id: str
     relayer_id: str | None
+    event_id: str
 
 
 class AttemptRecord(NamedTuple):
@@ -75,7 +76,12 @@ def add(transaction: Transaction, sequence: int, notification_id: str, relayer_i
 _QUEUE = "FROM deliveries WHERE notification_id = :notification AND relayer_id = :relayer AND in_line"
 
 
-COLUMNS = columns_of(PendingDelivery._fields, sequence="seq", in_order="in_line")
+COLUMNS = columns_of(
+    PendingDelivery._fields,
+    sequence="seq",
+    in_order="in_line",
+    event_id="(SELECT id FROM events WHERE events.seq = deliveries.seq)",
+)
 FREE = "coalesce(claimed_until, due_at)"
 
 
