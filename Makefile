@@ -41,7 +41,7 @@ check: $(VENV)/.dev clients/typescript/node_modules/.installed tests/console/lin
 format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-prove: $(VENV)/.dev $(TEST_TOOLS) ## Run the slow proofs: kills, faults, full disks
+prove: $(VENV)/.dev $(TEST_TOOLS) $(VENV)/bin/nginx ## Run the slow proofs: kills, faults, full disks
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
 explore: $(VENV)/.dev ## Fail each call of each operation in turn (ARGS="--hours 1" goes on with random faults and the model)
@@ -136,11 +136,10 @@ $(VENV)/geth/geth: tests/geth/go.sum | $(VENV)/.dev
 	@sh tests/geth/install $@
 	@touch $@
 
-# From Debian's package, unpacked without root. Programs on the PATH are used as they are.
 $(VENV)/bin/prometheus: | $(VENV)/.dev
 	@echo "setting up Prometheus …" >&2
-	@if command -v promtool >/dev/null && command -v prometheus >/dev/null; then \
-		ln -sf "$$(command -v prometheus)" "$$(command -v promtool)" $(VENV)/bin/; else \
-		mkdir -p $(VENV)/prometheus && cd $(VENV)/prometheus && \
-		{ apt-get download --quiet prometheus >&2 || { apt-get update -qq && apt-get download --quiet prometheus >&2; }; } && \
-		dpkg -x prometheus_*.deb . && mv usr/bin/prometheus usr/bin/promtool ../bin/ && cd .. && rm -rf prometheus; fi
+	@sh tests/unpack_debian $(VENV)/bin prometheus prometheus promtool
+
+$(VENV)/bin/nginx: | $(VENV)/.dev
+	@echo "setting up nginx …" >&2
+	@sh tests/unpack_debian $(VENV)/bin nginx nginx

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.settings import Settings
+from tests.nginx import NGINX, with_own_places
 from tests.running import ask, free_port
 
 CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "nginx" / "nginx.conf"
@@ -51,16 +51,14 @@ def replica(port: int) -> Iterator[None]:
 
 @contextmanager
 def nginx(folder: Path, ports: tuple[int, int]) -> Iterator[int]:
-    program, port = shutil.which("nginx") or "/usr/sbin/nginx", free_port()
+    port = free_port()
     text = CONFIGURATION.read_text("utf-8")
     for number, upstream in enumerate(ports, 1):
         text = text.replace(f"relaydeck-{number}:8080 resolve", f"127.0.0.1:{upstream}")
     text = re.sub(r"resolver [^;]+;", "", text).replace("listen 8080", f"listen 127.0.0.1:{port}")
-    text = text.replace("/tmp/nginx.pid", str(folder / "pid")).replace("worker_processes auto", "worker_processes 1")
-    (folder / "nginx.conf").write_text(f"daemon off;\n{text}")
-    process = subprocess.Popen(
-        [program, "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL
-    )
+    text = text.replace("worker_processes auto", "worker_processes 1")
+    (folder / "nginx.conf").write_text(with_own_places(text, folder))
+    process = subprocess.Popen([NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
