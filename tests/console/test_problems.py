@@ -15,6 +15,8 @@ from relaydeck.relayers.incidents import Incident, NodeProblem
 from relaydeck.signers import check_rows
 from relaydeck.signers.check import SignerCheck
 from relaydeck.store.open_store import Store
+from tests.console.conftest import Operator, plain
+from tests.running import Running, eventually, run_command
 from tests.seeding import fill, opened, relayer
 
 REFUSED = (NodeProblem("http://node", "refused the connection"),)
@@ -89,3 +91,12 @@ def test_a_receiver_whose_deliveries_wait_after_a_failure(store: Store) -> None:
             [(1, 1_000_000, 5, None, "tls_failed", "")],
         )
     assert FleetReader().read(store).receivers == [ReceiverProblem("pager", SINCE, "tls_failed")]
+
+
+def test_the_overview_shows_a_receiver_that_fails(served: Running, operator: Operator) -> None:
+    broken = ("id=broken", "type=webhook", "url=http://127.0.0.1:9/hook")  # an address that the service refuses
+    run_command(served.home, "notification", "create", *broken)
+    run_command(served.home, "notification", "test", "broken")
+    cause = "address_refused (an address of the receiver is not public, and RELAYDECK_WEBHOOK_ALLOW of the service does"
+    eventually(lambda: cause in plain(operator.get("")))
+    assert "broken notificationfailing–Deliveries wait. An attempt failed " in plain(operator.get(""))
