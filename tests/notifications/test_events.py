@@ -121,35 +121,22 @@ async def test_deliveries_are_listed_by_what_people_look_for(scene: Scene) -> No
     assert (dead.last_status, dead.last_problem) == (410, "")
 
 
-async def test_a_dead_delivery_is_replayed_with_the_same_id_and_all_its_tries(scene: Scene) -> None:
-    receiver = await scene.receiver("pager", answer(410))
-    sequence, delivery = scene.paused("r1", "pager"), scene.process()
-    await scene.deliver(delivery)
-    receiver.answering = accept
-    with scene.store.database.transaction() as transaction:
-        assert deliveries.replay(transaction, scene.delivery(sequence).id)
-    await scene.deliver(delivery)
-    assert scene.states() == ["delivered"]
-    assert len({each.headers["webhook-id"] for each in receiver.got}) == 1
-    assert [each.status for each in scene.attempts(sequence)] == [410, 204]
-    assert scene.delivery(sequence).tries == 1
-
-
-async def test_a_delivery_that_waits_after_a_failure_is_sent_at_once(scene: Scene) -> None:
-    receiver = await scene.receiver("pager", answer(500))
-    sequence, delivery = scene.paused("r1", "pager"), scene.process()
-    await scene.deliver(delivery)
-    receiver.answering = accept
-    with scene.store.database.transaction() as transaction:
-        assert deliveries.replay(transaction, scene.delivery(sequence).id)
-    await scene.deliver(delivery)
-    assert (scene.states(), scene.delivery(sequence).tries) == (["delivered"], 1)
-    assert [each.status for each in scene.attempts(sequence)] == [500, 204]
-
-
 def replay(scene: Scene, sequence: int) -> bool:
     with scene.store.database.transaction() as transaction:
         return deliveries.replay(transaction, scene.delivery(sequence).id)
+
+
+@pytest.mark.parametrize("status", [410, 500], ids=["dead", "waiting after a failure"])
+async def test_a_delivery_is_replayed_at_once_with_the_same_id_and_all_its_tries(scene: Scene, status: int) -> None:
+    receiver = await scene.receiver("pager", answer(status))
+    sequence, delivery = scene.paused("r1", "pager"), scene.process()
+    await scene.deliver(delivery)
+    receiver.answering = accept
+    assert replay(scene, sequence)
+    await scene.deliver(delivery)
+    assert (scene.states(), scene.delivery(sequence).tries) == (["delivered"], 1)
+    assert len({each.headers["webhook-id"] for each in receiver.got}) == 1
+    assert [each.status for each in scene.attempts(sequence)] == [status, 204]
 
 
 @pytest.mark.parametrize("answers", [[500, 503, 200], [500, 200], [500, 410, 200]])
