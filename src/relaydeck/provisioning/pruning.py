@@ -20,7 +20,7 @@ class _Pruning:
         self._mentioned = {(each.resource, each.record): each.place for each in reversed(declared.mentions)}
 
     def plan_all(self, named: set[str]) -> None:
-        applied = self._stored.applied_relayers()
+        applied = self._stored.applied_relayers
         relayers = [each for each in applied if each not in named]
         self._plan.steps += [Remove("relayers", each, applied[each]) for each in relayers]
         # What a declared relayer refers to is in the file; what it refers to now does not matter.

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -34,8 +34,6 @@ class Stored:
         # Ten thousand relayers may share one signer, which is opened once.
         self.signer = cache(self._signer)
         self.exists = cache(self._exists)
-        self._by_name: dict[str, list[str]] | None = None
-        self._names: dict[str, str] | None = None
 
     def _row(self, columns: str, resource: Resource, record: str) -> Row | None:
         sql = f"SELECT {columns} FROM {resource} WHERE {IDENTITY[resource]} = :record"
@@ -68,16 +66,17 @@ class Stored:
 
     def applied_relayers_named(self, name: str) -> list[str]:
         """The ids of the relayers of that name that an apply created."""
-        if self._by_name is None:
-            self._by_name = _by_name(self.applied_relayers().items())
-        return self._by_name.get(name, [])
+        return self._applied_by_name.get(name, [])
 
+    @cached_property
+    def _applied_by_name(self) -> dict[str, list[str]]:
+        return _by_name(self.applied_relayers.items())
+
+    @cached_property
     def applied_relayers(self) -> dict[str, str]:
         """The ids and names of the relayers that an apply created, oldest first."""
-        if self._names is None:
-            sql = "SELECT id, name FROM relayers WHERE origin = :origin ORDER BY seq"
-            self._names = {row.id: row.name for row in self._read(sql, {"origin": ORIGIN})}
-        return self._names
+        sql = "SELECT id, name FROM relayers WHERE origin = :origin ORDER BY seq"
+        return {row.id: row.name for row in self._read(sql, {"origin": ORIGIN})}
 
     def other_relayers_named(self, names: Sequence[str]) -> dict[str, list[str]]:
         """The ids of the relayers of these names that no apply created.
