@@ -1,6 +1,7 @@
 """An apply of so many relayers that it writes them before the lock for which others wait, or from staged rows."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import NotPossible, StoreConflict
 from relaydeck.provisioning import prepared_plan as prepared_plan_module
+from relaydeck.provisioning import stored as stored_module
 from relaydeck.provisioning.apply import apply_prepared
 from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.file_planner import FilePlanner
@@ -194,3 +196,14 @@ def test_the_last_attempt_removes_relayers_while_others_wait(home: ProvisionedHo
         prepared.write(context_of(home)(transaction))
     assert home.rows("SELECT count(*) FROM relayers") == [(0,)]
     assert home.rows("SELECT count(*) FROM removals WHERE resource = 'relayers'") == [(LARGE,)]
+
+
+def test_relayers_of_the_same_names_are_found_among_many(
+    home: ProvisionedHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_module, "_NAMES_AT_ONCE", 3)
+    named = "".join(RELAYER.replace('"one"', f'"{each}"').replace('"One"', f'"Name {each}"') for each in range(8))
+    home.apply(HEAD + named)
+    home.write("UPDATE relayers SET origin = 'admin'")
+    plan = home.plan(HEAD + re.sub(r'id = "\d"\n', "", named))
+    assert [note.partition("created: ")[2][:2] for note in plan.notes] == [f"{each}." for each in range(8)]
