@@ -219,7 +219,7 @@ class NotPossible(RequestError):
     status = 409
     message = "<problem>"
     description = "The state of the record does not allow this; the message states the problem."
-    example = "Delivery is to be sent already: at once, or after an earlier event of its relayer"
+    example = "Delivery is already due: it is sent at once, or after an earlier event of its relayer"
     traits = frozenset({"change"})
 
     def __init__(self, problem: str) -> None:

@@ -85,7 +85,7 @@ def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -
     (delivery,) = output(provisioned, "event", "deliveries", "--state", "pending")
     assert (delivery["notification_id"], delivery["tries"]) == ("chat", 0)
     assert output(provisioned, "event", "show", delivery["id"]) == delivery | {"attempts": []}
-    assert "is to be sent already" in refused(provisioned, "event", "replay", delivery["id"])
+    assert "is already due" in refused(provisioned, "event", "replay", delivery["id"])
     assert run(provisioned, "event", "replay", "--all-dead").stderr == "no delivery is dead\n"
     network = ("name=dev", "network_type=evm", "chain_id:=5", "native_symbol=ETH")
     assert run(provisioned, "network", "create", *network).stderr == "created network dev\n"

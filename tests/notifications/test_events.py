@@ -170,7 +170,7 @@ async def test_a_replayed_delivery_holds_up_no_later_event_of_its_relayer(scene:
     assert len(receiver.got) == 3
 
 
-async def test_what_is_to_be_sent_already_or_is_unknown_is_not_replayed(scene: Scene) -> None:
+async def test_what_is_already_due_or_is_unknown_is_not_replayed(scene: Scene) -> None:
     await scene.receiver("pager")
     sequence = scene.paused("r1", "pager")
     with scene.store.database.transaction() as transaction:

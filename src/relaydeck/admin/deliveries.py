@@ -41,11 +41,11 @@ def _conditions(collection: str, query: Query) -> tuple[str, dict[str, Any]]:
 
 
 def replay_one(context: ChangeContext, name: str) -> DeliveryWithAttempts:
-    """Raises RecordNotFound, or NotPossible if the delivery is to be sent already."""
+    """Raises RecordNotFound, or NotPossible if the delivery is already due."""
     if deliveries.find_delivery(context.transaction.all, name) is None:
         raise RecordNotFound("delivery")
     if not deliveries.replay(context.transaction, name):
-        raise NotPossible("Delivery is to be sent already: at once, or after an earlier event of its relayer")
+        raise NotPossible("Delivery is already due: it is sent at once, or after an earlier event of its relayer")
     context.performed("delivery.replayed", name)
     return read_delivery(context.transaction.all, name)
 

@@ -592,7 +592,7 @@ def get_delivery(delivery_id: str) -> Call[Delivery]:
 
 
 def replay_delivery(delivery_id: str, *, idempotency_key: str | None = None) -> Call[Delivery]:
-    """Deliver an event again; raises `Conflict` if it is to be sent already.
+    """Deliver an event again; raises `Conflict` if its delivery is already due.
 
     >>> from relaydeck.client import NotFound
     >>> try:

@@ -103,7 +103,7 @@ def list_attempts(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
 def replay(transaction: Transaction, delivery_id: str) -> bool:
     """Send a delivery again, outside its queue, at once and with all its attempts.
 
-    It is finished, or waits after a failure. Return False when there is no such delivery or it is to be sent already.
+    It is finished, or waits after a failure. Return False when there is no such delivery or it is already due.
     """
     found = transaction.all(_REPLAYABLE, {"id": delivery_id})
     if not found:
