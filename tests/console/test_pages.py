@@ -2,8 +2,10 @@
 
 import html
 import re
+import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -26,19 +28,48 @@ NAMES = [
 ]
 NODE = "http://127.0.0.1:9/secret-path-of-a-node?key=node-secret"
 SIGNING_KEY = "whsec_planted-signing-key-planted"
+HOOK = "http://hook-user:hook-password@127.0.0.1:{port}/hook-path?key=hook-query"
+IN_HOOK = ["hook-user", "hook-password", "hook-path", "hook-query"]
+
+
+class Echo(BaseHTTPRequestHandler):
+    """A receiver that refuses every event and quotes the path, as many frameworks do."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(404)
+        self.end_headers()
+        self.wfile.write(f"Cannot POST {self.path}".encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A home with a hostile text in every field that takes one, and planted secrets."""
+def echo() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, echo: int) -> Iterator[Running]:
+    """A home with a hostile text in every field that takes one, planted secrets, and a failed attempt of each event."""
     home: Path = tmp_path_factory.mktemp("hostile") / "home"
-    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="3600") as running:
+    token, settings = issue(home, "root", "admin"), {"webhook_allow": "127.0.0.0/8", "monitor_interval_seconds": "3600"}
+    with Running(home, token=token, **settings) as running:
         for number, text in enumerate(NAMES):
-            create(running, number, text)
+            create(running, number, text, HOOK.format(port=echo))
+        while not all(each["tries"] for each in running.ask("GET", "/admin/v1/deliveries").json["data"]):
+            pass
         yield running
 
 
-def create(running: Running, number: int, text: str) -> None:
+def create(running: Running, number: int, text: str, hook: str) -> None:
     """One of everything with this name, joined by its references."""
     network = {
         "name": text,
@@ -53,12 +84,7 @@ def create(running: Running, number: int, text: str) -> None:
     bodies = {
         "networks": network,
         "signers": {"id": text, "type": "plain", "config": {"key": KEY}},
-        "notifications": {
-            "id": text,
-            "type": "webhook",
-            "url": "https://hooks.example.com/x",
-            "signing_key": SIGNING_KEY,
-        },
+        "notifications": {"id": text, "type": "webhook", "url": hook, "signing_key": SIGNING_KEY},
         "relayers": {
             "id": text,
             "name": text,
@@ -147,10 +173,19 @@ def test_the_urls_of_nodes_are_only_in_the_form_that_edits_them(shown: dict[str,
     assert holders == {f"/relayers/{quote(each, safe='')}/edit" for each in NAMES}
 
 
-def test_a_readonly_session_sees_no_url_of_a_node(hostile: Running) -> None:
+def test_the_urls_of_webhooks_are_on_the_pages_of_notifications(shown: dict[str, str]) -> None:
+    holders = {path for path, page in shown.items() if "hook-query" in page and not path.startswith("/deliveries/")}
+    assert holders == {"/notifications", *(f"/notifications/{quote(each, safe='')}" for each in NAMES)}
+
+
+def test_a_readonly_session_sees_no_key_in_a_url(hostile: Running, echo: int) -> None:
     looker = Operator(hostile.port).sign_in(issue(hostile.home, "looker", "readonly"))
-    for path in pages_of(hostile):
-        assert "node-secret" not in looker.get(path).body.decode(), path
+    pages = {path: looker.get(path).body.decode() for path in pages_of(hostile)}
+    planted = ["node-secret", "secret-path-of-a-node", *IN_HOOK]
+    assert {path: [each for each in planted if each in page] for path, page in pages.items()} == dict.fromkeys(
+        pages, []
+    )
+    assert pages["/notifications"].count(f"<bdi>http://127.0.0.1:{echo}/…</bdi>") == len(NAMES)
 
 
 def test_nul_in_a_path_or_query_is_refused(hostile: Running) -> None:

@@ -14,6 +14,7 @@ from relaydeck.credentials.kinds import permissions_of
 from relaydeck.errors import Forbidden
 from relaydeck.http.credential import CONSOLE
 from relaydeck.http.pipeline import Call, Find, Reply
+from relaydeck.web_addresses import may_contain_key, shown_address
 
 Json = dict[str, Any]
 _ROOT = "/admin/v1"
@@ -52,8 +53,12 @@ class AdminCalls:
         self._credential = credential
 
     async def read(self, *path: str, **query: str) -> Result:
-        """Read what the admin API shows. Raises RequestError."""
-        return await self._call("GET", path, b"", urlencode(query), {})
+        """Read what the admin API shows; without the keys in URLs for a session that may only look.
+
+        Raises RequestError.
+        """
+        found = await self._call("GET", path, b"", urlencode(query), {})
+        return found if self._credential.may_change else found._replace(data=_without_keys(found.data))
 
     async def change(self, method: str, *path: str, document: Json | None = None, if_match: str = "") -> Result:
         """Raises RequestError; Forbidden for a session that may only look."""
@@ -71,6 +76,15 @@ class AdminCalls:
         route, argument = self._find(method, target, target.encode())
         assert route.answer is not None
         return _result(await route.answer(Call(argument, headers, body, query.encode(), self._credential)))
+
+
+def _without_keys(value: Any, name: str = "") -> Any:
+    """The same value, with `…` in place of what may be a key in the URL of a webhook or node."""
+    if isinstance(value, dict):
+        return {field: _without_keys(each, field) for field, each in value.items()}
+    if isinstance(value, list):
+        return [_without_keys(each) for each in value]
+    return f"{shown_address(value)}/…" if name == "url" and may_contain_key(value) else value
 
 
 def _result(reply: Reply) -> Result:
