@@ -182,9 +182,7 @@ def test_a_readonly_session_sees_no_key_in_a_url(hostile: Running, echo: int) ->
     looker = Operator(hostile.port).sign_in(issue(hostile.home, "looker", "readonly"))
     pages = {path: looker.get(path).body.decode() for path in pages_of(hostile)}
     planted = ["node-secret", "secret-path-of-a-node", *IN_HOOK]
-    assert {path: [each for each in planted if each in page] for path, page in pages.items()} == dict.fromkeys(
-        pages, []
-    )
+    assert [(path, each) for path, page in pages.items() for each in planted if each in page] == []
     assert pages["/notifications"].count(f"<bdi>http://127.0.0.1:{echo}/…</bdi>") == len(NAMES)
 
 
