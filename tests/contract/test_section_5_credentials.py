@@ -26,11 +26,23 @@ def test_5_the_word_bearer_is_taken_in_any_case(contract: Running, method: str, 
     assert answer.status < 300
 
 
+@every_operation
+@pytest.mark.parametrize("spaces", [2, 3, 100])
+def test_5_more_than_one_space_may_stand_before_the_token(
+    contract: Running, method: str, path: str, body: Any, spaces: int
+) -> None:
+    answer = contract.ask(method, path, body, headers={"Authorization": f"Bearer{' ' * spaces}{contract.token}"})
+    assert answer.status < 300
+
+
 REFUSED = {
     "empty": "",
     "no scheme": "{token}",
     "scheme alone": "Bearer",
     "scheme and blank": "Bearer ",
+    "no blank": "Bearer{token}",
+    "a tab": "Bearer\t{token}",
+    "a space and a tab": "Bearer \t{token}",
     "another scheme": "Basic {token}",
     "unknown token": "Bearer rdk_000",
     "token cut short": "Bearer {short}",

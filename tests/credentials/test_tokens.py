@@ -3,6 +3,7 @@
 import json
 import re
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -111,6 +112,17 @@ def test_a_remembered_header_expires_too(home: Path, book: Book) -> None:
     book.find(header, 0)
     with pytest.raises(Unauthorized):
         book.find(header, 10**11)
+
+
+def test_headers_that_differ_in_their_spaces_take_no_memory(home: Path, book: Book) -> None:
+    token = issue(home).encode()
+    book.read()
+    tracemalloc.start()
+    try:
+        names = {book.find(b"Bearer" + b" " * spaces + token, 0).name for spaces in range(1, 2_001)}
+        assert (names, tracemalloc.get_traced_memory()[0] < 100_000) == ({"tests"}, True)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_revoked_token_is_unknown_at_the_next_look(home: Path, book: Book) -> None:

@@ -81,10 +81,12 @@ class TokenBook:
     def _recognise(self, authorization: bytes | None) -> TokenCredential:
         if authorization is None or authorization[:7].lower() != b"bearer ":
             raise Unauthorized("the Authorization header is missing or is not a Bearer credential")
-        credential = self._known.by_digest.get(digest_of(authorization[7:]))
+        token = authorization[7:].lstrip(b" ")  # RFC 9110, section 11.4: one space or more
+        credential = self._known.by_digest.get(digest_of(token))
         if credential is None:
             raise Unauthorized("the credential is unknown or revoked")
-        self._accepted[authorization] = credential
+        if len(token) + 7 == len(authorization):  # otherwise one client could fill the memory with spaces
+            self._accepted[authorization] = credential
         return credential
 
     def refusal(self, transaction: Transaction, caller: Caller, now: float) -> Unauthorized | None:
