@@ -1,6 +1,7 @@
 """Getting in and out of the console."""
 
 import subprocess
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -8,15 +9,18 @@ import pytest
 
 from relaydeck.credentials.console_sessions import (
     SessionLimits,
+    close_session,
     find_session,
     issue_code,
     new_session_secret,
     open_session,
+    touch_session,
     use_code,
 )
 from relaydeck.credentials.tokens import digest_of
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.database import Database
 from relaydeck.store.row_proofs import RowProofs
 from tests.console.conftest import Operator, new_link, plain
 from tests.running import COMMAND, Running, ask, clean_environment, free_port, run_command
@@ -157,9 +161,67 @@ def test_a_session_ends_when_idle_and_at_its_greatest_age(home: Path, engine: st
         found = [find(1000 + age) is not None for age in (0, 3599, 3600)]
         assert found == [True, True, False]
         with store.database.transaction() as transaction:
-            transaction.execute("UPDATE console_sessions SET used_at = 44199")
+            session = find(1000)
+            assert session is not None
+            touch_session(transaction, store.vault.proofs, secret, session, 44_199)
         found = [find(1000 + age) is not None for age in (43_199, 43_200)]
         assert found == [True, False]
+
+
+def copied_rows(database: Database, table: str, columns: str) -> Callable[[], None]:
+    """The rows as they are now. Calling the result puts them back whole, as somebody who can write to the database."""
+    rows = database.read(f"SELECT {columns} FROM {table}")
+
+    def put_back() -> None:
+        with database.transaction() as transaction:
+            transaction.execute(f"DELETE FROM {table}")
+            transaction.insert(table, columns.split(", "), rows)
+
+    return put_back
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_session_that_was_signed_out_stays_ended_when_its_row_is_put_back(
+    home: Path, engine: str, lend: object
+) -> None:
+    limits, secret = SessionLimits(3600, 43_200), new_session_secret()
+    lend(home, engine)  # type: ignore[operator]
+    issue(home, "root", "admin")
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
+        find = partial(find_session, store.database.read, store.vault.proofs, secret, limits, 1000)
+        put_back = copied_rows(store.database, "console_sessions", "digest, token_seq, created_at, used_at, proof")
+        put_back()
+        assert find() is not None
+        with store.database.transaction() as transaction:
+            close_session(transaction, AuditLog(store.vault), secret, 1000)
+        put_back()
+        assert find() is None
+
+
+def test_a_last_use_that_was_changed_in_the_database_ends_the_session(home: Path) -> None:
+    """Otherwise an idle session could be kept for as long as a session may last."""
+    issue(home, "root", "admin")
+    limits, secret = SessionLimits(3600, 43_200), new_session_secret()
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
+            transaction.execute("UPDATE console_sessions SET used_at = 5000")
+        assert find_session(store.database.read, store.vault.proofs, secret, limits, 5000) is None
+
+
+def test_a_used_link_opens_nothing_when_its_row_is_put_back(home: Path) -> None:
+    issue(home, "root", "admin")
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            code = issue_code(ChangeContext(transaction, AuditLog(store.vault), "cli:me", 1000), "console-me")
+        put_back = copied_rows(store.database, "console_codes", "digest, token_seq, expires_at, proof")
+        with store.database.transaction() as transaction:
+            assert use_code(transaction, AuditLog(store.vault), code, 1000) is not None
+        put_back()
+        with store.database.transaction() as transaction:
+            assert use_code(transaction, AuditLog(store.vault), code, 1000) is None
 
 
 def test_a_session_row_inserted_without_the_master_key_opens_nothing(home: Path) -> None:
@@ -208,7 +270,7 @@ def test_a_code_does_not_pass_to_the_token_that_gets_its_number(home: Path) -> N
         for statement in SWAP_NUMBERS:
             run_statement(store.database, statement)
         with store.database.transaction() as transaction:
-            assert use_code(transaction, store.vault.proofs, code, 1000) is None
+            assert use_code(transaction, AuditLog(store.vault), code, 1000) is None
 
 
 def test_a_code_inserted_without_the_master_key_opens_nothing(home: Path) -> None:
@@ -219,7 +281,7 @@ def test_a_code_inserted_without_the_master_key_opens_nothing(home: Path) -> Non
             "INSERT INTO console_codes (digest, token_seq, expires_at) VALUES (:digest, 1, 9999999999)",
             {"digest": digest_of(code.reveal().encode())},
         )
-        assert use_code(transaction, store.vault.proofs, code, 0) is None
+        assert use_code(transaction, AuditLog(store.vault), code, 1000) is None
 
 
 @pytest.mark.parametrize(("age", "is_usable"), [(0, True), (599, True), (600, False)])
@@ -227,7 +289,7 @@ def test_a_code_expires_after_ten_minutes(home: Path, age: int, is_usable: bool)
     issue(home, "root", "admin")
     with opened(home) as store, store.database.transaction() as transaction:
         code = issue_code(ChangeContext(transaction, AuditLog(store.vault), "cli:me", 1000), "console-me")
-        assert (use_code(transaction, store.vault.proofs, code, 1000 + age) is not None) is is_usable
+        assert (use_code(transaction, AuditLog(store.vault), code, 1000 + age) is not None) is is_usable
 
 
 def test_open_starts_a_browser_with_the_link(served: Running, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ class AdminApi:
         self.erase_removed = self._applies.erase_removed
         self.examination = SharedRun(partial(examine, settings), "doctor")
         runner = OperationRunner(writer, audit)
+        self.console_audit = runner.console_audit
         guarded: dict[str, Methods] = {}
         for operations in self._operations(settings, estimator, access):
             for path, methods in operations.items():

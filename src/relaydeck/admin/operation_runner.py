@@ -24,7 +24,8 @@ class OperationRunner:
 
     def __init__(self, writer: CallerWriter, audit: AuditLog, now: Callable[[], float] = time.time) -> None:
         self._writer = writer
-        self._audits = {"api": audit, CONSOLE: AuditLog(audit.vault, CONSOLE)}
+        self.console_audit = AuditLog(audit.vault, CONSOLE)
+        self._audits = {"api": audit, CONSOLE: self.console_audit}
         self._now = now
 
     def answer(self, operation: Operation) -> Answer:

@@ -11,7 +11,7 @@ from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http.pipeline import Find, Reply
 from relaydeck.settings import Settings
-from relaydeck.store.row_proofs import RowProofs
+from relaydeck.store.audit import AuditLog
 from relaydeck.store.writer import Writer
 
 Page = Callable[[Visit], Awaitable[Reply]]
@@ -26,7 +26,7 @@ class Sources(NamedTuple):
     writer: Writer
     find_admin: Find  # finds operations of the admin API
     read: Read  # reads the database in the thread of the admin API
-    proofs: RowProofs
+    audit: AuditLog  # with the origin of changes by the console
     revision: Callable[[], int]  # of the database, as far as this worker knows
     is_stopping: Callable[[], bool]
     estimator: Estimator

@@ -27,6 +27,7 @@ class Sessions:
         settings = sources.settings
         self._limits = SessionLimits(settings.console_idle_seconds, settings.console_session_seconds)
         self._sources = sources
+        self._proofs = sources.audit.vault.proofs
         self.now = now
 
     async def visitor(self, call: Call) -> Visitor | None:
@@ -34,7 +35,7 @@ class Sessions:
         secret = Secret(cookies_of(call).get(COOKIE, ""))
         if not secret.reveal():
             return None
-        now, proofs = self.now(), self._sources.proofs
+        now, proofs = self.now(), self._proofs
         session = await self._sources.read(
             lambda store: console_sessions.find_session(store.database.read, proofs, secret, self._limits, now)
         )
@@ -42,12 +43,12 @@ class Sessions:
             return None
         if session.is_stale(now) and b"x-console-refresh" not in call.headers:
             await self._sources.writer.write(
-                lambda transaction: console_sessions.touch_session(transaction, secret, now)
+                lambda transaction: console_sessions.touch_session(transaction, proofs, secret, session, now)
             )
         return Visitor.of(session, secret)
 
     async def token_of(self, token: Secret) -> LiveToken | None:
-        now, proofs = self.now(), self._sources.proofs
+        now, proofs = self.now(), self._proofs
         found: tuple[int, str] | None = await self._sources.read(
             lambda store: console_sessions.token_of(store.database.read, proofs, token, now)
         )
@@ -63,7 +64,7 @@ class Sessions:
         secret = console_sessions.new_session_secret()
 
         def use(transaction: Transaction) -> bool:
-            token_seq = console_sessions.use_code(transaction, self._sources.proofs, code, self.now())
+            token_seq = console_sessions.use_code(transaction, self._sources.audit, code, self.now())
             if token_seq is not None:
                 self._open(transaction, secret, token_seq)
             return token_seq is not None
@@ -71,10 +72,12 @@ class Sessions:
         return secret if await self._sources.writer.write(use) else None
 
     def _open(self, transaction: Transaction, secret: Secret, token_seq: int) -> None:
-        console_sessions.open_session(transaction, self._sources.proofs, secret, token_seq, self._limits, self.now())
+        console_sessions.open_session(transaction, self._proofs, secret, token_seq, self._limits, self.now())
 
     async def close(self, secret: Secret) -> None:
-        await self._sources.writer.write(lambda transaction: console_sessions.close_session(transaction, secret))
+        await self._sources.writer.write(
+            lambda transaction: console_sessions.close_session(transaction, self._sources.audit, secret, self.now())
+        )
 
     def cookie(self, call: Call, secret: Secret | None) -> tuple[bytes, bytes]:
         """The header that sets the cookie; without a secret, the one that removes it."""

@@ -1,7 +1,9 @@
 """Sessions of the console, and the one-time codes that open one. The database holds only digests of both.
 
 A session belongs to a token: it grants what the kind of the token grants, and ends with the token. The proofs of
-sessions and codes contain the digest of the token: its number alone could be given to another token.
+sessions and codes contain the digest of the token: its number alone could be given to another token. The proof of a
+session also contains the time of its last use. The audit log records that a session has ended or a code was used: a row
+that is put back afterwards opens nothing, because nobody can remove that entry unnoticed.
 """
 
 import secrets
@@ -11,6 +13,7 @@ from relaydeck.credentials import token_changes
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.secret import Secret
+from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.row_proofs import RowProofs
@@ -22,6 +25,8 @@ _ISSUED = (
     "t.name, t.kind, t.digest, t.created_at AS token_created_at, t.expires_at, t.revoked_at, t.proof AS token_proof"
 )
 _LIVE = "t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > :now)"
+# In the words of the index `audit_console`, so that both engines use it.
+_SPENT = "SELECT 1 FROM audit WHERE action IN ('session.ended', 'session.link_used') AND record = :record"
 
 
 class ConsoleSession(NamedTuple):
@@ -52,19 +57,31 @@ def _digest(secret: Secret) -> bytes:
     return digest_of(secret.reveal().encode())
 
 
+def _record(digest: bytes) -> str:
+    """The name of a session or code in the audit log."""
+    return digest.hex()[:32]
+
+
+def _session_proof(
+    proofs: RowProofs, secret: Secret, token_digest: bytes | None, created_at: int, used_at: int
+) -> bytes:
+    return proofs.of("console_sessions", (_digest(secret), token_digest, created_at, used_at))
+
+
 def find_session(
     read: ReadRows, proofs: RowProofs, secret: Secret, limits: SessionLimits, now: float
 ) -> ConsoleSession | None:
-    """The session, unless it is unknown, too old or idle, or its token is revoked or expired.
+    """The session, unless it is unknown, has ended, is too old or idle, or its token is revoked or expired.
 
     One that Relaydeck did not write, or that belongs to a token that it did not write, is unknown.
     """
     rows = read(
         f"SELECT s.created_at, s.used_at, s.proof AS session_proof, t.seq, {_ISSUED} FROM console_sessions s"
         f" JOIN tokens t ON t.seq = s.token_seq WHERE s.digest = :digest AND {_LIVE}"
-        " AND s.used_at > :idle AND s.created_at > :oldest",
+        f" AND s.used_at > :idle AND s.created_at > :oldest AND NOT EXISTS ({_SPENT})",
         {
             "digest": _digest(secret),
+            "record": _record(_digest(secret)),
             "now": int(now),
             "idle": int(now - limits.idle_seconds),
             "oldest": int(now - limits.most_seconds),
@@ -73,7 +90,8 @@ def find_session(
     if not rows or not _is_authentic(rows[0], proofs):
         return None
     row = rows[0]
-    if not proofs.holds(row.session_proof, "console_sessions", (_digest(secret), row.digest, row.created_at)):
+    proven = _digest(secret), row.digest, row.created_at, row.used_at
+    if not proofs.holds(row.session_proof, "console_sessions", proven):
         return None
     return ConsoleSession(row.created_at, row.used_at, row.seq, row.name, row.kind, row.digest)
 
@@ -100,28 +118,34 @@ def open_session(
         "DELETE FROM console_sessions WHERE used_at <= :idle OR created_at <= :oldest",
         {"idle": int(now - limits.idle_seconds), "oldest": int(now - limits.most_seconds)},
     )
-    digest = _digest(secret)
+    token_digest = _token_digest(transaction, token_seq)
     transaction.execute(
         "INSERT INTO console_sessions (digest, token_seq, created_at, used_at, proof)"
         " VALUES (:digest, :token, :now, :now, :proof)",
         {
-            "digest": digest,
+            "digest": _digest(secret),
             "token": token_seq,
             "now": int(now),
-            "proof": proofs.of("console_sessions", (digest, _token_digest(transaction, token_seq), int(now))),
+            "proof": _session_proof(proofs, secret, token_digest, int(now), int(now)),
         },
     )
 
 
-def touch_session(transaction: Transaction, secret: Secret, now: float) -> None:
+def touch_session(
+    transaction: Transaction, proofs: RowProofs, secret: Secret, session: ConsoleSession, now: float
+) -> None:
+    proof = _session_proof(proofs, secret, session.token_digest, session.created_at, int(now))
     transaction.execute(
-        "UPDATE console_sessions SET used_at = :now WHERE digest = :digest",
-        {"now": int(now), "digest": _digest(secret)},
+        "UPDATE console_sessions SET used_at = :now, proof = :proof WHERE digest = :digest",
+        {"now": int(now), "proof": proof, "digest": _digest(secret)},
     )
 
 
-def close_session(transaction: Transaction, secret: Secret) -> None:
-    transaction.execute("DELETE FROM console_sessions WHERE digest = :digest", {"digest": _digest(secret)})
+def close_session(transaction: Transaction, audit: AuditLog, secret: Secret, now: float) -> None:
+    digest = _digest(secret)
+    row = transaction.one("DELETE FROM console_sessions WHERE digest = :digest RETURNING token_seq", {"digest": digest})
+    if row is not None:
+        _record_end(transaction, audit, "session.ended", digest, row.token_seq, now)
 
 
 def issue_code(context: ChangeContext, token_name: str) -> Secret:
@@ -166,18 +190,31 @@ def _live_token(transaction: Transaction, name: str) -> Row | None:
     )
 
 
-def use_code(transaction: Transaction, proofs: RowProofs, code: Secret, now: float) -> int | None:
+def use_code(transaction: Transaction, audit: AuditLog, code: Secret, now: float) -> int | None:
     """The number of the code's token; the code is used up. None when it is unknown, used, expired or forged."""
     digest = _digest(code)
     row = transaction.one(
-        "DELETE FROM console_codes WHERE digest = :digest AND expires_at > :now RETURNING token_seq, expires_at, proof",
-        {"digest": digest, "now": int(now)},
+        "DELETE FROM console_codes WHERE digest = :digest AND expires_at > :now"
+        f" AND NOT EXISTS ({_SPENT}) RETURNING token_seq, expires_at, proof",
+        {"digest": digest, "record": _record(digest), "now": int(now)},
     )
     if row is None:
         return None
     token_seq: int = row.token_seq
     proven = digest, _token_digest(transaction, token_seq), row.expires_at
-    return token_seq if proofs.holds(row.proof, "console_codes", proven) else None
+    if not audit.vault.proofs.holds(row.proof, "console_codes", proven):
+        return None
+    _record_end(transaction, audit, "session.link_used", digest, token_seq, now)
+    return token_seq
+
+
+def _record_end(
+    transaction: Transaction, audit: AuditLog, action: str, digest: bytes, token_seq: int, now: float
+) -> None:
+    """The entry that a session or a code cannot be used after."""
+    row = transaction.one("SELECT name FROM tokens WHERE seq = :seq", {"seq": token_seq})
+    assert row is not None  # a session and a code refer to a token that exists
+    audit.append(transaction, [AuditEntry(int(now), f"token:{row.name}", action, _record(digest))])
 
 
 def _token_digest(transaction: Transaction, token_seq: int) -> bytes | None:

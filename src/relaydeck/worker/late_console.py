@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http.pipeline import Call, Reply, Route
 from relaydeck.settings import Settings
-from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 from relaydeck.worker.late_admin import LateAdmin
 
@@ -26,14 +25,13 @@ class LateConsole:
     def __init__(
         self,
         settings: Settings,
-        store: Store,
         writer: Writer,
         admin: LateAdmin,
         estimator: Estimator,
         revision: Callable[[], int],
         on_close: Callable[[Callable[[], None]], object],
     ) -> None:
-        self._settings, self._store, self._writer = settings, store, writer
+        self._settings, self._writer = settings, writer
         self._admin, self._estimator, self._revision = admin, estimator, revision
         self._on_close = on_close
         self._console: Console | None = None
@@ -59,7 +57,7 @@ class LateConsole:
             writer=self._writer,
             find_admin=api.find,
             read=api.read,
-            proofs=self._store.vault.proofs,
+            audit=api.console_audit,
             revision=self._revision,
             is_stopping=self._settings.stop_mark(os.getppid()).exists,
             estimator=self._estimator,

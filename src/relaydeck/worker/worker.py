@@ -152,7 +152,7 @@ class Worker:
         )
 
     def _prepare_console(self) -> LateConsole:
-        parts = self._settings, self._store, self._writer, self._admin, self._estimator
+        parts = self._settings, self._writer, self._admin, self._estimator
         return LateConsole(*parts, revision=self._following.revision, on_close=self._closers.callback)
 
     def _build_pipeline(self) -> Pipeline:
