@@ -282,7 +282,8 @@ class Settings:
     console_streams: int = _setting(
         values.count,
         256,
-        "How many pages of the console one worker updates live. Pages beyond that number refresh every 15 seconds.",
+        "How many streams to the console one worker keeps open: live updates of pages, and the progress of checks. A "
+        "session has at most 8 of them. Pages beyond these numbers refresh every 15 seconds.",
     )
     operations_address: tuple[str, int] | None = _setting(
         values.listen_address,

@@ -2,11 +2,14 @@
 
 import asyncio
 import http.client
+import time
+from collections.abc import AsyncGenerator
 
 import pytest
 
-from relaydeck.console.live import LiveUpdates
+from relaydeck.console.live import LiveUpdates, StreamLimit
 from relaydeck.errors import TooManyRequests
+from relaydeck.secret import Secret
 from tests.console.conftest import Operator
 from tests.running import Running
 from tests.seeding import issue
@@ -16,8 +19,8 @@ class Source:
     revision = 7
     stopping = False
 
-    def updates(self, most: int = 10, seconds: float = 60.0) -> LiveUpdates:
-        return LiveUpdates(lambda: self.revision, lambda: self.stopping, most, seconds, poll_seconds=0.001)
+    def updates(self, seconds: float = 60.0) -> LiveUpdates:
+        return LiveUpdates(lambda: self.revision, lambda: self.stopping, seconds, poll_seconds=0.001)
 
 
 def message(revision: int) -> bytes:
@@ -45,21 +48,36 @@ async def test_a_stop_ends_every_stream() -> None:
     assert [each async for each in stream] == []
 
 
-async def test_streams_are_bounded_and_an_ended_one_makes_room() -> None:
-    updates = Source().updates(most=1)
-    stream = updates.open()
+async def read_forever() -> AsyncGenerator[bytes]:
+    while True:
+        yield b"part"
+
+
+async def test_the_streams_of_a_worker_are_bounded_and_an_ended_one_makes_room() -> None:
+    limit = StreamLimit(1)
+    stream = limit.admit(Secret("a"), read_forever())
     await anext(stream)
     with pytest.raises(TooManyRequests):
-        updates.open()
-    await stream.aclose()  # type: ignore[attr-defined]
-    assert await anext(updates.open()) == message(7)
+        limit.admit(Secret("b"), read_forever())
+    await stream.aclose()
+    assert await anext(limit.admit(Secret("b"), read_forever())) == b"part"
+
+
+async def test_a_session_cannot_take_the_streams_of_others() -> None:
+    limit = StreamLimit(256)
+    streams = [limit.admit(Secret("a"), read_forever()) for _ in range(100)]  # admitted before any is read
+    read = [await anext(each, b"ended") for each in streams]
+    assert (read.count(b"part"), read.count(b"ended")) == (8, 92)
+    with pytest.raises(TooManyRequests):
+        limit.admit(Secret("a"), read_forever())
+    assert await anext(limit.admit(Secret("b"), read_forever())) == b"part"
 
 
 async def test_nothing_looks_for_changes_without_a_stream() -> None:
     updates = Source().updates()
     stream = updates.open()
     await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     assert updates._watch is not None
     await asyncio.wait_for(updates._watch, 60)
 
@@ -80,6 +98,30 @@ def _revision(response: http.client.HTTPResponse) -> int:
     while not (line := response.readline()).startswith(b"data: "):
         pass
     return int(line[6:])
+
+
+def open_stream(served: Running, operator: Operator, path: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+    connection.request("GET", f"/console{path}", headers={"Cookie": operator.cookie, "Accept": "text/event-stream"})
+    return connection.getresponse()
+
+
+def test_every_stream_counts_against_its_session_until_the_browser_leaves(served: Running, operator: Operator) -> None:
+    streams = [open_stream(served, operator, "/live") for _ in range(8)]
+    for each in streams:
+        _revision(each)
+    refused = [open_stream(served, operator, path) for path in ("/live", "/health/checks", "/audit/verify")]
+    assert [each.status for each in refused] == [429] * 3
+    other = open_stream(served, Operator(served.port).sign_in(served.token), "/audit/verify")
+    assert (other.status, other.getheader("content-type")) == (200, "text/event-stream")
+    began = time.monotonic()
+    for each in streams:
+        each.close()
+    while (again := open_stream(served, operator, "/audit/verify")).status != 200:
+        again.close()
+    assert time.monotonic() - began < 10  # a stream that nobody reads would last twice as long
+    for each in (other, again, *refused):
+        each.close()
 
 
 def test_without_a_session_there_is_no_stream(served: Running) -> None:

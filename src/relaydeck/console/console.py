@@ -3,7 +3,7 @@
 import msgspec
 
 from relaydeck.console.guard import require_form
-from relaydeck.console.live import LiveUpdates
+from relaydeck.console.live import LiveUpdates, StreamLimit
 from relaydeck.console.responses import ROOT, asset, event_stream
 from relaydeck.console.router import Router
 from relaydeck.console.services import Sources
@@ -15,7 +15,8 @@ from relaydeck.http.pipeline import Call, Reply
 
 class Console:
     def __init__(self, sources: Sources) -> None:
-        self._live = LiveUpdates(sources.revision, sources.is_stopping, sources.settings.console_streams)
+        self._live = LiveUpdates(sources.revision, sources.is_stopping)
+        self._streams = StreamLimit(sources.settings.console_streams)
         self._sign_in = SignIn(sources)
         self._router = Router(sources)
 
@@ -39,7 +40,7 @@ class Console:
             visitor = await self._sign_in.visitor(call)
             if visitor is None:
                 return self._sign_in.ask(call, method)
-            return _logged(await self._show(call, method, path, visitor), visitor)
+            return self._admitted(_logged(await self._show(call, method, path, visitor), visitor), visitor)
         except RequestError as error:
             if error.status >= 500:
                 raise
@@ -56,6 +57,12 @@ class Console:
         if method != "GET":
             visit.require_change()
         return await page(visit)
+
+    def _admitted(self, reply: Reply, visitor: Visitor) -> Reply:
+        """The reply; its stream, if it has one, counts against the session. Raises TooManyRequests."""
+        if reply.stream is None:
+            return reply
+        return msgspec.structs.replace(reply, stream=self._streams.admit(visitor.secret, reply.stream))
 
     def _refusal(self, call: Call, method: str, path: str, visitor: Visitor | None, error: RequestError) -> Reply:
         if visitor is None:

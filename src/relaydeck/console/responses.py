@@ -1,7 +1,7 @@
 """Responses of the console, with the headers that every page has."""
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -34,7 +34,7 @@ def page(html: str, status: int = 200, headers: Headers = ()) -> Reply:
     return Reply(status, html.encode(), _HTML, (*_PAGE_HEADERS, *headers))
 
 
-def event_stream(stream: AsyncIterator[bytes]) -> Reply:
+def event_stream(stream: AsyncGenerator[bytes]) -> Reply:
     return Reply(200, b"", (b"content-type", b"text/event-stream"), _PAGE_HEADERS, stream)
 
 

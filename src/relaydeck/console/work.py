@@ -1,7 +1,7 @@
 """Long work on the server as a page follows it: its progress as server-sent events, then its result."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TypeVar
 
 import msgspec
@@ -26,7 +26,7 @@ async def answer_with_result(
 
 async def follow(
     run: SharedRun[T], show: Callable[[T], Reply], is_stopping: Callable[[], bool], every: float = _EVERY_SECONDS
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     task = run.start()
     while not (await asyncio.wait({task}, timeout=every))[0]:
         if is_stopping():

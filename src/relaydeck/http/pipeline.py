@@ -4,10 +4,12 @@ The order of the code is the order of refusals: unknown path (404) or wrong meth
 where the route declares it), rate (429), size of the body (413), content (400), then the operation (404, 409).
 """
 
+import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from itertools import count
 
 import msgspec
@@ -57,7 +59,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     content_type: tuple[bytes, bytes] = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    stream: AsyncIterator[bytes] | None = None  # sent part by part, before the body
+    stream: AsyncGenerator[bytes] | None = None  # sent part by part, before the body
     logged_name: str = ""  # of the credential, where the operation found it by itself
 
 
@@ -220,8 +222,7 @@ class Pipeline:
         extra.append(content_type)
         await send({"type": "http.response.start", "status": status, "headers": extra})
         if stream is not None:
-            async for part in stream:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await _send_stream(stream, receive, send)
         await send({"type": "http.response.body", "body": body})
         taken, forwarded = self._nanoseconds() - started, given(b"x-forwarded-for")
         self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason))
@@ -240,6 +241,24 @@ class Pipeline:
             event = "a request failed: run 'relaydeck doctor' to check disk and database"
             self._log.event("error", event, request_id=request_id.decode(), reason=error.reason)
         return error
+
+
+async def _send_stream(stream: AsyncGenerator[bytes], receive: Receive, send: Send) -> None:
+    """Send every part, until the stream ends or the client is gone: the server does not say so when a part is sent."""
+
+    async def send_parts() -> None:
+        async with aclosing(stream):
+            async for part in stream:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def wait_for_disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async with asyncio.TaskGroup() as tasks:
+        sending, leaving = tasks.create_task(send_parts()), tasks.create_task(wait_for_disconnect())
+        sending.add_done_callback(lambda _: leaving.cancel())
+        leaving.add_done_callback(lambda _: sending.cancel())
 
 
 def _merged(headers: Headers) -> dict[bytes, bytes]:
