@@ -1,5 +1,6 @@
 """The addresses that a URL from outside may lead to: public ones, and those that the operator allows."""
 
+import re
 import socket
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -57,6 +58,10 @@ _METADATA = tuple(
 )
 _NAT64 = ip_network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # an IPv4 address follows in the last 32 bits
+_NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
+_LOOPBACK: tuple[Address, ...] = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
+# `localhost`, names under it, and the other names of the machine that systems put into /etc/hosts.
+_LOOPBACK_NAMES = re.compile(r"([^%]*\.)?localhost|localhost[46]?(\.localdomain[46]?)?|ip6-(localhost|loopback)")
 
 
 class AddressRefused(RelaydeckError):
@@ -96,6 +101,19 @@ class AddressGuard:
         family, kind, protocol, _, where = info
         self.require(where[0])
         return socket.socket(family, kind, protocol)
+
+
+def stated_addresses(host: str) -> tuple[Address, ...]:
+    """The addresses that a host in lower case states without a name server: none for names of other machines."""
+    if _LOOPBACK_NAMES.fullmatch(host):
+        return _LOOPBACK
+    try:
+        # As the system's resolver reads it: `127.1` and `0x7f000001` are addresses.
+        return (
+            IPv4Address(socket.inet_aton(host)) if _NUMBERS.fullmatch(host) else ip_address(host.partition("%")[0]),
+        )
+    except (OSError, ValueError):
+        return ()
 
 
 def server_guard(allow: Sequence[AddressRange] | None) -> AddressGuard:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from relaydeck.notifications.attempt_errors import describe_error
-from relaydeck.notifications.webhook_rule import REFUSED, WebhookRule
+from relaydeck.notifications.retries import ReceiverResponse
+from relaydeck.notifications.sender import Sender
+from relaydeck.notifications.webhook_rule import REFUSED, UNREADABLE, WebhookRule
 from tests.running import Running, make_token, run_command
 from tests.seeding import fill
 
@@ -16,23 +18,45 @@ PUBLIC = "https://hooks.example.com/relaydeck"
 
 
 @pytest.mark.parametrize(
-    ("url", "refused"),
+    ("url", "hint"),
     [
-        ("http://127.0.0.1:9/hook", True),
-        ("http://user:password@10.1.2.3/", True),
-        ("http://[::1]/", True),
-        ("http://[fe80::1%25eth0]/", True),
-        ("http://127。0。0。1/", True),
-        ("http://LOCALHOST:9/", True),
-        ("https://93.184.216.34/", False),
-        ("https://[2606:2800:220:1:248:1893:25c8:1946]/", False),
-        ("https://127.0.0.1.example.com/", False),
-        ("https://intranet/", False),  # not known: the name is not resolved
-        ("http://127.1/", False),  # no URL that the client accepts, so no setting helps
+        ("http://127.0.0.1:9/hook", REFUSED),
+        ("http://user:password@10.1.2.3/", REFUSED),
+        ("http://[::1]/", REFUSED),
+        ("http://[fe80::1%25eth0]/", REFUSED),
+        ("http://127。0。0。1/", REFUSED),
+        ("http://0x7f000001/", REFUSED),
+        ("http://LOCALHOST:9/", REFUSED),
+        ("http://localhost./", REFUSED),
+        ("https://db.localhost", REFUSED),
+        ("https://localhost.localdomain:443", REFUSED),
+        ("https://93.184.216.34/", ""),
+        ("https://[2606:2800:220:1:248:1893:25c8:1946]/", ""),
+        ("https://127.0.0.1.example.com/", ""),
+        ("https://hooks.example.com", ""),
+        ("https://mylocalhost.example.com?x", ""),
+        ("https://user@HOOKS.example.com./", ""),
+        ("https://intranet/", ""),  # not known: the name is not resolved
+        ("http://127.1/", UNREADABLE),
+        ("http://127.0.0.1./", UNREADABLE),
+        ("http://2130706433/", UNREADABLE),
+        ("http://256.1.1.1/", UNREADABLE),
+        ("http://two..dots/", UNREADABLE),
+        (f"http://{'a' * 64}.example.com/", UNREADABLE),
+        ("http://soft\u00adhyphen.example.com/", UNREADABLE),
     ],
 )
-def test_which_urls_get_a_hint(url: str, refused: bool) -> None:
-    assert WebhookRule(()).hint(url) == (REFUSED if refused else "")
+def test_which_urls_get_a_hint(url: str, hint: str) -> None:
+    assert WebhookRule(()).hint(url) == hint
+
+
+@pytest.mark.parametrize("url", ["http://127.1/", "http://two..dots/", f"http://{'a' * 64}.example.com/"])
+async def test_the_sender_cannot_read_such_a_url_either(url: str) -> None:
+    sender = Sender((ip_network("0.0.0.0/0"),), 30)
+    try:
+        assert await sender.post(url, {}, b"{}") == ReceiverResponse(problem="bad_url")
+    finally:
+        await sender.close()
 
 
 @pytest.mark.parametrize("allowed", ["127.0.0.0/8", "::1/128"])
@@ -58,21 +82,6 @@ def test_commands_on_the_home_print_a_note(home: Path) -> None:
     assert local.stderr == f"{NOTE}updated notification hook\n"
     allowed = run_command(home, "notification", "update", "hook", "url=http://127.0.0.2/", webhook_allow="127.0.0.2")
     assert allowed.stderr == "updated notification hook\n"
-
-
-def test_the_admin_api_adds_a_note_and_the_interface_does_not(home: Path) -> None:
-    fill(home)
-    logs = [{"level": "log", "message": f"url {REFUSED}"}]
-    with Running(home, token=make_token(home, "t", "--kind", "admin")) as running:
-        document = {"id": "hook", "type": "webhook", "url": LOCAL}
-        created = running.ask("POST", "/admin/v1/notifications", document)
-        assert (created.status, created.json["metadata"]) == (201, {"logs": logs, "traces": []})
-        public = running.ask("PATCH", "/admin/v1/notifications/hook", {"url": PUBLIC})
-        assert (public.status, public.json["metadata"]) == (200, {"logs": [], "traces": []})
-        through_interface = running.ask("PATCH", "/api/v1/notifications/hook", {"url": "http://10.0.0.1/"})
-        assert (through_interface.status, through_interface.json["metadata"]) == (200, {"logs": [], "traces": []})
-        changed = running.ask("PATCH", "/admin/v1/notifications/hook", {"url": LOCAL})
-        assert changed.json["metadata"] == {"logs": logs, "traces": []}
 
 
 def test_a_refused_test_names_the_setting(home: Path) -> None:

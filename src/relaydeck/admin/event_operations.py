@@ -5,7 +5,7 @@ from relaydeck.admin.deliveries import after, list_deliveries, list_events, read
 from relaydeck.admin.operation import Content, Operations, RepeatableChange, Request
 from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import RecordNotFound
-from relaydeck.http.paging import encode_items, read_page
+from relaydeck.http.paging import Page, encode_items, read_page
 from relaydeck.notifications import events
 from relaydeck.store.database import ReadRows
 
@@ -26,20 +26,23 @@ class EventOperations:
         }
 
     async def list_events(self, request: Request) -> Content:
-        query, limit = request.read_query(), self._limit(request)
+        query, page = request.read_query(), self._page(request)
 
         def read_events(read: ReadRows) -> Content:
-            return Content(encode_items(list_events(read, query, limit)), notes=_gap(read, after(query)))
+            items = encode_items(list_events(read, query, page.per_page))
+            return Content(items, notes=(*_gap(read, after(query)), *page.notes))
 
         return await self._reads.run(lambda store: read_events(store.database.read))
 
     async def list_deliveries(self, request: Request) -> Content:
-        query, limit = request.read_query(), self._limit(request)
-        found = await self._reads.run(lambda store: encode_items(list_deliveries(store.database.read, query, limit)))
-        return Content(found)
+        query, page = request.read_query(), self._page(request)
+        found = await self._reads.run(
+            lambda store: encode_items(list_deliveries(store.database.read, query, page.per_page))
+        )
+        return Content(found, notes=page.notes)
 
-    def _limit(self, request: Request) -> int:
-        return read_page(request.query_string, self._max_per_page).per_page
+    def _page(self, request: Request) -> Page:
+        return read_page(request.query_string, self._max_per_page)
 
     async def find_event(self, request: Request) -> Content:
         name = request.identifier

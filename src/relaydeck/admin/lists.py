@@ -26,9 +26,7 @@ class Lists:
 
 
 def _page_content(found: RecordPage, page: Page) -> Content:
-    notes = [note for view in found.records for note in view.notes]
-    if page.coerced:
-        notes.append(f"per_page was reduced to the largest allowed, {page.per_page}")
+    notes = [*(note for view in found.records for note in view.notes), *page.notes]
     number = msgspec.Raw(page.number.encode())  # digits are JSON already, however many
     pagination = Pagination(number, page.per_page, found.total)  # type: ignore[arg-type]
     items = encode_items(view.body for view in found.records)

@@ -32,5 +32,5 @@ def changed_document(
     resolver: Resolver | None,
     urls: UrlRules = NO_RULES,
 ) -> RecordDocument:
-    document = patched_document(resource, before, change)
+    document, urls = patched_document(resource, before, change), urls._replace(hints_at_unchanged="url" in change)
     return RecordDocument(resource, name, document, resolver or NoReferences(), urls)

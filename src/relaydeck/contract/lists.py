@@ -44,9 +44,7 @@ class Pages:
 def encode_page(listing: Listing, page: Page) -> bytes:
     """The whole body of a list response; the items of the page must be filled. Raises BadRequest."""
     start, stop = page.bounds(listing.total)
-    logs = [LogEntry(message=note) for note in listing.notes(start, stop)]
-    if page.coerced:
-        logs.append(LogEntry(message=f"per_page was reduced to the largest allowed, {page.per_page}"))
+    logs = [LogEntry(message=note) for note in (*listing.notes(start, stop), *page.notes)]
     success = Success(
         data=join_items(listing.items(start, stop)),
         metadata=Metadata(logs=logs),

@@ -14,6 +14,7 @@ from relaydeck.http.pipeline import Call, Reply, Written, sender_of, written_at
 from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification, NotificationChange
 from relaydeck.notifications.notification_changes import RequestedUpdate
+from relaydeck.notifications.webhook_rule import WebhookRule
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
 
@@ -21,9 +22,14 @@ _decode = body_decoder(NotificationUpdate)
 
 
 class UpdateNotification:
-    def __init__(self, writer: CallerWriter, audit: AuditLog, *, now: Callable[[], float] = time.time) -> None:
+    """`webhooks`: gives hints about URLs."""
+
+    def __init__(
+        self, writer: CallerWriter, audit: AuditLog, webhooks: WebhookRule, *, now: Callable[[], float] = time.time
+    ) -> None:
         self._write = writer.jointly(self._store)
         self._audit = audit
+        self._webhooks = webhooks
         self._now = now
 
     async def __call__(self, call: Call) -> Reply:
@@ -31,7 +37,8 @@ class UpdateNotification:
         change = _change(_decode(call.headers, call.body))
         caller = sender_of(call)
         changed, written = await self._write(caller, RequestedUpdate(notification_id, change, caller.actor))
-        return Reply(200, encode_success(changed, []), headers=written)
+        hint = self._webhooks.hint(change.url) if change.url else ""
+        return Reply(200, encode_success(changed, [f"url {hint}"] if hint else []), headers=written)
 
     def _store(
         self, transaction: Transaction, many: Sequence[RequestedUpdate]

@@ -20,6 +20,10 @@ class Page(NamedTuple):
     per_page: int
     coerced: bool
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (f"per_page was reduced to the largest allowed, {self.per_page}",) if self.coerced else ()
+
     def bounds(self, total: int) -> tuple[int, int]:
         """The first item of the page in a list of `total` items, and the end."""
         if len(self.number) > _FITS:

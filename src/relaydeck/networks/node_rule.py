@@ -5,21 +5,14 @@ in any spelling, or by a name that only private networks have. A public name may
 connection is made to judge it; `RELAYDECK_RPC_GUARD=on` checks every connection.
 """
 
-import re
-import socket
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
 from yarl import URL
 
-from relaydeck.address_guard import Address, AddressGuard
+from relaydeck.address_guard import AddressGuard, stated_addresses
 from relaydeck.setting_values import AddressRange
 
 NOT_PUBLIC = "is not public: set it with a command on the server's machine, or allow it with RELAYDECK_RPC_ALLOW"
-_NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
-_LOOPBACK = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
-# `localhost`, names under it, and the other names of the machine that systems put into /etc/hosts.
-_LOOPBACK_NAMES = re.compile(r"(.*\.)?localhost|localhost[46]?(\.localdomain[46]?)?|ip6-(localhost|loopback)")
 _PRIVATE_NAMES = (
     "localdomain",
     "local",
@@ -42,20 +35,15 @@ class NodeRule(NamedTuple):
         if self.allow is None:
             return ""
         host = _host(url)
-        address = _address(host)
-        if address is not None:
-            return "" if AddressGuard(self.allow).permits(address) else NOT_PUBLIC
-        return "" if self._permits_name(host) else NOT_PUBLIC
+        addresses = stated_addresses(host)
+        guard = AddressGuard(self.allow)
+        permitted = any(map(guard.permits, addresses)) if addresses else self._permits_name(host)
+        return "" if permitted else NOT_PUBLIC
 
     def _permits_name(self, host: str) -> bool:
-        """An allowed range says nothing of names: where there is one, names of private networks are expected.
-
-        Names of the machine itself are not, because their addresses are known.
-        """
+        """An allowed range says nothing of names: where there is one, names of private networks are expected."""
         if not host or "%" in host:  # the client cannot read it, or not as one name
             return False
-        if _LOOPBACK_NAMES.fullmatch(host):
-            return any(AddressGuard(self.allow or ()).permits(each) for each in _LOOPBACK)
         return bool(self.allow) or not _is_private_name(host)
 
 
@@ -68,14 +56,6 @@ def _host(url: str) -> str:
         return (URL(url).raw_host or "").lower().rstrip(".")
     except ValueError:
         return ""
-
-
-def _address(host: str) -> Address | None:
-    try:
-        # As the system's resolver reads it: `127.1` and `0x7f000001` are addresses.
-        return IPv4Address(socket.inet_aton(host)) if _NUMBERS.fullmatch(host) else ip_address(host.partition("%")[0])
-    except (OSError, ValueError):
-        return None
 
 
 def _is_private_name(host: str) -> bool:

@@ -97,9 +97,9 @@ class _Planner:
                 self.plan.note_mistake(f"{declared.place}.{field}[{number}].url", problem)
 
     def _check_webhook(self, declared: DeclaredRecord, after: msgspec.Struct, found: StoredRecord | None) -> None:
-        """A hint about a new URL."""
         url: str | None = getattr(after, "url", None) if declared.resource == "notifications" else None
-        if url is None or (found and url == getattr(found.record, "url", None)):
+        is_unchanged = found is not None and url == getattr(found.record, "url", None)
+        if url is None or (is_unchanged and not self._urls.hints_at_unchanged):
             return
         if hint := self._urls.webhooks.hint(url):
             self.plan.notes.append(f"{declared.place}.url {hint}")

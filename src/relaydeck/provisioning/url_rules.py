@@ -8,7 +8,8 @@ from relaydeck.notifications.webhook_rule import WebhookRule
 
 class UrlRules(NamedTuple):
     nodes: NodeRule = ANYWHERE  # refuses URLs
-    webhooks: WebhookRule = WebhookRule()  # gives hints
+    webhooks: WebhookRule = WebhookRule()  # gives hints about new URLs
+    hints_at_unchanged: bool = False  # and about those that a request repeats
 
 
 NO_RULES = UrlRules()

@@ -22,6 +22,7 @@ from relaydeck.http.pipeline import Find, Pipeline, Route
 from relaydeck.log import Log
 from relaydeck.notifications.database_changes import report_database_change
 from relaydeck.notifications.delivery_service import DeliveryService
+from relaydeck.notifications.webhook_rule import WebhookRule
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.relayers.monitor_service import MonitorService
 from relaydeck.settings import Settings
@@ -197,6 +198,7 @@ class Worker:
             rpc=RelayerRpc(self._directory, catch_up, self._estimator, reports.unforeseen_failure, reports.estimate),
             writer=self._caller_writer,
             audit=self._audit,
+            webhooks=WebhookRule(self._settings.webhook_allow),
             widened_signer_config=self._lists.shows_more_of_signers,
         )
 

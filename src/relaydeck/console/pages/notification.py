@@ -1,5 +1,7 @@
 """One notification: its form with the three ways to treat a signing key, tests, and deliveries."""
 
+from collections.abc import Sequence
+
 from relaydeck.console.forms import document_of, filled, inputs_of, submitted, with_problem
 from relaydeck.console.pages.deletion import Deletion
 from relaydeck.console.responses import path_to, redirect
@@ -9,10 +11,11 @@ from relaydeck.errors import OutOfDate, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications import deliveries
 from relaydeck.notifications.model import Notification
-from relaydeck.notifications.webhook_rule import REFUSED
+from relaydeck.notifications.webhook_rule import REFUSED, UNREADABLE
 
 _EDITED = inputs_of(Notification, leave_out=("id", "type", "signing_key"))
 _LATEST = 10
+_HINTS = {"refused": REFUSED, "unreadable": UNREADABLE}  # by their names in the query
 _DELETION = Deletion("notifications", "One that a relayer uses cannot be removed.")
 
 
@@ -22,6 +25,10 @@ def pages(_services: PageServices) -> Pages:
         "/notifications/{id}/test": {"POST": send_test},
         **_DELETION.pages(),
     }
+
+
+def hint_query(notes: Sequence[str]) -> str:
+    return "".join(f"&hint={name}" for name, hint in _HINTS.items() if f"url {hint}" in notes)
 
 
 async def show(visit: Visit) -> Reply:
@@ -45,7 +52,7 @@ async def _page(visit: Visit, status: int = 200, problem: str = "", form: dict[s
         problem=problem,
         used=used,
         deliveries=rows,
-        refused=REFUSED,
+        hint=_HINTS.get(visit.query.get("hint", "")),
     )
 
 
@@ -67,8 +74,7 @@ async def edit(visit: Visit) -> Reply:
     except RequestError as error:
         _, problem = with_problem([], error)
         return await _page(visit, error.status, problem, form)
-    hint = "&hint=1" if f"url {REFUSED}" in changed.notes else ""
-    return redirect(f"{path_to('notifications', visit.identifier)}?done=saved{hint}")
+    return redirect(f"{path_to('notifications', visit.identifier)}?done=saved{hint_query(changed.notes)}")
 
 
 async def send_test(visit: Visit) -> Reply:

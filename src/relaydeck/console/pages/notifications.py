@@ -1,6 +1,7 @@
 """Notifications: the list, and the form for a new one."""
 
 from relaydeck.console.forms import document_of, inputs_of, submitted, with_problem, without_nulls
+from relaydeck.console.pages.notification import hint_query
 from relaydeck.console.paging import PER_PAGE, Pager, kept, page_number
 from relaydeck.console.responses import path_to, redirect
 from relaydeck.console.services import Pages, PageServices
@@ -8,7 +9,6 @@ from relaydeck.console.visit import Visit
 from relaydeck.errors import RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.model import Notification
-from relaydeck.notifications.webhook_rule import REFUSED
 
 _NEW = inputs_of(Notification, leave_out=("type",))
 
@@ -35,5 +35,4 @@ async def create(visit: Visit) -> Reply:
     except RequestError as error:
         inputs, problem = with_problem(submitted(_NEW, form), error)
         return visit.page("notification_new.html", status=error.status, inputs=inputs, problem=problem)
-    hint = "&hint=1" if f"url {REFUSED}" in created.notes else ""
-    return redirect(f"{path_to('notifications', document['id'])}?done=created{hint}")
+    return redirect(f"{path_to('notifications', document['id'])}?done=created{hint_query(created.notes)}")
