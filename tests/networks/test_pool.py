@@ -119,7 +119,7 @@ async def test_every_node_is_used_and_a_spare_is_not_even_probed() -> None:
     async with fault_nodes(*moods) as nodes, pool_over(nodes, [5, 3, 2, 0]) as pool:
         for _ in range(100):
             await pool.ask(GAS)
-    assert all(node.calls["eth_estimateGas"] for node in nodes[:3])
+    assert [bool(node.calls["eth_estimateGas"]) for node in nodes[:3]] == [True] * 3
     assert not nodes[3].calls
 
 
@@ -267,7 +267,7 @@ async def test_pauses_are_spread_by_chance() -> None:
         await settle(lambda: all(node.resume_at for node in pool._nodes))
         pauses = {node.resume_at - Clock().time for node in pool._nodes}
     assert len(pauses) == 8
-    assert all(QUICK.pause_base / 2 <= pause <= QUICK.pause_base for pause in pauses)
+    assert QUICK.pause_base / 2 <= min(pauses) <= max(pauses) <= QUICK.pause_base
 
 
 async def test_a_nodes_answer_is_not_a_failure_of_the_url() -> None:
@@ -336,7 +336,7 @@ async def test_each_url_can_be_examined() -> None:
         (False, None, "timed out"),
         (False, None, "refused the connection"),
     ]
-    assert all("secret" not in one.node for one in found)
+    assert "secret" not in str([one.node for one in found])
 
 
 @pytest.mark.prove

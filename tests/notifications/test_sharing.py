@@ -74,7 +74,7 @@ async def test_hundreds_of_events_arrive_once_and_in_order(scene: Scene, elsewhe
         arrived[each.json["data"]["relayer"]["id"]].append(each.sequence)
     assert arrived == sequences
     assert sum(replicas.tries) == 400
-    assert all(replicas.tries) == scene.store.database.remote  # else one of them has all of it
+    assert (0 not in replicas.tries) == scene.store.database.remote  # else one of them has all of it
 
 
 @on_postgresql

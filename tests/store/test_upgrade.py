@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from relaydeck.errors import StoreMisuse
 from relaydeck.store import migrate as migrating
 from relaydeck.store.database import Database
 from relaydeck.store.migrate import Step, migrate, newest_version, schema_version, steps
@@ -263,7 +264,7 @@ def test_every_table_of_a_version_has_a_row_above(empty: Database) -> None:
 def test_a_step_that_fails_leaves_nothing_behind(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = [*steps(), Step(newest_version() + 1, "CREATE TABLE half (id INT); CREATE TABLE half (id INT);")]
     monkeypatch.setattr(migrating, "steps", lambda: broken)
-    with pytest.raises(Exception, match="half"):
+    with pytest.raises(StoreMisuse, match="half"):
         migrate(empty)
     assert [empty.has_table(name) for name in ("half", "clock", "schema_versions")] == [False] * 3
     assert schema_version(empty) == 0
