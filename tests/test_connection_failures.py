@@ -8,6 +8,7 @@ from ipaddress import ip_network
 
 import pytest
 
+from relaydeck.address_guard import ANYWHERE, AddressGuard
 from relaydeck.background import TaskSet
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.options import PoolOptions
@@ -97,7 +98,7 @@ async def failing_url(cause: str) -> AsyncIterator[str]:
     ],
 )
 async def test_a_node_that_fails(cause: str, words: str, guarded: bool) -> None:
-    client = Client(100_000, LOOPBACK if guarded else None)
+    client = Client(100_000, AddressGuard(LOOPBACK) if guarded else ANYWHERE)
     async with failing_url(cause) as url:
         seconds = SHORT if cause == "silence" else LONG
         pool = NodePool([RpcUrl(url)], 1, client, PoolOptions(try_timeout=seconds, deadline=seconds))
@@ -138,7 +139,7 @@ async def test_a_receiver_that_fails(cause: str, word: str) -> None:
     ],
 )
 async def test_a_key_system_that_fails(cause: str, words: str) -> None:
-    client = KeySystemClient(DriverOptions())
+    client = KeySystemClient(DriverOptions(), private=True)
     async with failing_url(cause) as url:
         with pytest.raises(KeySystemUnreachable) as failure:
             await client.send("GET", url, {})

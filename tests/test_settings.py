@@ -92,6 +92,7 @@ WRONG = {
     "lease_seconds": ["0", "x"],
     "rpc_guard": ["", "yes", "1"],
     "rpc_allow": ["x", "10.0.0.1/8"],
+    "driver_allow": ["x", "10.0.0.1/8"],
     "priority_fee_percentile": ["-1", "101", "nan", "x"],
     "priority_fee_blocks": ["0"],
     "webhook_allow": ["x", "10.0.0.1/8"],

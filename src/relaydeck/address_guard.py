@@ -1,4 +1,7 @@
-"""The addresses that a URL from outside may lead to: public ones, and those that the operator allows."""
+"""The addresses that Relaydeck connects to: public ones, and those that the operator allows.
+
+Receivers of events, nodes, key systems and token endpoints pass this guard, whoever set their URLs.
+"""
 
 import re
 import socket
@@ -51,12 +54,14 @@ _METADATA = tuple(
         "169.254.0.0/16",
         "168.63.129.16/32",
         "100.100.100.200/32",
+        "192.0.0.192/32",
         "fe80::/10",
+        "fd00:42::42/128",
+        "fd00:c1::a9fe:a9fe/128",
         "fd00:ec2::/32",
         "fd20:ce::254/128",
     )
 )
-_NAT64 = ip_network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # an IPv4 address follows in the last 32 bits
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
 _LOOPBACK: tuple[Address, ...] = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
@@ -71,7 +76,7 @@ class AddressRefused(RelaydeckError):
 class AddressGuard:
     """Permits public addresses and those in `allow`; with `private`, loopback and private addresses too.
 
-    Link-local and metadata addresses are only permitted by an entry of `allow` that contains nothing else.
+    Nothing permits link-local and metadata addresses.
     """
 
     def __init__(self, allow: Sequence[AddressRange] = (), *, private: bool = False) -> None:
@@ -80,12 +85,15 @@ class AddressGuard:
 
     def permits(self, address: Address) -> bool:
         """The allow list applies to an address as it is: `127.0.0.0/8` does not cover `::ffff:127.0.0.1`."""
-        allowed = [each for each in self._allow if address in each]
         if _is_metadata(address):
-            return any(_is_metadata_range(each) for each in allowed)
-        if allowed or self._private:
+            return False
+        if self._private or any(address in each for each in self._allow):
             return True
         return _is_public_v4(address) if isinstance(address, IPv4Address) else _is_public_v6(address)
+
+    def for_name(self, host: str) -> "AddressGuard":
+        """The guard of the addresses that a name leads to."""
+        return self
 
     def require(self, text: str) -> None:
         """Raises AddressRefused."""
@@ -116,12 +124,7 @@ def stated_addresses(host: str) -> tuple[Address, ...]:
         return ()
 
 
-def server_guard(allow: Sequence[AddressRange] | None) -> AddressGuard:
-    """For servers that operators choose, which are often private: public addresses and `allow`; None: private ones too.
-
-    Link-local and metadata addresses are refused in both cases.
-    """
-    return AddressGuard(private=True) if allow is None else AddressGuard(allow)
+ANYWHERE = AddressGuard(private=True)  # for servers that the operator chose: link-local and metadata ones are refused
 
 
 def _is_metadata(address: Address) -> bool:
@@ -130,17 +133,16 @@ def _is_metadata(address: Address) -> bool:
 
 
 def _embedded_v4(address: IPv6Address) -> list[IPv4Address]:
-    """The IPv4 addresses that an IPv6 address may lead to: mapped, compatible, NAT64, 6to4 and ISATAP."""
-    found = [address.ipv4_mapped, address.sixtofour]
+    """The IPv4 addresses that an IPv6 address may lead to.
+
+    6to4, Teredo and ISATAP have public prefixes. Others (mapped, compatible, translated, NAT64 with a prefix of the
+    operator's own) are recognised by their last 32 bits, where nearly all of them have the IPv4 address.
+    """
+    found = [address.sixtofour, *(address.teredo or ())]
     high, low = int(address) >> 32, int(address) & 0xFFFF_FFFF
-    if high == 0 or address in _NAT64 or high & 0xFFFF_FFFF in _ISATAP:
+    if address not in _PUBLIC_V6 or high & 0xFFFF_FFFF in _ISATAP:
         found.append(IPv4Address(low))
     return [each for each in found if each is not None]
-
-
-def _is_metadata_range(allowed: AddressRange) -> bool:
-    # Compared by version first: subnet_of raises for ranges of two versions.
-    return any(allowed.version == each.version and allowed.subnet_of(each) for each in _METADATA)  # type: ignore[arg-type]
 
 
 def _is_public_v4(address: IPv4Address) -> bool:

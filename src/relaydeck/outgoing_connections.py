@@ -99,8 +99,9 @@ class _GuardedResolver(AbstractResolver):
         addresses = await self._resolve(host, port)
         if not addresses:
             raise OSError("the name has no address")
+        guard = self._guard.for_name(host)
         for address in addresses:
-            self._guard.require(address)  # one refused address refuses the name
+            guard.require(address)  # one refused address refuses the name
         return [_result(host, port, address) for address in addresses]
 
     async def close(self) -> None:

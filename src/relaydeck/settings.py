@@ -166,6 +166,14 @@ class Settings:
         "start, because every check of a signer would fail. Without any driver it only warns: nothing needs the file.",
         "none",
     )
+    driver_allow: tuple[AddressRange, ...] = _setting(
+        values.address_ranges,
+        (),
+        "Addresses or CIDR ranges, separated by commas, where the key systems and token endpoints that signers name "
+        "may be although they are not public. A `RELAYDECK_DRIVER_…_ENDPOINT` needs no entry. Link-local and metadata "
+        "addresses are always refused.",
+        "none",
+    )
     driver_deadline_seconds: float = _setting(
         values.seconds, 10.0, "How long a key system may take for one check, not counting the wait for a free slot."
     )
@@ -219,11 +227,10 @@ class Settings:
         values.one_of("http", "off", "on"),
         "http",
         "`http`: URLs of nodes that are set over HTTP must not have private or loopback addresses, or names of private "
-        "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. `on`: "
+        "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. A name that can "
+        "be set over HTTP is connected to only if its addresses are public or in `RELAYDECK_RPC_ALLOW`. `on`: "
         "no connection is made to a node at an address that is neither public nor in `RELAYDECK_RPC_ALLOW`, whoever "
-        "set its URL. `off`: every URL may be set. Link-local and metadata addresses are "
-        "always refused, with one exception: with `on`, an entry of `RELAYDECK_RPC_ALLOW` that covers only such "
-        "addresses permits them.",
+        "set its URL. `off`: every URL may be set. Link-local and metadata addresses are always refused.",
     )
     rpc_allow: tuple[AddressRange, ...] = _setting(
         values.address_ranges,
@@ -231,7 +238,7 @@ class Settings:
         "Addresses or CIDR ranges, separated by commas, where nodes may be although they are not public. If the "
         "list is not empty, every name of a private network (`.internal`, `.local`, …) may be set over HTTP, too: "
         "Relaydeck does not resolve it at that time. `localhost` and other names of the machine need `127.0.0.1` or "
-        "`::1` in the list. The list restricts connections only if `RELAYDECK_RPC_GUARD` is `on`.",
+        "`::1` in the list.",
         "none",
     )
     priority_fee_percentile: float = _setting(
@@ -326,11 +333,6 @@ class Settings:
     @property
     def master_key_path(self) -> Path:
         return self.master_key_file or self.home / "master.key"
-
-    @property
-    def rpc_allowed(self) -> tuple[AddressRange, ...] | None:
-        """Where nodes may be besides public addresses; None: anywhere."""
-        return self.rpc_allow if self.rpc_guard == "on" else None
 
     @property
     def rpc_allowed_over_http(self) -> tuple[AddressRange, ...] | None:

@@ -1,4 +1,4 @@
-"""URLs of webhooks and nodes, with a host, and the headers of requests to nodes."""
+"""URLs of webhooks, nodes and key systems, and the headers of requests to nodes."""
 
 import ipaddress
 import re
@@ -17,6 +17,10 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 # match. A user name or password before the host does not match: the host must end at the path, the query, the fragment
 # or the end.
 _PLAIN_ORIGIN = re.compile(r"((?:http|ws)s?)://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?=[/?#]|\Z)")
+# The address of a key system or token endpoint: nothing in it can be read in two ways, or swallow what follows it.
+_PLAIN_ADDRESS = re.compile(
+    r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?(?:/(?!\.{1,2}(?:/|\Z))[a-z0-9._~-]+)*/?", re.IGNORECASE
+)
 _HOST = re.compile(r"[^\s/?#@\[\]<>^`{|}%:\"]+")
 
 
@@ -28,6 +32,13 @@ def web_address_problem(value: str) -> str:
 def node_address_problem(value: str) -> str:
     """What is wrong with `value` as the URL of a node; empty when nothing is."""
     return _address_problem(value, ("http", "https", "ws", "wss"), "http://, https://, ws:// or wss://")
+
+
+def key_system_address_problem(value: str) -> str:
+    """What is wrong with `value` as the address of a key system; empty when nothing is."""
+    if problem := web_address_problem(value):
+        return problem
+    return "" if _PLAIN_ADDRESS.fullmatch(value) else "must consist of a scheme, a host, a port and a plain path"
 
 
 def _address_problem(value: str, schemes: tuple[str, ...], beginnings: str) -> str:

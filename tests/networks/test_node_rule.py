@@ -5,7 +5,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from relaydeck.networks.node_rule import ANYWHERE, NOT_PUBLIC, NodeRule
+from relaydeck.networks.node_rule import EVERY_NODE, NOT_PUBLIC, NodeRule
 from tests.cli.test_remote import Remote
 from tests.running import Running, make_token, run_command
 
@@ -101,7 +101,7 @@ def test_an_allowed_loopback_address_allows_names_of_the_machine(url: str, allow
 
 
 def test_without_a_rule_every_url_may_be_set() -> None:
-    assert [ANYWHERE.problem(url) for url in REFUSED] == [""] * len(REFUSED)
+    assert [EVERY_NODE.problem(url) for url in REFUSED] == [""] * len(REFUSED)
 
 
 @pytest.fixture(scope="module")

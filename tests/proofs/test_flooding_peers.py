@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from relaydeck.address_guard import ANYWHERE
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.evm.errors import NodeError, UrlFailed, error_kind
@@ -86,7 +87,7 @@ async def of_receiver(port: int) -> float:
 
 
 async def of_node(scheme: str, port: int) -> float:
-    connections = Connections(1 << 20, None)
+    connections = Connections(1 << 20, ANYWHERE)
     url = RpcUrl(f"{scheme}://127.0.0.1:{port}/")
     try:
         return await longest_turn(lambda: connections.send(url, b"{}", [1]))

@@ -32,7 +32,7 @@ async def service(home: Path, system: KeySystem) -> AsyncIterator[Service]:
     assert run_command(home, "apply", "-", stdin=NETWORK).returncode == 0
     settings = {f"driver_{system.signer_type}": system.driver}
     settings |= {f"driver_{name}_endpoint": url for name, url in system.endpoints().items() if name != "plain"}
-    running = Running(home, token=issue(home, kind="admin"), **settings)
+    running = Running(home, token=issue(home, kind="admin"), driver_allow="127.0.0.1", **settings)
     await asyncio.to_thread(running.__enter__)
     yield Service(running)
     await asyncio.to_thread(running.__exit__, None, None, None)

@@ -23,6 +23,7 @@ native_symbol = "ETH"
 KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 OTHER = "0x" + "11" * 20
+DRIVER = {"driver_provider_c": "vault-kv", "driver_allow": "127.0.0.1"}
 
 
 class Key:
@@ -67,7 +68,7 @@ def relayer(**given: str) -> dict[str, Any]:
 @pytest.fixture
 def service(home: Path) -> Iterator[Running]:
     assert run_command(home, "apply", "-", stdin=NETWORK).returncode == 0
-    with Running(home, token=issue(home, kind="admin"), driver_provider_c="vault-kv") as running:
+    with Running(home, token=issue(home, kind="admin"), **DRIVER) as running:
         yield running
 
 
@@ -113,7 +114,7 @@ def test_nothing_under_the_described_interface_checks(service: Running, key: Key
 
 
 def test_the_command_checks_and_exits_with_what_it_found(home: Path, key: Key) -> None:
-    settings = {"driver_provider_c": "vault-kv"}
+    settings = DRIVER
     signer = key.signer()
     lines = "".join(f'{name} = "{value}"\n' for name, value in signer["config"].items())
     file = NETWORK + f'[[signers]]\nid = "kv"\ntype = "provider_c"\n[signers.config]\n{lines}'
@@ -144,8 +145,7 @@ async def test_a_disabled_key_raises_an_alarm_within_a_round_and_recovers_by_its
     receiver = Receiver()
     await receiver.start()
     assert run_command(home, "apply", "-", stdin=NETWORK).returncode == 0
-    settings = {
-        "driver_provider_c": "vault-kv",
+    settings = DRIVER | {
         "signer_check_seconds": "1",
         "monitor_interval_seconds": "0",
         "webhook_allow": "127.0.0.0/8",

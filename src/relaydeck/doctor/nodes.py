@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from relaydeck.doctor.finding import Finding
 from relaydeck.errors import Damaged
 from relaydeck.networks.model import RpcUrl, urls_from_json
-from relaydeck.setting_values import AddressRange
+from relaydeck.networks.node_rule import node_guard
+from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import Keyring
@@ -51,12 +52,11 @@ class ConfiguredNode(NamedTuple):
     chain_id: int  # of the network that the node belongs to
 
 
-def node_findings(database: Reader, keyring: Keyring, allowed: tuple[AddressRange, ...] | None) -> Iterator[Finding]:
-    """`allowed` guards addresses, as it does for estimates."""
+def node_findings(database: Reader, keyring: Keyring, settings: Settings) -> Iterator[Finding]:
     users: dict[ConfiguredNode, str] = {}
     for node, user in _configured_nodes(database, keyring):
         users.setdefault(node, user)  # one call, however many relayers share the node
-    evidence = asyncio.run(_probe_all(list(users), allowed)) if users else []
+    evidence = asyncio.run(_probe_all(list(users), settings)) if users else []
     newest: dict[int, int] = defaultdict(int)
     for node, each in zip(users, evidence, strict=True):
         newest[node.chain_id] = max(newest[node.chain_id], each.block or 0) if each.ok else newest[node.chain_id]
@@ -87,14 +87,14 @@ def _configured_nodes(database: Reader, keyring: Keyring) -> Iterator[tuple[Conf
             yield from ((ConfiguredNode(url, row.chain_id), f"{kind} {row.record!r}") for url in urls)
 
 
-async def _probe_all(nodes: list[ConfiguredNode], allowed: tuple[AddressRange, ...] | None) -> "list[Evidence]":
+async def _probe_all(nodes: list[ConfiguredNode], settings: Settings) -> "list[Evidence]":
     from relaydeck.background import gather_some
     from relaydeck.networks.evm.client import Client
     from relaydeck.networks.evm.node import Node
     from relaydeck.networks.evm.options import PoolOptions
     from relaydeck.networks.evm.probe import probe
 
-    client, options = Client(_MOST_BYTES, allowed), PoolOptions()
+    client, options = Client(_MOST_BYTES, node_guard(settings.rpc_guard, settings.rpc_allow)), PoolOptions()
 
     async def examine(node: ConfiguredNode) -> "Evidence":
         return await probe(client, Node(node.url, options), node.chain_id, _TIMEOUT_SECONDS)

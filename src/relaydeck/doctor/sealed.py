@@ -31,4 +31,4 @@ def sealed_findings(database: Reader, settings: Settings, progress: Progress) ->
         yield from sealed_value_findings(database, keyring)
     yield from proof_findings(database, keyring, progress)
     with progress("calling every node", 0):
-        yield from node_findings(database, keyring, settings.rpc_allowed)
+        yield from node_findings(database, keyring, settings)

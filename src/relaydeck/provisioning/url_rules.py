@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from relaydeck.networks.node_rule import ANYWHERE, NodeRule
+from relaydeck.networks.node_rule import EVERY_NODE, NodeRule
 from relaydeck.notifications.webhook_rule import WebhookRule
 
 
 class UrlRules(NamedTuple):
-    nodes: NodeRule = ANYWHERE  # refuses URLs
+    nodes: NodeRule = EVERY_NODE  # refuses URLs
     webhooks: WebhookRule = WebhookRule()  # gives hints about new URLs
     hints_at_unchanged: bool = False  # and about those that a request repeats
 

@@ -7,7 +7,7 @@ import msgspec
 from relaydeck.networks.evm.address import is_evm_address
 from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import Config, LocalConfig, WalletServiceConfig
-from relaydeck.web_addresses import web_address_problem
+from relaydeck.web_addresses import header_value_problem, key_system_address_problem
 
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 # Certainly between zero and the order of the curve, which saves computing with it.
@@ -32,8 +32,11 @@ def hints(config: Config) -> list[str]:
         case WalletServiceConfig(account_address=address) if address and not is_evm_address(address):
             found.append("config.account_address is not a 20-byte hexadecimal address")
     address = getattr(config, "address", "")
-    if address and web_address_problem(address):
-        found.append("config.address is not an http(s) URL, so it cannot be reached")
+    if address and (problem := key_system_address_problem(address)):
+        found.append(f"config.address {problem}: nothing is sent there")
+    namespace = getattr(config, "namespace", "")
+    if namespace and (problem := header_value_problem(namespace)):
+        found.append(f"config.namespace {problem}: nothing is sent with it")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from functools import cached_property
+from ipaddress import ip_network
 from typing import ClassVar
 
 from cryptography.hazmat.primitives import hashes, serialization
@@ -67,7 +68,8 @@ class KeySystem(FaultyServer):
         self.other_key = OwnedKey()
 
     def options(self, *, deadline: float = 60.0, concurrency: int = 16) -> DriverOptions:
-        return DriverOptions(deadline=deadline, concurrency=concurrency, endpoints=self.endpoints())
+        loopback = [ip_network("127.0.0.1")]
+        return DriverOptions(deadline=deadline, concurrency=concurrency, allow=loopback, endpoints=self.endpoints())
 
     def endpoints(self) -> dict[str, str]:
         return {self.signer_type: self.url}

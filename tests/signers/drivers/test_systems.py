@@ -81,7 +81,7 @@ async def test_aws_without_credentials(system: AwsKmsStandIn, monkeypatch: pytes
 async def test_aws_endpoint_is_that_of_the_region(region: str, url: str) -> None:
     from relaydeck.signers.drivers.aws_kms import AwsKmsDriver
 
-    driver = AwsKmsDriver(DriverContext(None, None, lambda: 0.0))  # type: ignore[arg-type]
+    driver = AwsKmsDriver(DriverContext(None, None, lambda: 0.0, None))  # type: ignore[arg-type]
     assert driver._url(region) == url
     await driver.close()
 

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from relaydeck.address_guard import ANYWHERE, AddressGuard
 from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.evm.endpoint import Response, refused
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.model import RpcUrl
-from relaydeck.setting_values import AddressRange
+from relaydeck.outgoing_connections import Resolve
 
 T = TypeVar("T")
 _LARGE = 32 * 1024  # bytes of an answer
@@ -32,9 +33,8 @@ class BatchRefused(Exception):
 class Client:
     """One per event loop."""
 
-    def __init__(self, max_response_bytes: int, allow: Sequence[AddressRange] | None = None) -> None:
-        """`allow`: see `server_guard`."""
-        self._connections = Connections(max_response_bytes, allow)
+    def __init__(self, max_response_bytes: int, guard: AddressGuard = ANYWHERE, resolve: Resolve | None = None) -> None:
+        self._connections = Connections(max_response_bytes, guard, resolve)
         self._single = msgspec.json.Decoder(_Reply)
         self._any = msgspec.json.Decoder(_Reply | list[_Reply])
         self._number = 0

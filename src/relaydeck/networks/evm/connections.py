@@ -6,13 +6,12 @@ from collections.abc import Sequence
 import aiohttp
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
-from relaydeck.address_guard import server_guard
+from relaydeck.address_guard import AddressGuard
 from relaydeck.networks.evm.endpoint import Endpoint, Response
 from relaydeck.networks.evm.http_endpoint import HttpEndpoint
 from relaydeck.networks.evm.websocket_endpoint import WebSocketEndpoint
 from relaydeck.networks.model import RpcUrl
-from relaydeck.outgoing_connections import NameResolver, Parsing, guarded_connector, traces
-from relaydeck.setting_values import AddressRange
+from relaydeck.outgoing_connections import NameResolver, Parsing, Resolve, guarded_connector, traces
 
 _KEEP_ALIVE_SECONDS = 30
 
@@ -20,13 +19,12 @@ _KEEP_ALIVE_SECONDS = 30
 class Connections:
     """One per event loop. Keeps connections alive; the slots of the pools limit how many are open."""
 
-    def __init__(self, max_response_bytes: int, allow: Sequence[AddressRange] | None) -> None:
-        """`allow`: see `server_guard`."""
+    def __init__(self, max_response_bytes: int, guard: AddressGuard, resolve: Resolve | None = None) -> None:
         self._limit = max_response_bytes
         self._endpoints: dict[RpcUrl, Endpoint] = {}
         self._parsing = Parsing(asyncio.get_running_loop())
         self._session = aiohttp.ClientSession(
-            connector=guarded_connector(server_guard(allow), NameResolver(), keep_alive_seconds=_KEEP_ALIVE_SECONDS),
+            connector=guarded_connector(guard, resolve or NameResolver(), keep_alive_seconds=_KEEP_ALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=traces("node call"),
             timeout=aiohttp.ClientTimeout(total=None),

@@ -28,6 +28,7 @@ from relaydeck.signers.drivers.driver_errors import (
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.json_web_token import make_jwt
 from relaydeck.signers.signer_types import Config, SecondKmsConfig
+from relaydeck.web_addresses import key_system_address_problem
 
 ALGORITHM = "EC_SIGN_SECP256K1_SHA256"
 _ENDPOINT = "https://cloudkms.googleapis.com"
@@ -99,6 +100,7 @@ class GoogleKmsDriver:
 
     def __init__(self, context: DriverContext) -> None:
         self._client = context.client
+        self._token_client = context.guarded_client
         self._clock = context.clock
         self._endpoint = (context.endpoint or _ENDPOINT).rstrip("/")
         self._tokens = AccessTokens(context.clock)
@@ -150,7 +152,7 @@ class GoogleKmsDriver:
         assertion = make_jwt(_rsa_key(account), claims | {"exp": now + _ASSERTION_SECONDS}, **key_id)
         form = urlencode({"grant_type": _GRANT, "assertion": assertion}).encode()
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
-        answer = await self._client.send("POST", account.token_uri, headers, form)
+        answer = await self._token_client.send("POST", account.token_uri, headers, form)
         if answer.status != 200:
             raise AccessDenied("Google refuses the service account's key")
         token = answer.decode(_Token)
@@ -184,7 +186,10 @@ def _key_name(config: SecondKmsConfig) -> str:
 
 def _service_account(config: SecondKmsConfig) -> _ServiceAccount:
     problem = "config.service_account lacks client_email, private_key or token_uri"
-    return _read_object(config.service_account, _ServiceAccount, problem)
+    account = _read_object(config.service_account, _ServiceAccount, problem)
+    if problem := key_system_address_problem(account.token_uri):
+        raise ConfigUnusable(f"config.service_account.token_uri {problem}: nothing was sent there")
+    return account
 
 
 def _read_object(raw: msgspec.Raw, shape: type[T], problem: str) -> T:

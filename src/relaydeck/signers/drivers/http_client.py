@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
-from relaydeck.address_guard import AddressRefused, server_guard
+from relaydeck.address_guard import ANYWHERE, AddressGuard, AddressRefused
 from relaydeck.connection_failure import ConnectionFailure, classify
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from relaydeck.signers.drivers.authorities import trusted_authorities
@@ -21,7 +21,8 @@ _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-A
 
 _PROBLEMS = {
     ConnectionFailure.ADDRESS_REFUSED: (
-        "the key system's address is not public and the address guard does not allow it"
+        "the key system's address is not public, and neither RELAYDECK_DRIVER_ALLOW nor an endpoint in the settings"
+        " allows it: no connection was made"
     ),
     ConnectionFailure.BAD_URL: "the key system's address is not a usable URL",
     ConnectionFailure.NAME_NOT_RESOLVED: "the key system's host name does not resolve",
@@ -35,11 +36,12 @@ _PROBLEMS = {
 
 
 class KeySystemClient:
-    """One per event loop. Nothing of the environment (proxies, .netrc) is used."""
+    """Nothing of the environment (proxies, .netrc) is used."""
 
-    def __init__(self, options: DriverOptions) -> None:
+    def __init__(self, options: DriverOptions, *, private: bool = False) -> None:
+        """`private`: for a system that the operator chose, which may be in a private network."""
         self._session = aiohttp.ClientSession(
-            connector=_connector(options),
+            connector=_connector(options, ANYWHERE if private else AddressGuard(options.allow)),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=_HEADERS,
             timeout=aiohttp.ClientTimeout(total=None),
@@ -93,9 +95,9 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(chunks)
 
 
-def _connector(options: DriverOptions) -> aiohttp.TCPConnector:
-    guard, tls = server_guard(options.allow), trusted_authorities(options.ca_file)
-    return guarded_connector(guard, NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
+def _connector(options: DriverOptions, guard: AddressGuard) -> aiohttp.TCPConnector:
+    tls, resolve = trusted_authorities(options.ca_file), options.resolve or NameResolver()
+    return guarded_connector(guard, resolve, tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS)
 
 
 def require_confidential(url: str) -> None:

@@ -13,13 +13,16 @@ and verifies it against the key before anybody sees it, so that a driver cannot 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from relaydeck.setting_values import AddressRange
 from relaydeck.signers.drivers.driver_errors import AnswerRejected
 from relaydeck.signers.signer_types import Config
+
+if TYPE_CHECKING:
+    from relaydeck.outgoing_connections import Resolve
 
 T = TypeVar("T")
 
@@ -87,12 +90,14 @@ class DriverOptions:
     deadline: float = 10.0  # for one proof, from the moment that it gets its turn
     concurrency: int = 16  # proofs under way at once, for each signer type
     ca_file: Path | None = None  # further certificate authorities to trust
-    allow: Sequence[AddressRange] | None = None  # with None the address guard is off
+    allow: Sequence[AddressRange] = ()  # where addresses of a signer's config may lead, besides public ones
     endpoints: Mapping[str, str] = field(default_factory=dict)  # by signer type, instead of the driver's own
+    resolve: "Resolve | None" = None  # None: the system's resolver
 
 
 @dataclass(frozen=True)
 class DriverContext:
-    client: HttpClient
+    client: HttpClient  # for `endpoint`, which may be private, or, without one, for public and allowed addresses
     endpoint: str | None  # the override for this signer type
     clock: Callable[[], float]  # seconds since the epoch
+    guarded_client: HttpClient  # for addresses that a signer's config names: public and allowed ones

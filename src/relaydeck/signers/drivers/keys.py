@@ -45,7 +45,7 @@ class SignerKeys:
         self._names = bindings
         self._options = options
         self._clock = clock
-        self._client: KeySystemClient | None = None
+        self._clients: dict[bool, KeySystemClient] = {}
         self._bound: dict[str, _Binding] = {}
         self._loading = asyncio.Lock()
 
@@ -67,9 +67,9 @@ class SignerKeys:
         bound, self._bound = list(self._bound.values()), {}
         for binding in bound:
             await binding.driver.close()
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.close()
 
     async def _in_turn(self, binding: _Binding, work: Callable[[], Awaitable[T]]) -> T:
         async with binding.turns:
@@ -115,9 +115,14 @@ class SignerKeys:
         return make
 
     def _context(self, signer_type: str) -> DriverContext:
-        if self._client is None:
-            self._client = KeySystemClient(self._options)
-        return DriverContext(self._client, self._options.endpoints.get(signer_type), self._clock)
+        endpoint = self._options.endpoints.get(signer_type)
+        client, guarded_client = self._client(private=endpoint is not None), self._client(private=False)
+        return DriverContext(client, endpoint, self._clock, guarded_client)
+
+    def _client(self, *, private: bool) -> KeySystemClient:
+        if private not in self._clients:
+            self._clients[private] = KeySystemClient(self._options, private=private)
+        return self._clients[private]
 
 
 async def _prove(driver: Driver[Any], config: Config) -> Proof:
@@ -132,7 +137,7 @@ def open_keys(settings: Settings) -> SignerKeys:
         deadline=settings.driver_deadline_seconds,
         concurrency=settings.driver_concurrency,
         ca_file=settings.driver_ca_file,
-        allow=settings.rpc_allowed,
+        allow=settings.driver_allow,
         endpoints=settings.driver_endpoints,
     )
     return SignerKeys(settings.driver_bindings, options)

@@ -11,6 +11,7 @@ from relaydeck.signers.drivers.access_tokens import AccessToken, AccessTokens
 from relaydeck.signers.drivers.driver_errors import AccessDenied, ConfigUnusable, KeyNotFound
 from relaydeck.signers.drivers.interface import HttpAnswer, HttpClient
 from relaydeck.signers.signer_types import SecretStoreConfig, TransitConfig
+from relaydeck.web_addresses import header_value_problem, key_system_address_problem
 
 VaultConfig = SecretStoreConfig | TransitConfig
 
@@ -95,6 +96,10 @@ class VaultSession:
         return await self._client.send(method, f"{place.address}/v1/{path}", headers, content)
 
     def _place(self, config: VaultConfig) -> Place:
+        if self._endpoint is None and (problem := key_system_address_problem(config.address)):
+            raise ConfigUnusable(f"config.address {problem}: nothing was sent there")
+        if config.namespace and (problem := header_value_problem(config.namespace)):
+            raise ConfigUnusable(f"config.namespace {problem}: nothing was sent")
         address = (self._endpoint or config.address).rstrip("/")
         return Place(address, config.namespace or "", config.role_id, config.secret_id)
 
