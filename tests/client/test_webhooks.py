@@ -2,6 +2,7 @@
 
 import base64
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
@@ -95,6 +96,13 @@ def test_each_header_is_needed(name: str) -> None:
         verify_webhook(headers, BODY.encode(), KEY, now=NOW)
 
 
+@pytest.mark.parametrize("name", ["Webhook-Id", "WEBHOOK-TIMESTAMP", "webhook-signature"])
+@pytest.mark.parametrize("given", [["a", "b"], None, b"a", 5, ""])
+def test_each_header_is_one_text(name: str, given: Any) -> None:
+    with pytest.raises(MissingHeader, match=name.lower()):
+        verify_webhook(signed() | {name: given}, BODY.encode(), KEY, now=NOW)
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -104,8 +112,12 @@ def test_each_header_is_needed(name: str) -> None:
         {"webhook-signature": "v2," + signed()["webhook-signature"].removeprefix("v1,")},
         {"webhook-signature": signed()["webhook-signature"].removeprefix("v1,")},
         {"webhook-signature": "v1,é"},
+        {"webhook-signature": "v1,\udce9"},
+        {"Webhook-Id": "evt_\udce9"},
+        {"webhook-signature": "v1,not base64!"},
+        {"webhook-signature": f"{signed()['webhook-signature']}, {signed()['webhook-signature']}x"},
     ],
-    ids=["id", "timestamp", "empty", "version", "no version", "not ASCII"],
+    ids=["id", "timestamp", "empty", "version", "no version", "not ASCII", "bytes", "id of bytes", "base64", "twice"],
 )
 def test_what_was_changed_on_the_way_is_refused(changed: dict[str, str]) -> None:
     with pytest.raises(WrongSignature):

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,65 @@ def code(language: str) -> str:
     return found[1]
 
 
-def in_python(headers: dict[str, str], body: bytes, key: str) -> bool:
+def in_python(headers: Mapping[str, Any], body: bytes, key: str) -> Any:
     names: dict[str, Any] = {}
     exec(code("python"), names)
-    result: bool = names["verified"](headers, body, key)
-    return result
+    return names["verified"](headers, body, key)
 
 
-def in_javascript(headers: dict[str, str], body: bytes, key: str) -> bool:
-    values = ", ".join([json.dumps(headers), f"Buffer.from({json.dumps(body.decode())})", json.dumps(key)])
-    script = f"{code('javascript')}\nconsole.log(verified({values}));"
+def in_javascript(headers: Mapping[str, Any], body: bytes, key: str) -> Any:
+    return all_in_javascript([headers], body, key)[0]
+
+
+def all_in_javascript(many: Sequence[Mapping[str, Any]], body: bytes, key: str) -> list[Any]:
+    values = f"headers, Buffer.from({json.dumps(body.decode())}), {json.dumps(key)}"
+    results = f"{json.dumps(many)}.map((headers) => verified({values}))"
+    script = f"{code('javascript')}\nconsole.log(JSON.stringify({results}));"
     said = subprocess.run([node_command(), "-e", script], capture_output=True, text=True, check=True)
-    return said.stdout.strip() == "true"
+    answers: list[Any] = json.loads(said.stdout)
+    return answers
 
 
-Verify = Callable[[dict[str, str], bytes, str], bool]
+Verify = Callable[[Mapping[str, Any], bytes, str], Any]
+
+
+def hostile_headers() -> list[dict[str, Any]]:
+    """A message that was signed now, with each header missing, repeated or malformed in turn."""
+    right: dict[str, Any] = dict(signing.headers([Secret(KEY)], "evt_1", int(time.time()), BODY))
+    found: list[dict[str, Any]] = [{}]
+    for name, value in right.items():
+        found.append({each: right[each] for each in right if each != name})
+        others = [
+            "",
+            " ",
+            "é",
+            "\udce9",
+            "☂",
+            "\x00",
+            "v1",
+            "v1,",
+            "v1,not base64!",
+            "9" * 400,
+            "-1",
+            "1e9",
+            "0x10",
+            "NaN",
+        ]
+        others += ["Infinity", "١٢٣", "1 2", f"{value}, {value}x", value + "\n", value + "\x00"]
+        found += [right | {name: other} for other in [*others, None, 5, True, [value], [value, value], {"a": 1}]]
+    old = signing.headers([Secret(KEY)], "evt_1", int(time.time()) - 301, BODY)
+    return [*found, dict(old), right | {"webhook-timestamp": old["webhook-timestamp"]}]
+
+
+def test_hostile_headers_are_refused_in_python() -> None:
+    assert [each for each in hostile_headers() if in_python(each, BODY, KEY) is not False] == []
+
+
+def test_hostile_headers_are_refused_in_javascript() -> None:
+    """In one process, which an exception would end."""
+    hostile = hostile_headers()
+    assert len(hostile) > 60
+    assert all_in_javascript(hostile, BODY, KEY) == [False] * len(hostile)
 
 
 @pytest.mark.parametrize("verify", [in_python, in_javascript])

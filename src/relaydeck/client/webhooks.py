@@ -40,19 +40,20 @@ def verify_webhook(
     given = {name.lower(): value for name, value in headers.items()}
     message_id, timestamp = _header(given, "webhook-id"), _header(given, "webhook-timestamp")
     _require_recent(timestamp, time.time() if now is None else now, tolerance)
-    signed = f"{message_id}.{timestamp}.".encode() + body
+    signed = f"{message_id}.{timestamp}.".encode(errors="surrogatepass") + body
     keys = [key] if isinstance(key, str) else key
     _require_signature([_signature(each, signed) for each in keys], _header(given, "webhook-signature"))
     try:
         return msgspec.json.decode(body, type=Event)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise WebhookError("the message is signed, but its body is not an event") from None
 
 
 def _header(given: Mapping[str, str], name: str) -> str:
-    if not given.get(name):
-        raise MissingHeader(f"the message has no header {name}")
-    return given[name]
+    value = given.get(name)
+    if not value or not isinstance(value, str):  # some servers give a list for a repeated header
+        raise MissingHeader(f"the message has no header {name}, or several")
+    return value
 
 
 def _require_recent(timestamp: str, now: float, tolerance: float) -> None:
@@ -65,7 +66,8 @@ def _require_recent(timestamp: str, now: float, tolerance: float) -> None:
 def _require_signature(expected: Sequence[bytes], given: str) -> None:
     """Every pair is compared, so the time taken tells nothing about which key or signature came close."""
     versions = [each.partition(",") for each in given.split(" ")]
-    offered = [signature.encode() for version, _, signature in versions if version == "v1"]
+    # A server may decode bytes that are not UTF-8 to surrogates.
+    offered = [signature.encode(errors="surrogatepass") for version, _, signature in versions if version == "v1"]
     if not any([hmac.compare_digest(ours, theirs) for ours in expected for theirs in offered]):  # noqa: C419
         raise WrongSignature("no signature of the message was made with a known key")
 
