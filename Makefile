@@ -62,6 +62,7 @@ docs: $(VENV)/.dev ## Write the generated pages
 	@$(BIN)/python -c 'from relaydeck.cli.reference import cli_page; print(cli_page(), end="")' > docs/reference/cli.md
 	@$(BIN)/python -c 'from relaydeck.cli.json_reference import json_page; print(json_page(), end="")' > docs/reference/json.md
 	@$(BIN)/python -c 'from relaydeck.http.metrics_page import metrics_page; print(metrics_page(), end="")' > docs/reference/metrics.md
+	@$(BIN)/python -m pages
 
 screenshots: $(VENV)/.dev tests/console/browser/node_modules/.installed ## Take the pictures of the console for docs/console.md and the README
 	@$(BIN)/python -m tests.console.browser.screenshots

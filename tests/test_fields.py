@@ -14,6 +14,7 @@ from relaydeck.admin import collections, queries, schemas
 from relaydeck.admin.deliveries import list_deliveries, list_events
 from relaydeck.admin.filters import FILTERS
 from relaydeck.admin.openapi import document as admin_document
+from relaydeck.basis import shown
 from relaydeck.cli.commands import cli
 from relaydeck.contract.schemas import schemas as contract_schemas
 from relaydeck.fees.model import FeeEstimateParams
@@ -118,7 +119,7 @@ def test_every_described_field_is_in_the_contract_document(record: type[msgspec.
     shown = {
         each.name: each.description
         for each in fields_of(record)
-        if each.traits.basis != "own" and not each.traits.write_only
+        if each.traits.basis is not None and not each.traits.write_only
     }
     properties = contract_schemas()[record.__name__]["properties"]
     assert {name: described["description"] for name, described in properties.items()} == shown
@@ -199,24 +200,27 @@ def use_filter(store: Store, collection: str, query: dict[str, str]) -> None:
 # The mechanism itself.
 
 
+BASIS = shown("2.4")
+
+
 class Nested(msgspec.Struct, frozen=True):
-    shown: Annotated[int, field("Shown.", example=1)] = 1
+    shown: Annotated[int, field("Shown.", basis=BASIS, example=1)] = 1
     ours: Annotated[int, own_field("Ours.", example=2)] = 2
 
 
 class Sample(msgspec.Struct, frozen=True):
-    id: Annotated[str, field("Identifier.", example="a")]
-    nested: Annotated[Nested, field("Nested.")] = Nested()
+    id: Annotated[str, field("Identifier.", basis=BASIS, example="a")]
+    nested: Annotated[Nested, field("Nested.", basis=BASIS)] = Nested()
     ours: Annotated[str | UnsetType, own_field("Ours.", example="b")] = UNSET
-    many: Annotated[tuple[Nested, ...], field("Many.")] = ()
-    left_out: Annotated[Nested | UnsetType, field("Left out of the example.")] = UNSET
+    many: Annotated[tuple[Nested, ...], field("Many.", basis=BASIS)] = ()
+    left_out: Annotated[Nested | UnsetType, field("Left out of the example.", basis=BASIS)] = UNSET
 
 
 def test_fields_of_a_record() -> None:
     identity, nested, ours, many, left_out = fields_of(Sample)
     assert (identity.type, identity.required, identity.description, identity.example) == (str, True, "Identifier.", "a")
     assert (nested.record, nested.is_list, nested.required) == (Nested, False, False)
-    assert (ours.type, ours.may_be_unset, ours.traits.basis) == (str, True, "own")
+    assert (ours.type, ours.may_be_unset, ours.traits.basis) == (str, True, None)
     assert (many.record, many.is_list) == (Nested, True)
     assert (left_out.record, left_out.default) == (Nested, UNSET)
 

@@ -15,12 +15,11 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Meta, UnsetType
 from msgspec.structs import FieldInfo
 
-# `contract`: the described interface defines the field. `ruling`: it leaves the field open and this service defines
-# it. `own`: the field is an addition of this service, so it never appears under /api/v1.
-Basis = Literal["contract", "ruling", "own"]
+from relaydeck.basis import Basis
+
 # Returns what is wrong with a value, or an empty string.
 Check = Callable[[str], str]
-BASIS = "x-relaydeck-basis"
+BASIS = "x-relaydeck-basis"  # in the OpenAPI document: the words that each part rests on
 
 
 class TextForm(NamedTuple):
@@ -36,7 +35,7 @@ class TextForm(NamedTuple):
 class Traits(NamedTuple):
     """What a declaration adds to the type, the description and the example."""
 
-    basis: Basis = "contract"
+    basis: Basis | None  # None: an addition of this service, which never appears under /api/v1
     read_only: bool = False
     write_only: bool = False
     generated: bool = False
@@ -100,8 +99,8 @@ class Field(msgspec.Struct, frozen=True, dict=True):
 def field(
     description: str,
     *,
+    basis: Basis | None,
     example: Any = UNSET,
-    basis: Basis = "contract",
     read_only: bool = False,
     write_only: bool = False,
     generated: bool = False,
@@ -113,13 +112,14 @@ def field(
 ) -> Meta:
     """Declare a field.
 
+    `basis`: on whose word it rests; None for a field that the described interface does not have.
     `read_only`: the service sets it, a request cannot. `write_only`: a request sets it, no response contains it.
     `generated`: the service fills it in when a request leaves it out. `sealed_as`: the database column that holds it
     encrypted. `stored`: whether it has a column. `keyed_by`: documents write the list as a table, by this field of its
     records. `refers_to`: the resource whose record it names. `schema`: more keywords for its JSON schema.
     """
     traits = Traits(basis, read_only, write_only, generated, sealed_as, stored, keyed_by, refers_to)
-    keywords: dict[str, Any] = {} if basis == "own" else {BASIS: basis}
+    keywords: dict[str, Any] = {} if basis is None else {BASIS: basis.parts()}
     if write_only:
         keywords["writeOnly"] = True
     return Meta(
@@ -131,7 +131,7 @@ def field(
 
 
 # Declares a field that the described interface does not have.
-own_field = partial(field, basis="own")
+own_field = partial(field, basis=None)
 
 
 def value_type(check: Check, form: TextForm | None = None, **schema: Any) -> Meta:
@@ -163,7 +163,7 @@ def _described(name: str, annotated: Any, default: Any) -> Field:
         description=next((meta.description for meta in metas if meta.description), ""),
         example=examples[0] if examples else UNSET,
         check=extra.get("check"),
-        traits=extra.get("traits", Traits()),
+        traits=extra.get("traits", Traits(basis=None)),
         form=extra.get("form"),
         minimum=next((meta.ge for meta in metas if meta.ge is not None), None),
         maximum=next((meta.le for meta in metas if meta.le is not None), None),
@@ -230,7 +230,7 @@ Unwanted = Callable[[Field], bool]
 
 
 def _is_own(field: Field) -> bool:
-    return field.traits.basis == "own"
+    return field.traits.basis is None
 
 
 def _is_write_only(field: Field) -> bool:
@@ -264,7 +264,7 @@ def _without(value: Any, unwanted: Unwanted) -> Any:
 
 def own_names(record: type[msgspec.Struct]) -> frozenset[str]:
     """The fields that the described interface does not have."""
-    return frozenset(field.name for field in fields_of(record) if field.traits.basis == "own")
+    return frozenset(field.name for field in fields_of(record) if field.traits.basis is None)
 
 
 @cache  # a start makes a view of every relayer

@@ -92,13 +92,6 @@ def test_every_wire_type_is_in_the_document() -> None:
     assert {name for name in declared if not name.startswith("_")} <= schemas().keys()
 
 
-def test_every_field_says_on_whose_word_it_is() -> None:
-    for name, schema in schemas().items():
-        for field, described in schema.get("properties", {}).items():
-            assert described["x-relaydeck-basis"] in ("contract", "ruling"), (name, field)
-            assert described["description"], (name, field)
-
-
 def test_every_rpc_error_has_its_own_code_and_a_meaning() -> None:
     assert len(rpc_errors()) == len(RpcFailure.__subclasses__()) + 1
     assert {bool(message) and meaning.endswith(".") for message, meaning in rpc_errors().values()} == {True}

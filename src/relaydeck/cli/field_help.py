@@ -16,7 +16,7 @@ from relaydeck.signers.signer_types import SHAPES
 
 Rows = Iterator[tuple[str, str]]
 # A file must give the id of a signer; a command need not.
-_SIGNER_ID = msgspec.structs.replace(SIGNER_FIELDS[0], traits=Traits(generated=True))
+_SIGNER_ID = msgspec.structs.replace(SIGNER_FIELDS[0], traits=Traits(None, generated=True))
 
 
 def write_fields(formatter: click.HelpFormatter, resource: Resource, *, update: bool) -> None:

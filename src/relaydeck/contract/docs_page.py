@@ -9,11 +9,13 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from relaydeck.basis import in_words
 from relaydeck.contract import wording
 from relaydeck.contract.schemas import PLACE, Json
+from relaydeck.fields import BASIS
 from relaydeck.http.own_address import PLACEHOLDER
 
-_BASIS = "x-relaydeck-basis"
+_SOURCES = ("contract", "ruling")
 _CODE = re.compile(r"`([^`]+)`")
 _COMMON = [(name, wording.HEADERS[name]) for name in ("X-Request-Id", "Relaydeck-Reason")]
 _TOKEN_COMMAND = re.compile(r"`(relaydeck token create) NAME([^`]*)`")
@@ -80,11 +82,13 @@ def _beginning(bearer: Json) -> str:
     """What applies to every operation."""
     create, kind = _TOKEN_COMMAND.findall(bearer["description"])[0]
     lines = f'export RELAYDECK="{PLACEHOLDER}"\nexport TOKEN="$({create} my-client{kind})"'
-    headers = (_row(name, "", {"description": words.text, _BASIS: words.basis}) for name, words in _COMMON)
+    headers = (
+        _row(name, "", {"description": text, BASIS: {"header": in_words(words)}}) for name, (text, words) in _COMMON
+    )
     return "\n".join(
         [
             '<section id="begin">\n<h2>Before you begin</h2>',
-            f"<p>{_inline(bearer['description'])}</p>",
+            f"<p>{_inline(bearer['description'])}</p>{_basis(bearer)}",
             f"<pre><code>{escape(lines)}</code></pre>",
             _section("Headers of every response, and of every error", headers),
             "</section>",
@@ -93,8 +97,18 @@ def _beginning(bearer: Json) -> str:
 
 
 def _badge(described: Json) -> str:
-    basis = described.get(_BASIS)
-    return f'<span class="badge {basis}">{basis}</span>' if basis else ""
+    """The two sources, those that some part rests on."""
+    told = " ".join(described.get(BASIS, {}).values())
+    return " ".join(f'<span class="badge {source}">{source}</span>' for source in _SOURCES if source in told)
+
+
+def _basis(described: Json) -> str:
+    """What each part rests on, in words; parts that rest on the same are named together."""
+    parts: dict[str, list[str]] = {}
+    for part, words in described.get(BASIS, {}).items():
+        parts.setdefault(words, []).append(part)
+    told = "; ".join(f"{', '.join(named)}: {_inline(words)}" for words, named in parts.items())
+    return f'<p class="basis">{told[:1].upper()}{told[1:]}.</p>' if told else ""
 
 
 def _by_tag(document: Json) -> Iterator[tuple[Json, list[tuple[str, str, Json]]]]:
@@ -136,7 +150,7 @@ def _operation(method: str, path: str, operation: Json, schemas: dict[str, Json]
             f'<article id="{operation["operationId"]}">',
             f"<h3>{escape(operation['summary'])}</h3>",
             f'<p class="address"><code class="method">{method.upper()}</code> <code>{escape(path)}</code>'
-            f" {_badge(operation)}</p>",
+            f" {_badge(operation)}</p>{_basis(operation)}",
             _prose(operation["description"]) if "description" in operation else "",
             _credentials(operation),
             _section("Parameters", map(_parameter, operation.get("parameters", []))),
@@ -165,7 +179,7 @@ def _row(name: str, kind: str, described: Json, more: str = "") -> str:
     text = _inline(described.get("description", ""))
     return (
         f'<div><dt><code>{escape(name)}</code> {_badge(described)} <span class="kind">{kind}</span></dt>'
-        f"<dd>{text}{more}</dd></div>\n"
+        f"<dd>{text}{more}{_basis(described)}</dd></div>\n"
     )
 
 
@@ -252,7 +266,8 @@ def _answer(status: str, response: Json) -> str:
     media_type, content = next(iter(response["content"].items()))
     if "allOf" in content["schema"]:
         message = content["schema"]["allOf"][1]["properties"]["message"]
-        kind = f"“{escape(content['example']['message'])}” {_badge(message)}"
+        kind = f"“{escape(content['example']['message'])}”"
+        response = response | {BASIS: response[BASIS] | {"message": message[BASIS]["value"]}}
     elif "$ref" in content["schema"]:
         kind = _kind(content["schema"])
     else:
@@ -274,7 +289,7 @@ def _type(name: str, schema: Json) -> str:
     return "\n".join(
         [
             f'<article id="type-{name}">',
-            f'<h3 class="address"><code>{name}</code> {_badge(schema)}</h3>',
+            f'<h3 class="address"><code>{name}</code></h3>{_basis(schema)}',
             _prose(schema["description"]) if "description" in schema else "",
             _choices(schema),
             _fields(schema),

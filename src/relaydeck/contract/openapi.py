@@ -3,16 +3,28 @@
 import msgspec
 
 from relaydeck import __version__
+from relaydeck.basis import (
+    IDENTIFIER_FORM,
+    LARGEST_PAGE,
+    OTHER_OPERATIONS,
+    PAGE_ZERO,
+    STATUSES,
+    TOKENS,
+    UNKNOWN_PATHS,
+    Basis,
+    contract,
+    in_words,
+    shown,
+)
 from relaydeck.contract import examples, wording
 from relaydeck.contract.routes import NOTIFICATIONS, RELAYERS, SIGNERS
-from relaydeck.contract.schemas import Json, basis, reference, schemas
+from relaydeck.contract.schemas import Json, reference, schemas
 from relaydeck.credentials.kinds import Permission, describe_kinds, kinds_with
 from relaydeck.errors import RequestError, Trait, UnknownPath, WrongMethod, errors_of, message_pattern
-from relaydeck.fields import Basis
+from relaydeck.fields import BASIS
 from relaydeck.http.paging import DEFAULT_PER_PAGE
 from relaydeck.identifiers import Identifier
 
-_BASIS = "x-relaydeck-basis"
 _LIMIT_HEADERS = ("RateLimit", "RateLimit-Policy")
 _NUMBERS = ("Retry-After", "Relaydeck-Revision", "Relaydeck-Stale")
 
@@ -53,6 +65,7 @@ def _bearer() -> Json:
         "scheme": "bearer",
         "description": "An access token that an operator created with `relaydeck token create NAME`, of kind "
         f"{describe_kinds('`')}.",
+        BASIS: {"header": in_words(contract("5")), "tokens": in_words(TOKENS)},
     }
 
 
@@ -71,8 +84,8 @@ def _list_signers() -> Json:
         "tags": ["signers"],
         "summary": "List signers",
         "description": "Signers in the order they were created, oldest first.",
-        **_requires("list"),
-        "parameters": [*_paging(), _min_revision()],
+        **_described("4.2", "list"),
+        "parameters": [*_paging("4.2"), _min_revision()],
         "responses": _aged(
             {
                 "200": _success("SignerListEnvelope", examples.SIGNERS_LISTED),
@@ -89,7 +102,7 @@ def _create_signer() -> Json:
         "summary": "Create a signer",
         "description": "Stores a signer. The response is sent when the signer is on disk, with its secrets "
         "encrypted. A value of the right type that cannot work is stored too, with a hint in `metadata.logs`.",
-        **_requires("call"),
+        **_described("4.1", "call"),
         "requestBody": _body("SignerRequest", examples.signer_requests()),
         "responses": _aged(
             {
@@ -106,8 +119,8 @@ def _update_notification() -> Json:
         "tags": ["notifications"],
         "summary": "Update a notification",
         "description": "Changes the fields in the body and leaves the others as they are.",
-        **_requires("call"),
-        "parameters": [_identifier("notification_id", "Identifier of the notification.")],
+        **_described("4.3", "call"),
+        "parameters": [_identifier("4.3", "notification_id", "Identifier of the notification.")],
         "requestBody": _body("NotificationUpdate", {"update": examples.NOTIFICATION_UPDATE}),
         "responses": _aged(
             {
@@ -124,8 +137,8 @@ def _list_relayers() -> Json:
         "tags": ["relayers"],
         "summary": "List relayers",
         "description": "Relayers in the order they were created, oldest first. Rate-limited.",
-        **_requires("list"),
-        "parameters": [*_paging(), _min_revision()],
+        **_described("4.4", "list"),
+        "parameters": [*_paging("4.4"), _min_revision()],
         "responses": _limited(
             {
                 "200": _success("RelayerListEnvelope", examples.RELAYERS_LISTED),
@@ -146,8 +159,8 @@ def _relayer_rpc() -> Json:
         "description": "`feeEstimate` is the only method. A body that is not a JSON-RPC request is a Bad Request. A "
         "failure of a valid request is in the `error` object of the response, with status 200. Rate-limited, with the "
         "same allowance as the list of relayers.",
-        **_requires("call"),
-        "parameters": [_identifier("relayer_id", "Identifier of the relayer."), _min_revision()],
+        **_described("4.5", "call"),
+        "parameters": [_identifier("4.5", "relayer_id", "Identifier of the relayer."), _min_revision()],
         "requestBody": _body("RpcRequest", {"feeEstimate": examples.FEE_REQUEST}),
         "responses": _limited(
             {
@@ -158,27 +171,31 @@ def _relayer_rpc() -> Json:
     }
 
 
-def _requires(permission: Permission) -> Json:
+def _described(section: str, permission: Permission) -> Json:
     """The contract describes the operation; which kinds of credential it accepts is a ruling."""
-    return {_BASIS: "contract", "x-relaydeck-credentials": kinds_with(permission)}
+    basis = {"method and path": in_words(contract(section)), "credentials": in_words(TOKENS)}
+    return {BASIS: basis, "x-relaydeck-credentials": kinds_with(permission)}
 
 
-def _paging() -> list[Json]:
+def _paging(section: str) -> list[Json]:
     whole: Json = {"type": "integer", "minimum": 0}
     page = "Number of the page, from 1. 0 is the same as leaving it out."
     per_page = (
         "Items on a page. 0 is the same as leaving it out. A number above the maximum (a setting, 1000 by default) "
         "is reduced to it."
     )
+    basis = shown(section).but(value=contract(section) + PAGE_ZERO)
+    limited = basis.but(value=basis.value + LARGEST_PAGE)
     return [
-        _parameter("query", "page", page, whole | {"default": 1}),
-        _parameter("query", "per_page", per_page, whole | {"default": DEFAULT_PER_PAGE}),
+        _parameter("query", "page", page, whole | {"default": 1}, basis),
+        _parameter("query", "per_page", per_page, whole | {"default": DEFAULT_PER_PAGE}, limited),
     ]
 
 
-def _identifier(name: str, text: str) -> Json:
+def _identifier(section: str, name: str, text: str) -> Json:
+    basis = shown(section).but(value=IDENTIFIER_FORM)
     limits = " Percent-encoded where a path requires it; 1 to 255 characters, none a control character."
-    return _parameter("path", name, text + limits, msgspec.json.schema(Identifier)) | {
+    return _parameter("path", name, text + limits, msgspec.json.schema(Identifier), basis) | {
         "required": True,
         "example": examples.PATH_IDS[name],
     }
@@ -187,11 +204,12 @@ def _identifier(name: str, text: str) -> Json:
 def _min_revision() -> Json:
     whole: Json = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
     text = "The `Relaydeck-Revision` of a write: the response of any replica includes that write."
-    return _parameter("header", "Relaydeck-Min-Revision", text, whole) | {_BASIS: "ruling"}
+    ours = wording.REVISIONS
+    return _parameter("header", "Relaydeck-Min-Revision", text, whole, Basis(ours, ours, ours, ours))
 
 
-def _parameter(place: str, name: str, text: str, schema: Json) -> Json:
-    return {"name": name, "in": place, "description": text, _BASIS: "contract", "schema": schema}
+def _parameter(place: str, name: str, text: str, schema: Json, basis: Basis) -> Json:
+    return {"name": name, "in": place, "description": text, BASIS: basis.parts(), "schema": schema}
 
 
 def _body(name: str, shown: dict[str, Json]) -> Json:
@@ -209,7 +227,7 @@ def _success(name: str, example: Json | None) -> Json:
         content["example"] = example
     return {
         "description": "Success.",
-        _BASIS: "ruling",
+        BASIS: {"status": in_words(STATUSES)},
         "headers": _headers("X-Request-Id"),
         "content": {"application/json": content},
     }
@@ -221,12 +239,13 @@ def _refusals(*traits: Trait) -> Json:
 
 def _failure(error: type[RequestError]) -> Json:
     reason = () if error.status >= 500 else ("Relaydeck-Reason",)
-    words: Basis = "ruling" if error in (UnknownPath, WrongMethod) else "contract"
-    schema = {"allOf": [reference("ErrorEnvelope"), {"properties": {"message": _message(error) | {_BASIS: words}}}]}
+    unknown = error in (UnknownPath, WrongMethod)
+    words = {"value": in_words(UNKNOWN_PATHS if unknown else contract("7"))}
+    schema = {"allOf": [reference("ErrorEnvelope"), {"properties": {"message": _message(error) | {BASIS: words}}}]}
     example = examples.failure(error.example or error.message)
     return {
         "description": error.description,
-        _BASIS: "ruling",
+        BASIS: {"status": in_words(UNKNOWN_PATHS if unknown else STATUSES)},
         "headers": _headers("X-Request-Id", *reason, *error.described_headers),
         "content": {"application/json": {"schema": schema, "example": example}},
     }
@@ -242,7 +261,8 @@ def _headers(*names: str) -> Json:
 
 def _header(name: str, *, required: bool) -> Json:
     kind = "integer" if name in _NUMBERS else "string"
-    return {**basis(wording.HEADERS[name]), "required": required, "schema": {"type": kind}}
+    text, words = wording.HEADERS[name]
+    return {"description": text, BASIS: {"header": in_words(words)}, "required": required, "schema": {"type": kind}}
 
 
 def _limited(responses: Json) -> Json:
@@ -283,7 +303,7 @@ def _service_path(name: str, summary: str, answer: Json, more: dict[str, Json] |
             "operationId": name,
             "tags": ["service"],
             "summary": summary,
-            _BASIS: "ruling",
+            BASIS: {"method and path": in_words(OTHER_OPERATIONS)},
             "security": [],
             "responses": {"200": answer, **(more or {})},
         }
@@ -297,7 +317,7 @@ def _text(text: str) -> Json:
 def _response(media_type: str, text: str, kind: str = "string") -> Json:
     return {
         "description": text,
-        _BASIS: "ruling",
+        BASIS: {"status": in_words(OTHER_OPERATIONS)},
         "headers": _headers("X-Request-Id"),
         "content": {media_type: {"schema": {"type": kind}}},
     }

@@ -9,9 +9,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from relaydeck.basis import (
+    CONFIG_MEANING,
+    FAILURES,
+    OTHER_CONFIGS,
+    UNKNOWN_FIELDS,
+    Basis,
+    contract,
+    in_words,
+    shown,
+)
 from relaydeck.contract import wire
 from relaydeck.contract.rpc import METHOD_NOT_FOUND
-from relaydeck.contract.wording import Words
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.fees.model import FeeEstimateParams
 from relaydeck.fields import BASIS, field, fields_of
@@ -25,14 +34,12 @@ from relaydeck.signers.signer_types import SHAPES, SHOWN_FIELDS, response_type, 
 Json = dict[str, Any]
 
 PLACE = "#/components/schemas/"
+_JSON_TYPES = {str: "string", bool: "boolean"}
+_TYPE = shown("2.2").but(value=contract("2.2"))
 
 
 def reference(name: str) -> Json:
     return {"$ref": PLACE + name}
-
-
-def basis(words: Words) -> Json:
-    return {"description": words.text, BASIS: words.basis}
 
 
 def schemas() -> dict[str, Json]:
@@ -40,9 +47,21 @@ def schemas() -> dict[str, Json]:
     found = _derived()
     for (name, property_name), more in _more().items():
         found[name]["properties"][property_name] |= more
+    for schema in found.values():
+        _name_types(schema)
+        if schema.get("additionalProperties") is False:
+            schema[BASIS] = {"no further fields": in_words(UNKNOWN_FIELDS)}
     found["RpcResponse"]["oneOf"] = [{"required": ["result"]}, {"required": ["error"]}]
+    found["RpcResponse"][BASIS] = {"one of result and error": in_words(FAILURES)}
     found["RpcError"]["oneOf"] = _rpc_error_schemas()
     return dict(sorted(found.items()))
+
+
+def _name_types(schema: Json) -> None:
+    """Give the fields with listed values their type, which the contract shows beside the values."""
+    for described in schema.get("properties", {}).values():
+        if "enum" in described:
+            described.setdefault("type", _JSON_TYPES[type(described["enum"][0])])
 
 
 def _derived() -> dict[str, Json]:
@@ -55,8 +74,8 @@ def _derived() -> dict[str, Json]:
         _as_answered(components[answer.__name__], answer)
     for request in wire.SIGNER_REQUESTS.values():
         tag = components[request.__name__]["properties"]["type"]
-        tag |= basis(Words("The type of signer; it decides the shape of `config`."))
-    components["SignerRequest"] = signer | basis(Words("A signer to create: one shape for each `type`."))
+        tag |= {"description": "The type of signer; it decides the shape of `config`.", BASIS: _TYPE.parts()}
+    components["SignerRequest"] = signer | {"description": "A signer to create: one shape for each `type`."}
     for schema in components.values():
         schema.pop("title", None)
     return _without_unused(components)
@@ -64,7 +83,7 @@ def _derived() -> dict[str, Json]:
 
 def _without_unused(components: dict[str, Json]) -> dict[str, Json]:
     """Without the records that only fields outside the described interface have: no schema refers to them."""
-    own = {each.record for answer in _answers() for each in fields_of(answer) if each.traits.basis == "own"}
+    own = {each.record for answer in _answers() for each in fields_of(answer) if each.traits.basis is None}
     names = {each.__name__ for each in own if each is not None}
     return {name: schema for name, schema in components.items() if name not in names}
 
@@ -129,7 +148,7 @@ def _as_answered(schema: Json, answer: type[msgspec.Struct]) -> None:
     A field with a default is always present, unless it can be unset or its sealed form may not open. Fields that only
     a request has, and fields that are not part of the described interface, are absent.
     """
-    shown = [each for each in fields_of(answer) if not each.traits.write_only and each.traits.basis != "own"]
+    shown = [each for each in fields_of(answer) if not each.traits.write_only and each.traits.basis is not None]
     schema["properties"] = {each.name: schema["properties"][each.name] for each in shown}
     schema["required"] = [each.name for each in shown if not each.may_be_unset and not each.traits.sealed_as]
     for described in schema["properties"].values():
@@ -153,13 +172,20 @@ def _secret_names() -> set[str]:
 
 def _config_field(name: str) -> msgspec.Meta:
     if name in SHOWN_FIELDS:
-        return field("Present when the signer was created with it.")
-    return field("Only with the setting `RELAYDECK_SIGNER_CONFIG=non_secret`.", basis="ruling")
+        basis = shown("2.2").but(presence=OTHER_CONFIGS, meaning=CONFIG_MEANING)
+        return field("Present when the signer was created with it.", basis=basis)
+    basis = Basis(presence=OTHER_CONFIGS, type=OTHER_CONFIGS, meaning=CONFIG_MEANING)
+    return field("Only with the setting `RELAYDECK_SIGNER_CONFIG=non_secret`.", basis=basis)
 
 
 def _more() -> dict[tuple[str, str], Json]:
-    """Constraints beyond the types, by schema and field."""
+    """Constraints beyond the types, by schema and field.
+
+    The contract calls amounts numbers: the document keeps that type, and adds that ours are whole.
+    """
     return {
+        ("Policies", "gas_price_cap"): {"type": "number", "multipleOf": 1},
+        ("Policies", "min_balance"): {"type": "number", "multipleOf": 1},
         ("RpcRequest", "params"): {"anyOf": [reference("FeeEstimateParams"), {"type": "object"}]},
         ("Signer", "type"): {"enum": [response_type(kind) for kind in SHAPES]},
     }

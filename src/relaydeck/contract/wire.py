@@ -9,6 +9,21 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from relaydeck.basis import (
+    FAILURES,
+    FEE_MEANING,
+    FIELD_LENGTH,
+    IDENTIFIER_FORM,
+    OTHER_CONFIGS,
+    OTHER_TYPES,
+    RPC_CODES,
+    RPC_IDS,
+    RPC_METHODS,
+    RPC_VERSION,
+    URL_FORM,
+    contract,
+    shown,
+)
 from relaydeck.fields import field
 from relaydeck.identifiers import Identifier
 from relaydeck.notifications.model import NotificationType
@@ -16,18 +31,25 @@ from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES, Config
 from relaydeck.web_addresses import WebAddress
 
+_RPC = shown("4.5")
+
 # Requests: unknown fields are refused, null is refused unless a type names it.
 
 
 class _SignerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", kw_only=True):
     id: Annotated[
-        Identifier | UnsetType, field("Your identifier for the signer. Left out, a UUID is generated.", example="ops")
+        Identifier | UnsetType,
+        field(
+            "Your identifier for the signer. Left out, a UUID is generated.",
+            basis=shown("2.2").but(value=IDENTIFIER_FORM),
+            example="ops",
+        ),
     ] = UNSET
 
 
 def _signer_request(signer_type: str, shape: type[Config]) -> type[msgspec.Struct]:
     name = "".join(word.capitalize() for word in signer_type.split("_"))
-    config = field("Where the key is and how to reach it. Its secrets are sealed and never returned.")
+    config = field("The config that the type requires. Its secrets are never returned.", basis=shown("2.2"))
     return msgspec.defstruct(
         f"{name}SignerRequest",
         [("config", Annotated[shape, config])],
@@ -45,11 +67,15 @@ SignerRequest: Any = Union[tuple(SIGNER_REQUESTS.values())]  # noqa: UP007 (buil
 class NotificationUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to change. Every field may be left out; an empty object changes nothing."""
 
-    type: Annotated[NotificationType | UnsetType, field("The only type there is.", example="webhook")] = UNSET
+    type: Annotated[
+        NotificationType | UnsetType,
+        field("The only type there is.", basis=shown("4.3").but(value=contract("2.3")), example="webhook"),
+    ] = UNSET
     url: Annotated[
         WebAddress | UnsetType,
         field(
             "Where events are sent: an absolute http(s) URL with a host.",
+            basis=shown("4.3").but(value=URL_FORM),
             example="https://hooks.example.com/relaydeck",
         ),
     ] = UNSET
@@ -57,6 +83,7 @@ class NotificationUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         Secret | UnsetType | None,
         field(
             "Left out or null: the key stays as it is. Empty: it is removed. Anything else becomes the key.",
+            basis=shown("4.3").but(value=FIELD_LENGTH),
             example="a new signing key",
             write_only=True,
         ),
@@ -67,17 +94,26 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One JSON-RPC 2.0 request. Batches and further members are refused."""
 
     # `params` and `id` stay as they were sent: the method decodes the one, the response repeats the other.
-    jsonrpc: Annotated[Literal["2.0"], field("The protocol version.", example="2.0")]
+    jsonrpc: Annotated[Literal["2.0"], field("The protocol version.", basis=_RPC.but(value=RPC_VERSION), example="2.0")]
     method: Annotated[
         str,
-        field("`feeEstimate` is the one described method; any other returns error -32601.", example="feeEstimate"),
+        field(
+            "`feeEstimate` is the one described method; any other returns error -32601.",
+            basis=_RPC.but(value=RPC_METHODS),
+            example="feeEstimate",
+        ),
     ]
     params: Annotated[
-        msgspec.Raw, field("The parameters of the method: for `feeEstimate`, a FeeEstimateParams.", example={})
+        msgspec.Raw,
+        field("The parameters of the method: for `feeEstimate`, a FeeEstimateParams.", basis=_RPC, example={}),
     ]
     id: Annotated[
         msgspec.Raw,
-        field("String, number, null or left out. The response repeats it.", example=1, basis="ruling"),
+        field(
+            "String, number, null or left out. The response repeats it.",
+            basis=_RPC.but(type=contract("4.5") + RPC_IDS, meaning=RPC_IDS),
+            example=1,
+        ),
     ] = msgspec.Raw(b"null")
 
 
@@ -85,19 +121,20 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Signer(msgspec.Struct, frozen=True):
-    id: Annotated[str, field("Identifier.", example="ops")]
+    id: Annotated[str, field("Identifier.", basis=shown("2.2"), example="ops")]
     type: Annotated[
         str,
         field(
             "`plain` is shown as `local`; every other type as the request named it.",
+            basis=shown("2.2").but(value=OTHER_TYPES),
             example="provider_c",
-            basis="ruling",
         ),
     ]
     config: Annotated[
         dict[str, str],
         field(
             "The open part of the config. It never holds a secret.",
+            basis=shown("2.2").but(value=OTHER_CONFIGS),
             example={"address": "https://secrets.example.com", "key_name": "ops"},
         ),
     ]
@@ -106,37 +143,59 @@ class Signer(msgspec.Struct, frozen=True):
 class FeeEstimateResult(msgspec.Struct, frozen=True, kw_only=True):
     conversion_rate: Annotated[
         str,
-        field("Fee-token units for one native coin, as a plain decimal; `1` for the native one.", example="1"),
+        field(
+            "Fee-token units for one native coin, as a plain decimal; `1` for the native one.",
+            basis=_RPC.but(value=FEE_MEANING, meaning=FEE_MEANING),
+            example="1",
+        ),
     ]
     estimated_fee: Annotated[
         str,
-        field("The fee in fee-token units, as a plain decimal, rounded up.", example="0.000042000000000021"),
+        field(
+            "The fee in fee-token units, as a plain decimal, rounded up.",
+            basis=_RPC.but(value=FEE_MEANING, meaning=FEE_MEANING),
+            example="0.000042000000000021",
+        ),
     ]
-    method: Annotated[Literal["feeEstimate"], field("The name of the method.", example="feeEstimate")] = "feeEstimate"
+    method: Annotated[
+        Literal["feeEstimate"],
+        field("The name of the method.", basis=_RPC.but(value=contract("4.5")), example="feeEstimate"),
+    ] = "feeEstimate"
 
 
 class RpcError(msgspec.Struct, frozen=True):
     """Why a method failed."""
 
-    code: Annotated[int, field("One of the codes listed here.", example=-32601, basis="ruling")]
-    message: Annotated[str, field("One fixed phrase per code.", example="Method not found")]
-    description: Annotated[str, field("What exactly went wrong.", example="feeEstimate is the only method.")]
+    code: Annotated[
+        int, field("One of the codes listed here.", basis=_RPC.but(value=RPC_CODES, meaning=RPC_CODES), example=-32601)
+    ]
+    message: Annotated[
+        str, field("One fixed phrase per code.", basis=_RPC.but(value=RPC_CODES), example="Method not found")
+    ]
+    description: Annotated[
+        str, field("What exactly went wrong.", basis=_RPC, example="feeEstimate is the only method.")
+    ]
 
 
 class RpcResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One JSON-RPC 2.0 response, with exactly one of `result` and `error`."""
 
-    jsonrpc: Annotated[Literal["2.0"], field("The protocol version.", example="2.0")] = "2.0"
+    jsonrpc: Annotated[
+        Literal["2.0"], field("The protocol version.", basis=_RPC.but(value=RPC_VERSION), example="2.0")
+    ] = "2.0"
     id: Annotated[
         str | None,
         field(
             "The request's id as a string, a number as the text that was sent; null when there was none.",
+            basis=_RPC.but(value=RPC_IDS, meaning=RPC_IDS),
             example="1",
         ),
     ]
     result: Annotated[
-        FeeEstimateResult | UnsetType, field("The result of the method. Present exactly when `error` is not.")
+        FeeEstimateResult | UnsetType,
+        field("The result of the method. Present exactly when `error` is not.", basis=_RPC.but(presence=FAILURES)),
     ] = UNSET
-    error: Annotated[RpcError | UnsetType, field("Why there is no result. Present exactly when `result` is not.")] = (
-        UNSET
-    )
+    error: Annotated[
+        RpcError | UnsetType,
+        field("Why there is no result. Present exactly when `result` is not.", basis=_RPC.but(presence=FAILURES)),
+    ] = UNSET

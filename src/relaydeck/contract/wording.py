@@ -1,18 +1,6 @@
 """Texts of the OpenAPI document that belong to no type: its introduction and its headers."""
 
-from typing import NamedTuple
-
-from relaydeck.fields import Basis
-
-
-class Words(NamedTuple):
-    text: str
-    basis: Basis = "contract"
-
-
-def ruling(text: str) -> Words:
-    return Words(text, "ruling")
-
+from relaydeck.basis import STATUSES, UNKNOWN_PATHS, Words, ruling
 
 INTRODUCTION = """\
 Relaydeck manages relayers, the signers that hold their keys and the webhooks that receive their events, and runs \
@@ -21,10 +9,15 @@ JSON-RPC calls through a relayer.
 The five operations under `/api/v1` are the described interface, and nothing else is served there. Each requires a \
 bearer credential. A success has one envelope and an error another; the JSON-RPC call has the shape of JSON-RPC.
 
-Each operation, status, field and header carries `x-relaydeck-basis`:
+The interface is described by a contract, which leaves some points open. `x-relaydeck-basis` tells the two apart, for \
+each part of each operation, parameter, field, status and header:
 
-- `contract`: the described interface defines it.
-- `ruling`: the described interface leaves it open, and this service defines it. A later edition may differ.
+- `contract, section 2.4`: the contract shows it in this section.
+- `ruling: …`: the contract leaves it open, and this service decides. The text after the colon names the row in the \
+page "Open items" of the documentation. A later edition of the contract may differ.
+
+A field has up to four parts: its `presence` (required, optional, or left out when), its `type`, its `value` (which \
+values of the type, in which unit; absent if any) and its `meaning`.
 
 Every numeric status is a ruling, chosen by the meaning of its message; the messages are contract. An unknown path \
 returns 404 with the message `Not Found`. A method that a path does not accept returns 405 with the message \
@@ -32,29 +25,38 @@ returns 404 with the message `Not Found`. A method that a path does not accept r
 
 A request is checked in this order: 404 or 405 for the path, 401, 429, 413, 400, 404 for the resource, 409."""
 
-HEADERS: dict[str, Words] = {
-    "X-Request-Id": ruling(
+_LIMITS = ruling("rate-limit values and window")
+REVISIONS = ruling("visibility of a write on another replica")
+
+HEADERS: dict[str, tuple[str, Words]] = {
+    "X-Request-Id": (
         "Identifies this request in the service's log. The request's own `X-Request-Id` is kept when it has 1 to "
-        "128 characters of `A-Z a-z 0-9 . _ : / + = @ -`."
+        "128 characters of `A-Z a-z 0-9 . _ : / + = @ -`.",
+        ruling("`X-Request-Id`"),
     ),
-    "Relaydeck-Reason": ruling(
-        "What exactly was wrong: at most 200 ASCII characters, with field names but never a value."
+    "Relaydeck-Reason": (
+        "What exactly was wrong: at most 200 ASCII characters, with field names but never a value.",
+        ruling("the reason for a refusal"),
     ),
-    "RateLimit": ruling(
-        "Requests that remain (`r`) and seconds until the allowance is full again (`t`). Absent when no limit is set."
+    "RateLimit": (
+        "Requests that remain (`r`) and seconds until the allowance is full again (`t`). Absent when no limit is set.",
+        _LIMITS,
     ),
-    "RateLimit-Policy": ruling(
-        "Size of the allowance (`q`) and the seconds to refill it (`w`). Absent when no limit is set."
+    "RateLimit-Policy": (
+        "Size of the allowance (`q`) and the seconds to refill it (`w`). Absent when no limit is set.",
+        _LIMITS,
     ),
-    "Relaydeck-Revision": ruling(
+    "Relaydeck-Revision": (
         "The revision of this write. A later request to any replica that sends it as `Relaydeck-Min-Revision` sees "
-        "the write."
+        "the write.",
+        REVISIONS,
     ),
-    "Relaydeck-Stale": ruling(
+    "Relaydeck-Stale": (
         "Seconds since the database last responded. Present only while it is unreachable and the response comes from "
-        "memory."
+        "memory.",
+        ruling("an unavailable database"),
     ),
-    "Retry-After": ruling("Seconds until the next request is accepted."),
-    "WWW-Authenticate": ruling("The required scheme."),
-    "Allow": ruling("The methods that the path accepts."),
+    "Retry-After": ("Seconds until the next request is accepted.", STATUSES),
+    "WWW-Authenticate": ("The required scheme.", STATUSES),
+    "Allow": ("The methods that the path accepts.", UNKNOWN_PATHS),
 }

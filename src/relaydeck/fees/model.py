@@ -4,18 +4,32 @@ from typing import Annotated, Any
 
 import msgspec
 
+from relaydeck.basis import FEE_MEANING, shown
 from relaydeck.fields import field
+
+_SHOWN = shown("4.5")
 
 
 class FeeEstimateParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fee_token: Annotated[
-        str, field("The currency of the fee: the native symbol, or a fee token's symbol or address.", example="ETH")
+        str,
+        field(
+            "The currency of the fee: the native symbol, or a fee token's symbol or address.",
+            basis=_SHOWN.but(meaning=FEE_MEANING),
+            example="ETH",
+        ),
     ]
-    network: Annotated[str, field("Name of the network; it must be the relayer's.", example="sepolia")]
+    network: Annotated[
+        str,
+        field(
+            "Name of the network; it must be the relayer's.", basis=_SHOWN.but(meaning=FEE_MEANING), example="sepolia"
+        ),
+    ]
     transaction: Annotated[
         str,
         field(
-            "The transaction as 0x-prefixed hex, signed or not.",
+            "The encoded transaction: 0x-prefixed hex, signed or not.",
+            basis=_SHOWN.but(value=FEE_MEANING),
             example="0x02f283aa36a7808459682f008504a817c80082520894d8da6bf26964af9d7eed9e03e53415d37aa9604587038d7ea4"
             "c6800080c0",
         ),

@@ -5,54 +5,105 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from relaydeck.basis import (
+    ERROR_ON_SUCCESS,
+    LARGEST_PAGE,
+    LOG_LEVELS,
+    METADATA,
+    PAGE_ZERO,
+    TRACE_ITEMS,
+    UNKNOWN_PATHS,
+    contract,
+    shown,
+)
 from relaydeck.fields import field
+
+_SHOWN = shown("2.1")
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    level: Annotated[Literal["log"], field("Always `log`.", example="log")] = "log"
-    message: Annotated[str, field("The hint. It never quotes a value.", example="config.key is empty")]
+    level: Annotated[Literal["log"], field("Always `log`.", basis=_SHOWN.but(value=LOG_LEVELS), example="log")] = "log"
+    message: Annotated[
+        str,
+        field("The hint. It never quotes a value.", basis=_SHOWN.but(meaning=METADATA), example="config.key is empty"),
+    ]
 
 
 class Metadata(msgspec.Struct, frozen=True):
     logs: Annotated[
-        list[LogEntry], field("Hints about values that were accepted but look unusable. Usually empty.", example=[])
+        list[LogEntry],
+        field(
+            "Hints about values that were accepted but look unusable. Usually empty.",
+            basis=_SHOWN.but(presence=METADATA, meaning=METADATA),
+            example=[],
+        ),
     ] = []
     traces: Annotated[
         list[None],
         field(
             "Always empty: the shape of an item is not described.",
+            basis=_SHOWN.but(presence=METADATA, value=TRACE_ITEMS),
             example=[],
-            basis="ruling",
             schema={"items": True, "maxItems": 0},
         ),
     ] = []
 
 
 class Pagination(msgspec.Struct, frozen=True):
-    current_page: Annotated[Annotated[int, Meta(ge=1)], field("The number of this page, counted from 1.", example=1)]
-    per_page: Annotated[Annotated[int, Meta(ge=1)], field("The page size that was applied.", example=10)]
-    total_items: Annotated[Annotated[int, Meta(ge=0)], field("The number of items on all pages.", example=1)]
+    current_page: Annotated[
+        Annotated[int, Meta(ge=1)],
+        field(
+            "The number of this page, counted from 1.", basis=_SHOWN.but(value=contract("4.2") + PAGE_ZERO), example=1
+        ),
+    ]
+    per_page: Annotated[
+        Annotated[int, Meta(ge=1)],
+        field("The page size that was applied.", basis=_SHOWN.but(value=PAGE_ZERO, meaning=LARGEST_PAGE), example=10),
+    ]
+    total_items: Annotated[
+        Annotated[int, Meta(ge=0)],
+        field("The number of items on all pages.", basis=_SHOWN.but(value=contract("2.1")), example=1),
+    ]
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
     """The envelope of every success."""
 
     # `data` is a typed object, or JSON that is already encoded.
-    data: Annotated[msgspec.Struct | msgspec.Raw, field("The payload.")]
+    data: Annotated[msgspec.Struct | msgspec.Raw, field("The payload.", basis=_SHOWN)]
     error: Annotated[
-        str, field("Always the empty string on success.", example="", basis="ruling", schema={"const": ""})
+        str,
+        field(
+            "Always the empty string on success.",
+            basis=_SHOWN.but(presence=ERROR_ON_SUCCESS, value=ERROR_ON_SUCCESS),
+            example="",
+            schema={"const": ""},
+        ),
     ] = ""
-    metadata: Annotated[Metadata, field("Hints about the response.")] = Metadata()
-    pagination: Annotated[Pagination | UnsetType, field("Which part of the list this is.")] = UNSET
-    success: Annotated[Literal[True], field("True on success.", example=True)] = True
+    metadata: Annotated[Metadata, field("Contains `logs` and `traces`.", basis=_SHOWN.but(presence=METADATA))] = (
+        Metadata()
+    )
+    pagination: Annotated[Pagination | UnsetType, field("Which part of the list this is.", basis=_SHOWN)] = UNSET
+    success: Annotated[
+        Literal[True], field("True on success.", basis=_SHOWN.but(value=contract("2.1")), example=True)
+    ] = True
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The envelope of every error: exactly these three fields."""
 
-    data: Annotated[None, field("Always null.")] = None
-    message: Annotated[str, field("What went wrong, in one fixed phrase per kind of error.", example="Bad Request")]
-    success: Annotated[Literal[False], field("False on every error.", example=False)] = False
+    data: Annotated[None, field("Always null.", basis=shown("7").but(value=contract("7")))] = None
+    message: Annotated[
+        str,
+        field(
+            "What went wrong, in one fixed phrase per kind of error.",
+            basis=shown("7").but(value=contract("7") + UNKNOWN_PATHS),
+            example="Bad Request",
+        ),
+    ]
+    success: Annotated[
+        Literal[False], field("False on every error.", basis=shown("7").but(value=contract("7")), example=False)
+    ] = False
 
 
 _encode = msgspec.json.Encoder().encode

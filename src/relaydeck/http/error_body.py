@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relaydeck.errors import Header, RequestError
-from relaydeck.fields import field
+from relaydeck.fields import own_field
 from relaydeck.http.envelope import Failure
 
 _JSON: Header = (b"content-type", b"application/json")
@@ -17,35 +17,33 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class ProblemMistake(msgspec.Struct, frozen=True):
-    place: Annotated[str, field("Where it is in the document.", example="relayers[0].signer_id", basis="own")]
-    problem: Annotated[str, field("What is wrong.", example="there is no such signer", basis="own")]
+    place: Annotated[str, own_field("Where it is in the document.", example="relayers[0].signer_id")]
+    problem: Annotated[str, own_field("What is wrong.", example="there is no such signer")]
 
 
 class ProblemChange(msgspec.Struct, frozen=True):
-    at: Annotated[str, field("When, in UTC.", example="2026-01-31T12:00:00Z", basis="own")]
-    actor: Annotated[str, field("Who.", example="token:ci", basis="own")]
-    action: Annotated[str, field("What was done.", example="relayer.updated", basis="own")]
-    record: Annotated[str, field("The record it was done to.", example="sepolia-1", basis="own")]
+    at: Annotated[str, own_field("When, in UTC.", example="2026-01-31T12:00:00Z")]
+    actor: Annotated[str, own_field("Who.", example="token:ci")]
+    action: Annotated[str, own_field("What was done.", example="relayer.updated")]
+    record: Annotated[str, own_field("The record it was done to.", example="sepolia-1")]
 
 
 class Problem(msgspec.Struct, frozen=True):
     """Problem details, as RFC 9457 defines them."""
 
-    type: Annotated[
-        str, field("Identifies the kind of problem.", example="urn:relaydeck:problem:bad-request", basis="own")
-    ]
-    title: Annotated[str, field("Names the kind of problem.", example="Bad Request", basis="own")]
-    status: Annotated[int, field("The HTTP status.", example=400, basis="own")]
-    detail: Annotated[str, field("States what exactly went wrong.", example="the body is not valid JSON", basis="own")]
+    type: Annotated[str, own_field("Identifies the kind of problem.", example="urn:relaydeck:problem:bad-request")]
+    title: Annotated[str, own_field("Names the kind of problem.", example="Bad Request")]
+    status: Annotated[int, own_field("The HTTP status.", example=400)]
+    detail: Annotated[str, own_field("States what exactly went wrong.", example="the body is not valid JSON")]
     instance: Annotated[
-        str, field("The request id, as in `X-Request-Id` and in the log.", example="5f0c8a1e9b7d-2a", basis="own")
+        str, own_field("The request id, as in `X-Request-Id` and in the log.", example="5f0c8a1e9b7d-2a")
     ]
     mistakes: Annotated[
-        tuple[ProblemMistake, ...] | UnsetType, field("Every mistake in an apply document.", example=UNSET, basis="own")
+        tuple[ProblemMistake, ...] | UnsetType, own_field("Every mistake in an apply document.", example=UNSET)
     ] = UNSET
     changes: Annotated[
         tuple[ProblemChange, ...] | UnsetType,
-        field("What has changed since the plan was made, oldest first, at most 50.", example=UNSET, basis="own"),
+        own_field("What has changed since the plan was made, oldest first, at most 50.", example=UNSET),
     ] = UNSET
 
 

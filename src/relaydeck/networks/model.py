@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from relaydeck.basis import NODE_URLS, URL_FORM, shown
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
@@ -35,8 +36,18 @@ class NodeHeader(msgspec.Struct, frozen=True):
 class RpcUrl(msgspec.Struct, frozen=True):
     """The URL of a node and its share of the calls. Path, query and user part may contain a key."""
 
-    url: Annotated[NodeAddress, field("URL of a node, exactly as configured.", example="https://node.example.com/rpc")]
-    weight: Annotated[Annotated[int, Meta(ge=0)], field("Its share of the calls.", example=3)] = 1
+    url: Annotated[
+        NodeAddress,
+        field(
+            "URL of a node, exactly as configured.",
+            basis=shown("2.4").but(value=URL_FORM, meaning=NODE_URLS),
+            example="https://node.example.com/rpc",
+        ),
+    ]
+    weight: Annotated[
+        Annotated[int, Meta(ge=0)],
+        field("Its share of the calls.", basis=shown("2.4").but(value=NODE_URLS, meaning=NODE_URLS), example=3),
+    ] = 1
     headers: Annotated[
         Annotated[tuple[NodeHeader, ...], Meta(max_length=16)] | UnsetType,
         own_field("Headers that the node requires. Left out: none."),

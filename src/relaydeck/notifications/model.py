@@ -5,6 +5,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from relaydeck.basis import FIELD_LENGTH, IDENTIFIER_FORM, URL_FORM, contract, shown
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.notifications.kinds import EventKind
@@ -12,15 +13,19 @@ from relaydeck.secret import Secret
 from relaydeck.web_addresses import WebAddress
 
 NotificationType = Literal["webhook"]
+_SHOWN = shown("2.3")
 
 
 class Notification(msgspec.Struct, frozen=True):
-    id: Annotated[Identifier, field("Identifier.", example="pager")]
-    type: Annotated[NotificationType, field("The only type there is.", example="webhook")]
+    id: Annotated[Identifier, field("Identifier.", basis=_SHOWN.but(value=IDENTIFIER_FORM), example="pager")]
+    type: Annotated[
+        NotificationType, field("The only type there is.", basis=_SHOWN.but(value=contract("2.3")), example="webhook")
+    ]
     url: Annotated[
         WebAddress,
         field(
             "Where events are sent: an absolute http(s) URL with a host.",
+            basis=_SHOWN.but(value=URL_FORM),
             example="https://hooks.example.com/relaydeck",
         ),
     ]
@@ -28,6 +33,7 @@ class Notification(msgspec.Struct, frozen=True):
         Secret | UnsetType,
         field(
             "Signs the events. Left out: the key stays as it is. Empty: it is removed. Anything else becomes the key.",
+            basis=_SHOWN.but(value=FIELD_LENGTH),
             example="a new signing key",
             write_only=True,
             sealed_as="sealed_signing_key",
@@ -37,6 +43,7 @@ class Notification(msgspec.Struct, frozen=True):
         bool,
         field(
             "Whether a signing key is set. The key itself is never returned.",
+            basis=_SHOWN,
             example=True,
             read_only=True,
             stored=False,

@@ -28,8 +28,8 @@ TABLES: dict[Resource, RecordTable[Any]] = {
 }
 RECORD_TYPES: dict[Resource, type[msgspec.Struct]] = {resource: table.record for resource, table in TABLES.items()}
 SIGNER_FIELDS = (
-    Field("id", str, NODEFAULT, "Identifier.", "ops", identifier_problem, Traits()),
-    Field("type", Literal[tuple(SHAPES)], NODEFAULT, "Type of the signer.", "plain", None, Traits()),
+    Field("id", str, NODEFAULT, "Identifier.", "ops", identifier_problem, Traits(None)),
+    Field("type", Literal[tuple(SHAPES)], NODEFAULT, "Type of the signer.", "plain", None, Traits(None)),
 )
 # The column of relayers that refers to each resource.
 REFERRING: dict[str, str] = {

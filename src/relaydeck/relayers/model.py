@@ -5,11 +5,29 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from relaydeck.basis import (
+    ALL_POLICIES,
+    AMOUNT_UNITS,
+    DISABLED_REASONS,
+    FIELD_LENGTH,
+    IDENTIFIER_FORM,
+    NETWORK_TYPES,
+    NODE_URLS,
+    PAUSED,
+    RELAYER_PRESENCE,
+    SYSTEM_DISABLED,
+    UNUSED_POLICIES,
+    contract,
+    shown,
+)
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
 from relaydeck.networks.model import NetworkType, RpcUrls, WarnHours
 
+_SHOWN = shown("2.4").but(presence=RELAYER_PRESENCE)
+_NAMED = _SHOWN.but(value=IDENTIFIER_FORM)
+_POLICY = _SHOWN.but(meaning=ALL_POLICIES)
 Wei = Annotated[int, Meta(ge=0)]
 
 
@@ -17,71 +35,105 @@ class Policies(msgspec.Struct, frozen=True):
     """The effective policies of a relayer on an EVM network."""
 
     eip1559_pricing: Annotated[
-        bool, field("Price by base fee and priority fee; false: by the legacy gas price.", example=True)
+        bool, field("Price by base fee and priority fee; false: by the legacy gas price.", basis=_POLICY, example=True)
     ] = True
     gas_limit_estimation: Annotated[
-        bool, field("Ask the node for the gas limit; false: trust the transaction's own.", example=True)
+        bool, field("Ask the node for the gas limit; false: trust the transaction's own.", basis=_POLICY, example=True)
     ] = True
     gas_price_cap: Annotated[
         Wei | UnsetType,
-        field("Highest gas price, in Wei. Left out while unset.", example=100_000_000_000),
+        field(
+            "Highest gas price, in Wei. Left out while unset.",
+            basis=_POLICY.but(value=AMOUNT_UNITS),
+            example=100_000_000_000,
+        ),
     ] = UNSET
     min_balance: Annotated[
         Wei,
         field(
             "Lowest balance, in Wei. Nothing under `/api/v1` acts on it; the monitor sends an "
             "event when the balance falls below it.",
+            basis=_SHOWN.but(value=AMOUNT_UNITS, meaning=UNUSED_POLICIES),
             example=0,
         ),
     ] = 0
     private_transactions: Annotated[
-        bool, field("Stored and shown. Nothing under `/api/v1` acts on it.", example=False)
+        bool,
+        field(
+            "Stored and shown. Nothing under `/api/v1` acts on it.",
+            basis=_SHOWN.but(meaning=UNUSED_POLICIES),
+            example=False,
+        ),
     ] = False
     whitelist_receivers: Annotated[
         Annotated[tuple[EvmAddress, ...], Meta(max_length=1000)],
-        field("The receivers that are allowed. Empty: any receiver.", example=[]),
+        field(
+            "The receivers that are allowed. Empty: any receiver.", basis=_POLICY.but(value=FIELD_LENGTH), example=[]
+        ),
     ] = ()
 
 
 class DisabledReason(msgspec.Struct, frozen=True):
     """Why the service disabled a relayer."""
 
-    details: Annotated[str, field("What happened.", example="no RPC URL returned the nonce in 3 rounds")]
+    details: Annotated[
+        str, field("What happened.", basis=shown("2.4"), example="no RPC URL returned the nonce in 3 rounds")
+    ]
     type: Annotated[
         Literal["NonceSyncFailed"],
-        field("The kind of reason. The service sets `NonceSyncFailed` and no other.", example="NonceSyncFailed"),
+        field(
+            "The kind of reason. The service sets `NonceSyncFailed` and no other.",
+            basis=shown("2.4").but(value=contract("2.4") + DISABLED_REASONS),
+            example="NonceSyncFailed",
+        ),
     ]
 
 
 class Relayer(msgspec.Struct, frozen=True):
-    id: Annotated[Identifier, field("Identifier.", example="sepolia-1", generated=True)]
-    name: Annotated[Identifier, field("Name for people.", example="Sepolia one")]
-    network: Annotated[Identifier, field("Name of the network it works on.", example="sepolia", refers_to="networks")]
-    network_type: Annotated[NetworkType, field("Kind of that network.", example="evm")]
+    id: Annotated[Identifier, field("Identifier.", basis=_NAMED, example="sepolia-1", generated=True)]
+    name: Annotated[Identifier, field("Its name.", basis=_NAMED, example="Sepolia one")]
+    network: Annotated[Identifier, field("Its network.", basis=_NAMED, example="sepolia", refers_to="networks")]
+    network_type: Annotated[
+        NetworkType,
+        field("Kind of that network.", basis=_SHOWN.but(value=contract("2.4") + NETWORK_TYPES), example="evm"),
+    ]
     address: Annotated[
         EvmAddress,
-        field("Its address on the network.", example="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23", generated=True),
+        field("Its address.", basis=_SHOWN, example="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23", generated=True),
     ]
-    signer_id: Annotated[Identifier, field("The signer it uses.", example="ops", refers_to="signers")]
+    signer_id: Annotated[
+        Identifier, field("Identifier of the signer it uses.", basis=_NAMED, example="ops", refers_to="signers")
+    ]
     notification_id: Annotated[
         Identifier | UnsetType,
         field(
-            "The notification that receives its events. Left out while unset.",
+            "Identifier of its notification. Left out while unset.",
+            basis=_NAMED,
             example="pager",
             refers_to="notifications",
         ),
     ] = UNSET
-    paused: Annotated[bool, field("Whether an operator has paused it.", example=False, read_only=True)] = False
-    system_disabled: Annotated[bool, field("Whether the service has disabled it.", example=False, read_only=True)] = (
-        False
-    )
+    paused: Annotated[
+        bool,
+        field("Whether an operator has paused it.", basis=_SHOWN.but(meaning=PAUSED), example=False, read_only=True),
+    ] = False
+    system_disabled: Annotated[
+        bool,
+        field(
+            "Whether the service has disabled it.",
+            basis=_SHOWN.but(meaning=SYSTEM_DISABLED),
+            example=False,
+            read_only=True,
+        ),
+    ] = False
     disabled_reason: Annotated[
-        DisabledReason | UnsetType, field("Why it is disabled. Left out while it is not.", read_only=True)
+        DisabledReason | UnsetType, field("Why it is disabled. Left out while it is not.", basis=_SHOWN, read_only=True)
     ] = UNSET
     custom_rpc_urls: Annotated[
         RpcUrls,
         field(
             "Nodes to use instead of the network's. Left out, with a log entry, when its sealed form does not open.",
+            basis=_SHOWN.but(value=FIELD_LENGTH, meaning=NODE_URLS),
             sealed_as="sealed_rpc_urls",
         ),
     ] = ()
@@ -93,4 +145,4 @@ class Relayer(msgspec.Struct, frozen=True):
             example=48,
         ),
     ] = UNSET
-    policies: Annotated[Policies, field("The policies in effect.")] = Policies()
+    policies: Annotated[Policies, field("The policies in effect.", basis=_SHOWN)] = Policies()

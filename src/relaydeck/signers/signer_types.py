@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from relaydeck.basis import CONFIG_MEANING, FIELD_LENGTH, NESTED_OBJECTS, shown
 from relaydeck.errors import BadRequest
 from relaydeck.fields import field, fields_of
 from relaydeck.identifiers import identifier_problem, new_identifier
@@ -18,6 +19,10 @@ from relaydeck.secret import Secret, decode_secret
 # Bounds that no honest value meets: without them, each record could take as much memory as a body may have.
 ConfigText = Annotated[str, Meta(max_length=4096)]
 _LONGEST_OBJECT = 65_536
+
+
+# The contract names the fields of each config with their types.
+_SHOWN = shown("2.2").but(value=FIELD_LENGTH, meaning=CONFIG_MEANING)
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -31,6 +36,7 @@ class LocalConfig(Config, frozen=True):
         Secret,
         field(
             "The private key. Secret. One that is not 32 bytes of hex is stored, with a hint in the logs.",
+            basis=_SHOWN,
             example="0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318",
             write_only=True,
         ),
@@ -40,16 +46,20 @@ class LocalConfig(Config, frozen=True):
 class KmsConfig(Config, frozen=True):
     """A key in a cloud key-management service."""
 
-    key_id: Annotated[ConfigText, field("The provider's identifier of the key.", example="alias/ops")]
-    region: Annotated[ConfigText, field("Region of the key.", example="eu-west-1")]
+    key_id: Annotated[ConfigText, field("The provider's identifier of the key.", basis=_SHOWN, example="alias/ops")]
+    region: Annotated[ConfigText, field("Region of the key.", basis=_SHOWN, example="eu-west-1")]
 
 
-StoreAddress = Annotated[ConfigText, field("Address of the secret store.", example="https://secrets.example.com")]
-KeyName = Annotated[ConfigText, field("Name of the key in the store.", example="ops")]
-RoleId = Annotated[Secret, field("Login role. Secret.", example="relaydeck", write_only=True)]
-SecretId = Annotated[Secret, field("Login secret. Secret.", example="s.example", write_only=True)]
-MountPoint = Annotated[ConfigText | UnsetType, field("Where the secrets engine is mounted.", example="transit")]
-Namespace = Annotated[ConfigText | UnsetType, field("Namespace within the store.", example="ops")]
+StoreAddress = Annotated[
+    ConfigText, field("Address of the secret store.", basis=_SHOWN, example="https://secrets.example.com")
+]
+KeyName = Annotated[ConfigText, field("Name of the key in the store.", basis=_SHOWN, example="ops")]
+RoleId = Annotated[Secret, field("Login role. Secret.", basis=_SHOWN, example="relaydeck", write_only=True)]
+SecretId = Annotated[Secret, field("Login secret. Secret.", basis=_SHOWN, example="s.example", write_only=True)]
+MountPoint = Annotated[
+    ConfigText | UnsetType, field("Where the secrets engine is mounted.", basis=_SHOWN, example="transit")
+]
+Namespace = Annotated[ConfigText | UnsetType, field("Namespace within the store.", basis=_SHOWN, example="ops")]
 
 
 class SecretStoreConfig(Config, frozen=True):
@@ -68,7 +78,7 @@ class TransitConfig(Config, frozen=True):
 
     address: StoreAddress
     key_name: KeyName
-    pubkey: Annotated[ConfigText, field("Public half of the key.", example="Ag4v6z4l")]
+    pubkey: Annotated[ConfigText, field("Public half of the key.", basis=_SHOWN, example="Ag4v6z4l")]
     role_id: RoleId
     secret_id: SecretId
     mount_point: MountPoint = UNSET
@@ -79,27 +89,32 @@ class KeyServiceConfig(Config, frozen=True):
     """A key in a key service."""
 
     api_private_key: Annotated[
-        Secret, field("Private half of the API key. Secret.", example="example", write_only=True)
+        Secret, field("Private half of the API key. Secret.", basis=_SHOWN, example="example", write_only=True)
     ]
-    api_public_key: Annotated[ConfigText, field("Public half of the API key.", example="03b1")]
-    organization_id: Annotated[ConfigText, field("Organization that owns the key.", example="org-1")]
-    private_key_id: Annotated[ConfigText, field("The service's identifier of the key.", example="key-1")]
-    public_key: Annotated[ConfigText, field("Public half of the key.", example="04f2")]
+    api_public_key: Annotated[ConfigText, field("Public half of the API key.", basis=_SHOWN, example="03b1")]
+    organization_id: Annotated[ConfigText, field("Organization that owns the key.", basis=_SHOWN, example="org-1")]
+    private_key_id: Annotated[ConfigText, field("The service's identifier of the key.", basis=_SHOWN, example="key-1")]
+    public_key: Annotated[ConfigText, field("Public half of the key.", basis=_SHOWN, example="04f2")]
 
 
 class WalletServiceConfig(Config, frozen=True):
     """An account in a wallet service."""
 
     account_address: Annotated[
-        ConfigText, field("Address of the account.", example="0x2c7536e3605d9c16a7a3d7b1898e529396a65c23")
+        ConfigText, field("Address of the account.", basis=_SHOWN, example="0x2c7536e3605d9c16a7a3d7b1898e529396a65c23")
     ]
-    api_key_id: Annotated[ConfigText, field("Identifier of the API key.", example="key-1")]
-    api_key_secret: Annotated[Secret, field("Secret of the API key. Secret.", example="example", write_only=True)]
-    wallet_secret: Annotated[Secret, field("Secret of the wallet. Secret.", example="example", write_only=True)]
+    api_key_id: Annotated[ConfigText, field("Identifier of the API key.", basis=_SHOWN, example="key-1")]
+    api_key_secret: Annotated[
+        Secret, field("Secret of the API key. Secret.", basis=_SHOWN, example="example", write_only=True)
+    ]
+    wallet_secret: Annotated[
+        Secret, field("Secret of the wallet. Secret.", basis=_SHOWN, example="example", write_only=True)
+    ]
 
 
 _OPAQUE = f"Any JSON object of at most {_LONGEST_OBJECT} bytes: its fields are not described. Secret as a whole."
 _OBJECT = {"type": "object"}
+_NESTED = shown("2.2").but(value=NESTED_OBJECTS, meaning=NESTED_OBJECTS)
 
 
 class SecondKmsConfig(Config, frozen=True):
@@ -107,11 +122,11 @@ class SecondKmsConfig(Config, frozen=True):
 
     key: Annotated[
         msgspec.Raw,
-        field(_OPAQUE, example={"name": "ops"}, basis="ruling", write_only=True, schema=_OBJECT),
+        field(_OPAQUE, basis=_NESTED, example={"name": "ops"}, write_only=True, schema=_OBJECT),
     ]
     service_account: Annotated[
         msgspec.Raw,
-        field(_OPAQUE, example={"client": "relaydeck"}, basis="ruling", write_only=True, schema=_OBJECT),
+        field(_OPAQUE, basis=_NESTED, example={"client": "relaydeck"}, write_only=True, schema=_OBJECT),
     ]
 
 

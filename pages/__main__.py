@@ -1,0 +1,5 @@
+"""Writes every page."""
+
+from pages import basis
+
+basis.write()
