@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from relaydeck import __version__
 from relaydeck.cli.commands import cli
+from tests.console.conftest import Operator
 from tests.contract import shapes
 from tests.http.raw import Wire
 from tests.running import COMMAND, Running, children, clean_environment, free_port, run_command
@@ -239,9 +240,9 @@ def test_the_lines_printed_on_a_terminal_work(welcomed: tuple[Path, int, str]) -
 
 def test_on_a_terminal_a_link_that_signs_in_to_the_console_once_is_printed(welcomed: tuple[Path, int, str]) -> None:
     home, port, said = welcomed
-    (path,) = re.findall(rf"http://127\.0\.0\.1:{port}(/console/enter\?code=\S+)", said)
+    (link,) = re.findall(rf"http://127\.0\.0\.1:{port}/console(/enter\?code=\S+)", said)
     with Running(home) as running:
-        first, again = (running.ask("GET", path) for _ in range(2))
+        first, again = (Operator(running.port).enter(link) for _ in range(2))
     assert (first.status, first.headers["location"], again.status) == (303, "/console", 401)
 
 

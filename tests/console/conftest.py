@@ -17,6 +17,7 @@ from tests.running import Answer, Running, run_command
 from tests.seeding import issue
 
 Fields = Mapping[str, str] | Sequence[tuple[str, str]]
+_CODE = re.compile(r'name="code" value="([^"]+)"')
 _FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 
 
@@ -69,6 +70,11 @@ class Operator:
         assert self.post("/sign-in", {"token": token}).status == 303
         self.get("")
         return self
+
+    def enter(self, link: str) -> Answer:
+        """Open a one-time link and press its button."""
+        (code,) = _CODE.findall(self.text(link))
+        return self.post("/enter", {"code": code})
 
 
 def plain(answer: Answer) -> str:

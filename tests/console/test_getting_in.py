@@ -70,16 +70,31 @@ def test_a_token_of_another_kind_is_refused(served: Running) -> None:
 
 def test_a_link_signs_in_once(served: Running) -> None:
     link, operator = new_link(served), Operator(served.port)
-    assert operator.get(link).headers["location"] == "/console"
+    assert operator.enter(link).headers["location"] == "/console"
     assert "console-" in operator.text("")
-    again = Operator(served.port).get(link)
+    again = Operator(served.port).enter(link)
     assert (again.status, "set-cookie" in again.headers) == (401, False)
     assert "This link was used before or has expired." in plain(again)
 
 
+def test_looking_at_a_link_does_not_use_it_up(served: Running) -> None:
+    link, operator = new_link(served), Operator(served.port)
+    looked = [operator.ask(method, link) for method in ("HEAD", "GET", "HEAD", "GET")]
+    assert [(each.status, "set-cookie" in each.headers) for each in looked] == [(200, False)] * 4
+    assert operator.enter(link).status == 303
+
+
+def test_another_site_cannot_use_a_link_up(served: Running) -> None:
+    link, operator = new_link(served), Operator(served.port)
+    code = link.partition("code=")[2]
+    for headers in ({"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "", "Origin": "https://evil.example"}):
+        assert operator.post("/enter", {"code": code}, **headers).status == 403
+    assert operator.enter(link).status == 303
+
+
 def test_a_link_acts_as_a_token_of_its_account(served: Running) -> None:
     operator = Operator(served.port)
-    operator.get(new_link(served))
+    operator.enter(new_link(served))
     operator.get("/relayers")
     operator.post("/relayers/sepolia-1/pause")
     operator.post("/relayers/sepolia-1/resume")
@@ -112,16 +127,66 @@ def test_a_form_without_a_session_is_refused(served: Running) -> None:
     assert "Your session has ended. Sign in again." in plain(answer)
 
 
-def test_attempts_to_sign_in_are_limited(served: Running) -> None:
-    """The limit is kept for each client address; this client has one of its own."""
+def test_failed_attempts_are_limited_by_address_and_by_what_is_tried(served: Running) -> None:
     with Running(served.home, trusted_proxies="127.0.0.1") as running:
-        guesses = [
-            Operator(running.port).post("/sign-in", {"token": "guess"}, X_Forwarded_For="203.0.113.7").status
-            for _ in range(11)
-        ]
-        assert guesses == [401] * 10 + [429]
-        other = Operator(running.port).post("/sign-in", {"token": "guess"}, X_Forwarded_For="203.0.113.8")
-        assert other.status == 401
+        stranger = Operator(running.port)
+
+        def fail(path: str, field: str, value: str, address: str) -> int:
+            return stranger.post(path, {field: value}, X_Forwarded_For=address).status
+
+        by_address = [fail("/sign-in", "token", f"guess {each}", "203.0.113.7") for each in range(11)]
+        by_code = [fail("/enter", "code", "the same", f"203.0.113.{each}") for each in range(100, 111)]
+        other = fail("/sign-in", "token", "another guess", "203.0.113.8")
+    assert (by_address, by_code, other) == ([401] * 10 + [429], [401] * 10 + [429], 401)
+
+
+def test_nobody_locks_out_others_at_the_same_address(served: Running) -> None:
+    """Behind a proxy that is not trusted, everybody has its address."""
+    link = new_link(served)
+    with Running(served.home) as running:
+        stranger, operator = Operator(running.port), Operator(running.port)
+        looked = [stranger.get("/enter?code=x").status for _ in range(20)]
+        guessed = [stranger.post(*guess) for guess in (("/enter", {"code": "x"}), ("/sign-in", {"token": "x"})) * 10]
+        entered = [operator.enter(link).status, operator.post("/sign-in", {"token": served.token}).status]
+    assert (looked, guessed[-1].status, entered) == ([200] * 20, 429, [303, 303])
+    assert "Too many attempts failed. Try again in a minute." in plain(guessed[-1])
+
+
+def test_each_sign_in_and_sign_out_is_audited(served: Running) -> None:
+    operator = Operator(served.port).sign_in(issue(served.home, "comes and goes", "readonly"))
+    secret = operator.cookie.partition("=")[2]
+    operator.post("/sign-out")
+    entries = served.ask("GET", "/admin/v1/audit?order=newest&per_page=2&actor=token:comes%20and%20goes").json["data"]
+    assert [(each["action"], each["origin"]) for each in entries] == [
+        ("session.ended", "console"),
+        ("session.opened", "console"),
+    ]
+    assert entries[0]["record"] == entries[1]["record"]
+    assert secret not in str(entries)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_token_has_at_most_twenty_sessions_and_the_one_idle_longest_ends(
+    home: Path, engine: str, lend: object
+) -> None:
+    limits, secrets = SessionLimits(3600, 43_200), [new_session_secret() for _ in range(25)]
+    lend(home, engine)  # type: ignore[operator]
+    issue(home, "root", "admin")
+    issue(home, "other", "admin")
+    with opened(home) as store:
+        find = partial(find_session, store.database.read, store.vault.proofs)
+        audit = AuditLog(store.vault)
+        for number, secret in enumerate(secrets):
+            with store.database.transaction() as transaction:
+                open_session(transaction, audit, secret, 1 if number else 2, limits, 1000 + number)
+                if number == 20:  # the first of its token is used again
+                    session = find(secrets[1], limits, 1020)
+                    assert session is not None
+                    touch_session(transaction, store.vault.proofs, secrets[1], session, 1020)
+        live = [number for number, each in enumerate(secrets) if find(each, limits, 1030)]
+        ended = store.database.read("SELECT action FROM audit WHERE action = 'session.ended'")
+    assert live == [0, 1, *range(6, 25)]
+    assert len(ended) == 4
 
 
 def test_it_can_be_turned_off(home: Path) -> None:
@@ -156,7 +221,7 @@ def test_a_session_ends_when_idle_and_at_its_greatest_age(home: Path, engine: st
     issue(home, "root", "admin")
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
+            open_session(transaction, AuditLog(store.vault), secret, 1, limits, 1000)
         find = partial(find_session, store.database.read, store.vault.proofs, secret, limits)
         found = [find(1000 + age) is not None for age in (0, 3599, 3600)]
         assert found == [True, True, False]
@@ -189,7 +254,7 @@ def test_a_session_that_was_signed_out_stays_ended_when_its_row_is_put_back(
     issue(home, "root", "admin")
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
+            open_session(transaction, AuditLog(store.vault), secret, 1, limits, 1000)
         find = partial(find_session, store.database.read, store.vault.proofs, secret, limits, 1000)
         put_back = copied_rows(store.database, "console_sessions", "digest, token_seq, created_at, used_at, proof")
         put_back()
@@ -206,7 +271,7 @@ def test_a_last_use_that_was_changed_in_the_database_ends_the_session(home: Path
     limits, secret = SessionLimits(3600, 43_200), new_session_secret()
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
+            open_session(transaction, AuditLog(store.vault), secret, 1, limits, 1000)
             transaction.execute("UPDATE console_sessions SET used_at = 5000")
         assert find_session(store.database.read, store.vault.proofs, secret, limits, 5000) is None
 
@@ -230,7 +295,12 @@ def test_a_session_row_inserted_without_the_master_key_opens_nothing(home: Path)
     limits, secret = SessionLimits(3600, 43_200), new_session_secret()
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            open_session(transaction, RowProofs(bytes(32)), secret, 1, limits, 1000)
+            open_session(transaction, AuditLog(store.vault), secret, 1, limits, 1000)
+            token = transaction.one("SELECT digest FROM tokens", {})
+            assert token is not None
+            row = (digest_of(secret.reveal().encode()), token.digest, 1000, 1000)
+            forged = RowProofs(bytes(32)).of("console_sessions", row)
+            transaction.execute("UPDATE console_sessions SET proof = :proof", {"proof": forged})
         assert find_session(store.database.read, store.vault.proofs, secret, limits, 1000) is None
 
 
@@ -239,7 +309,7 @@ def test_a_session_of_a_token_that_was_changed_in_the_database_has_ended(home: P
     limits, secret = SessionLimits(3600, 43_200), new_session_secret()
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            open_session(transaction, store.vault.proofs, secret, 1, limits, 1000)
+            open_session(transaction, AuditLog(store.vault), secret, 1, limits, 1000)
             transaction.execute("UPDATE tokens SET kind = 'admin'")
         assert find_session(store.database.read, store.vault.proofs, secret, limits, 1000) is None
 
@@ -253,7 +323,7 @@ def test_a_session_does_not_pass_to_the_token_that_gets_its_number(home: Path) -
     limits, secret = SessionLimits(3600, 43_200), new_session_secret()
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            open_session(transaction, store.vault.proofs, secret, 2, limits, 1000)
+            open_session(transaction, AuditLog(store.vault), secret, 2, limits, 1000)
         run_statement(store.database, "PRAGMA foreign_keys = OFF")
         for statement in SWAP_NUMBERS:
             run_statement(store.database, statement)
@@ -309,7 +379,7 @@ def test_open_starts_a_browser_with_the_link(served: Running, tmp_path: Path) ->
     link = done.stdout.strip()
     assert noted.read_text() == link
     path = link.removeprefix(f"http://127.0.0.1:{served.port}/console")
-    assert Operator(served.port).get(path).headers["location"] == "/console"
+    assert Operator(served.port).enter(path).headers["location"] == "/console"
 
 
 def test_nothing_of_a_session_is_stored_in_clear(served: Running, operator: Operator) -> None:

@@ -1,4 +1,4 @@
-"""Protection of forms: the same origin, a token bound to the session, and a limit on attempts to sign in."""
+"""Protection of forms: the same origin, a token bound to the session, and a limit on failed attempts to sign in."""
 
 import hashlib
 import hmac
@@ -13,9 +13,9 @@ from relaydeck.http.pipeline import Call
 from relaydeck.secret import Secret
 from relaydeck.setting_values import AddressRange
 
-_MOST_ATTEMPTS = 10
+_MOST_FAILURES = 10
 _PERIOD_SECONDS = 60.0
-_MOST_CLIENTS = 4096
+_MOST_KEPT = 8192
 
 
 def require_same_origin(headers: Mapping[bytes, bytes]) -> None:
@@ -44,29 +44,32 @@ def form_token(session: Secret) -> str:
     return hmac.new(session.reveal().encode(), b"relaydeck console form", hashlib.sha256).hexdigest()
 
 
-class SignInLimit:
-    """Ten failed attempts a minute for each client address, in one worker."""
+class FailedSignIns:
+    """Refuses guesses after ten failures a minute of one address, or with one token or code, in one worker.
+
+    Only failures are refused: what is valid signs in, however often others failed. Many people may share an address,
+    such as that of a proxy, and none of them can lock out the others.
+    """
 
     def __init__(self, trusted_proxies: tuple[AddressRange, ...], now: Callable[[], float]) -> None:
         self._clients = ClientAddress(trusted_proxies)
         self._now = now
-        self._attempts: OrderedDict[str, tuple[float, int]] = OrderedDict()  # when a period began, attempts in it
+        self._failures: OrderedDict[str | bytes, tuple[float, int]] = OrderedDict()  # when a period began, and how many
 
-    def forgive(self, call: Call) -> None:
-        """An attempt succeeded: the failures of its client are forgotten."""
-        self._attempts.pop(self._client(call), None)
+    def add(self, call: Call, tried: Secret) -> None:
+        """Raises TooManyRequests."""
+        address = self._clients.address_of(call.peer, call.headers.get(b"x-forwarded-for"))
+        waits = [self._count(key) for key in (address, hashlib.sha256(tried.reveal().encode()).digest())]
+        if max(waits):
+            raise TooManyRequests(max(waits))
 
-    def take(self, call: Call) -> None:
-        """Count an attempt, which fails unless it is forgiven. Raises TooManyRequests."""
-        client = self._client(call)
-        began, count = self._attempts.pop(client, (0.0, 0))
-        if self._now() - began >= _PERIOD_SECONDS:
-            began, count = self._now(), 0
-        self._attempts[client] = (began, count + 1)
-        if len(self._attempts) > _MOST_CLIENTS:
-            self._attempts.popitem(last=False)
-        if count >= _MOST_ATTEMPTS:
-            raise TooManyRequests(max(1, round(began + _PERIOD_SECONDS - self._now())))
-
-    def _client(self, call: Call) -> str:
-        return self._clients.address_of(call.peer, call.headers.get(b"x-forwarded-for"))
+    def _count(self, key: str | bytes) -> int:
+        """Count a failure. Return after how many seconds another attempt may fail; 0: at once."""
+        now = self._now()
+        began, count = self._failures.pop(key, (0.0, 0))
+        if now - began >= _PERIOD_SECONDS:
+            began, count = now, 0
+        self._failures[key] = (began, count + 1)
+        if len(self._failures) > _MOST_KEPT:
+            self._failures.popitem(last=False)
+        return max(1, round(began + _PERIOD_SECONDS - now)) if count >= _MOST_FAILURES else 0

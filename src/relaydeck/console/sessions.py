@@ -69,10 +69,11 @@ class Sessions:
                 self._open(transaction, secret, token_seq)
             return token_seq is not None
 
-        return secret if await self._sources.writer.write(use) else None
+        is_stored = await self._sources.read(lambda store: console_sessions.is_stored_code(store.database.read, code))
+        return secret if is_stored and await self._sources.writer.write(use) else None
 
     def _open(self, transaction: Transaction, secret: Secret, token_seq: int) -> None:
-        console_sessions.open_session(transaction, self._proofs, secret, token_seq, self._limits, self.now())
+        console_sessions.open_session(transaction, self._sources.audit, secret, token_seq, self._limits, self.now())
 
     async def close(self, secret: Secret) -> None:
         await self._sources.writer.write(

@@ -19,6 +19,7 @@ from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.row_proofs import RowProofs
 
 CODE_SECONDS = 600
+MOST_OF_TOKEN = 20  # sessions at a time
 _TOUCH_SECONDS = 60  # the time of the last request is written at most this often
 
 _ISSUED = (
@@ -111,13 +112,19 @@ def token_of(read: ReadRows, proofs: RowProofs, token: Secret, now: float) -> tu
 
 
 def open_session(
-    transaction: Transaction, proofs: RowProofs, secret: Secret, token_seq: int, limits: SessionLimits, now: float
+    transaction: Transaction, audit: AuditLog, secret: Secret, token_seq: int, limits: SessionLimits, now: float
 ) -> None:
-    """Store a session, and remove those that have ended."""
+    """Store a session, and remove those that have ended. One too many of a token ends the one that was idle longest."""
     transaction.execute(
         "DELETE FROM console_sessions WHERE used_at <= :idle OR created_at <= :oldest",
         {"idle": int(now - limits.idle_seconds), "oldest": int(now - limits.most_seconds)},
     )
+    others = transaction.all(
+        "SELECT digest FROM console_sessions WHERE token_seq = :token ORDER BY used_at DESC, seq DESC",
+        {"token": token_seq},
+    )
+    for other in others[MOST_OF_TOKEN - 1 :]:
+        _end_session(transaction, audit, other.digest, now)
     token_digest = _token_digest(transaction, token_seq)
     transaction.execute(
         "INSERT INTO console_sessions (digest, token_seq, created_at, used_at, proof)"
@@ -126,9 +133,10 @@ def open_session(
             "digest": _digest(secret),
             "token": token_seq,
             "now": int(now),
-            "proof": _session_proof(proofs, secret, token_digest, int(now), int(now)),
+            "proof": _session_proof(audit.vault.proofs, secret, token_digest, int(now), int(now)),
         },
     )
+    _record_action(transaction, audit, "session.opened", _digest(secret), token_seq, now)
 
 
 def touch_session(
@@ -142,10 +150,13 @@ def touch_session(
 
 
 def close_session(transaction: Transaction, audit: AuditLog, secret: Secret, now: float) -> None:
-    digest = _digest(secret)
+    _end_session(transaction, audit, _digest(secret), now)
+
+
+def _end_session(transaction: Transaction, audit: AuditLog, digest: bytes, now: float) -> None:
     row = transaction.one("DELETE FROM console_sessions WHERE digest = :digest RETURNING token_seq", {"digest": digest})
     if row is not None:
-        _record_end(transaction, audit, "session.ended", digest, row.token_seq, now)
+        _record_action(transaction, audit, "session.ended", digest, row.token_seq, now)
 
 
 def issue_code(context: ChangeContext, token_name: str) -> Secret:
@@ -190,6 +201,11 @@ def _live_token(transaction: Transaction, name: str) -> Row | None:
     )
 
 
+def is_stored_code(read: ReadRows, code: Secret) -> bool:
+    """Whether `use_code` has something to look at: a guess must not cost a transaction."""
+    return bool(read("SELECT 1 FROM console_codes WHERE digest = :digest", {"digest": _digest(code)}))
+
+
 def use_code(transaction: Transaction, audit: AuditLog, code: Secret, now: float) -> int | None:
     """The number of the code's token; the code is used up. None when it is unknown, used, expired or forged."""
     digest = _digest(code)
@@ -204,14 +220,14 @@ def use_code(transaction: Transaction, audit: AuditLog, code: Secret, now: float
     proven = digest, _token_digest(transaction, token_seq), row.expires_at
     if not audit.vault.proofs.holds(row.proof, "console_codes", proven):
         return None
-    _record_end(transaction, audit, "session.link_used", digest, token_seq, now)
+    _record_action(transaction, audit, "session.link_used", digest, token_seq, now)
     return token_seq
 
 
-def _record_end(
+def _record_action(
     transaction: Transaction, audit: AuditLog, action: str, digest: bytes, token_seq: int, now: float
 ) -> None:
-    """The entry that a session or a code cannot be used after."""
+    """The entry of what became of a session or a code. Neither can be used after one of `_SPENT`."""
     row = transaction.one("SELECT name FROM tokens WHERE seq = :seq", {"seq": token_seq})
     assert row is not None  # a session and a code refer to a token that exists
     audit.append(transaction, [AuditEntry(int(now), f"token:{row.name}", action, _record(digest))])

@@ -94,6 +94,8 @@ def take(browser: Browser, running: Running) -> None:
     context = browser.new_context(viewport=SIZE)  # type: ignore[arg-type]
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{running.port}/console{new_link(running)}")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/console")
     page.get_by_text("disabled", exact=True).nth(1).wait_for(timeout=120_000)  # the monitor has noticed
     page.get_by_text("low balance", exact=True).wait_for(timeout=120_000)
     page.get_by_text("base, 5 relayers").wait_for(timeout=120_000)

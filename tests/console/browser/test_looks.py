@@ -46,6 +46,8 @@ def page(browser: Browser, served: Running) -> Iterator[Page]:
     context = browser.new_context()
     opened = context.new_page()
     opened.goto(f"http://127.0.0.1:{served.port}/console{new_link(served)}")
+    opened.get_by_role("button", name="Sign in").click()
+    opened.wait_for_url("**/console")
     yield opened
     context.close()
 

@@ -82,10 +82,17 @@ def test_the_story(browser: Browser, fleet: Fleet) -> None:
     context.close()
 
 
+def sign_in(page: Page, fleet: Fleet) -> None:
+    """Open a one-time link and press its button."""
+    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
+    page.goto(done.stdout.strip())
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/console")
+
+
 def enter(operator: Operator, fleet: Fleet) -> None:
     """The first start, a one-time link, the demo."""
-    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
-    operator.page.goto(done.stdout.strip())
+    sign_in(operator.page, fleet)
     operator.sees("There are no relayers yet.")
     demo = DEMO.replace("https://hooks.example.com/relaydeck", fleet.receiver.url).replace(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", KEY
@@ -191,8 +198,7 @@ def test_a_change_is_on_an_open_page_within_two_seconds(browser: Browser, fleet:
     # Two windows: a page behind another in its window is hidden, and a hidden page does not load anything.
     page, other = browser.new_context().new_page(), Operator(browser.new_context().new_page(), fleet)
     for each in (page, other.page):
-        done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
-        each.goto(done.stdout.strip())
+        sign_in(each, fleet)
     seconds = []
     for _ in range(3):  # again if the machine was busy
         page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/relayers/sepolia-1")
@@ -212,8 +218,7 @@ def test_a_change_is_on_an_open_page_within_two_seconds(browser: Browser, fleet:
 
 def test_the_audit_chain_is_verified_with_a_bar_in_place(browser: Browser, fleet: Fleet) -> None:
     page = browser.new_page()
-    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
-    page.goto(done.stdout.strip())
+    sign_in(page, fleet)
     page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/audit")
     page.evaluate(
         "new MutationObserver(() => { if (document.querySelector('#verification progress')) window.hadBar = true; })"
@@ -228,8 +233,7 @@ def test_the_audit_chain_is_verified_with_a_bar_in_place(browser: Browser, fleet
 
 def test_health_shows_the_findings_in_place(browser: Browser, fleet: Fleet) -> None:
     page = browser.new_page()
-    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
-    page.goto(done.stdout.strip())
+    sign_in(page, fleet)
     page.keyboard.press("g")
     page.keyboard.press("h")
     expect(page.locator("#checks")).to_contain_text("every link holds")
@@ -241,8 +245,7 @@ def test_health_shows_the_findings_in_place(browser: Browser, fleet: Fleet) -> N
 def test_reading_and_pausing_without_scripts(browser: Browser, fleet: Fleet) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
-    page.goto(done.stdout.strip())
+    sign_in(page, fleet)
     page.get_by_role("link", name="Relayers", exact=True).click()
     page.get_by_role("link", name="Sepolia one").click()
     page.get_by_role("button", name="Pause").click()
@@ -260,8 +263,7 @@ def test_reading_and_pausing_without_scripts(browser: Browser, fleet: Fleet) -> 
 
 def test_a_form_that_is_being_filled_in_and_the_focus_survive_an_update(browser: Browser, fleet: Fleet) -> None:
     page = browser.new_page()
-    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
-    page.goto(done.stdout.strip())
+    sign_in(page, fleet)
     page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/relayers")
     page.get_by_label("Name").fill("half-typed")
     page.get_by_label("Select Sepolia one").check()
@@ -284,8 +286,7 @@ def test_what_answers_a_form_stays_while_records_change(browser: Browser, fleet:
         page.wait_for_load_state("load")
         return any(each.endswith("/console/live") for each in opened)
 
-    done = run_command(fleet.home, "console", "--url", f"http://127.0.0.1:{fleet.ports[0]}", **fleet.settings)
-    page.goto(done.stdout.strip())
+    sign_in(page, fleet)
     with page.expect_request("**/console/live"):
         page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/tokens")
     page.get_by_text("New token").click()
