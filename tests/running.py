@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 from urllib.parse import quote
 
 from tests.fork_server import Done, Forked, fork_server
@@ -188,7 +188,7 @@ class Running:
         if self.process.stdout is not None:
             self.process.stdout.close()
 
-    def __enter__(self) -> "Running":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -191,11 +191,11 @@ def test_with_a_token_on_a_loopback_address_nothing_is_warned_of(home: Path) -> 
     assert list(dict.fromkeys(events(running))) == ["serving", "request", "stopped"]
 
 
-def on_a_terminal(home: Path, port: int) -> str:
+def on_a_terminal(home: Path, port: int, *arguments: str) -> str:
     """What `serve` prints to a terminal until it serves."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, "serve", "--port", str(port)],
+        [*COMMAND, "serve", "--port", str(port), *arguments],
         env=clean_environment(home) | {"TERM": "xterm", "COLUMNS": "300"},
         stdin=subprocess.DEVNULL,
         stdout=theirs,
@@ -248,6 +248,11 @@ def test_on_a_terminal_a_link_that_signs_in_to_the_console_once_is_printed(welco
 
 def test_a_second_start_on_a_terminal_prints_no_token(welcomed: tuple[Path, int, str]) -> None:
     assert "TOKEN" not in on_a_terminal(welcomed[0], free_port())
+
+
+def test_on_a_terminal_the_core_names_nothing_that_it_does_not_serve(home: Path) -> None:
+    said = on_a_terminal(home, free_port(), "--core")
+    assert ("export TOKEN=" in said, "/docs" in said, "/console" in said) == (True, False, False)
 
 
 @pytest.fixture(scope="module")

@@ -100,6 +100,7 @@ WRONG = {
     "event_retention_days": ["0", "x"],
     "trusted_proxies": ["x", "10.0.0.1/8", "10.0.0.0/33"],
     "console": ["", "yes"],
+    "core": ["", "yes"],
     "event_audit_head": ["", "yes"],
     "console_streams": ["0", "", "x"],
     "console_idle_seconds": ["0", "", "x", "86401"],

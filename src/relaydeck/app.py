@@ -4,30 +4,44 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Protocol
 
 from relaydeck.errors import operator_words
-from relaydeck.http.asgi import Receive, Scope, Send
+from relaydeck.http.asgi import Handle, Receive, Scope, Send
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import LOG_LINES_DROPPED
 from relaydeck.log import Log
-from relaydeck.operations_worker import OperationsWorker
 from relaydeck.settings import Settings
 from relaydeck.worker.upkeep import calm_garbage_collection
-from relaydeck.worker.worker import Worker
 
 _UNMASK_TURNS = 10
+
+
+class StartedWorker(Protocol):
+    @property
+    def pipeline(self) -> Handle: ...
+
+    async def stop(self) -> None: ...
+
+
+MakeWorker = Callable[[Settings, Log, Metrics], StartedWorker]
+
+
+def worker_class(settings: Settings) -> MakeWorker:
+    """Of the core alone, or of the whole service. The core loads nothing of the rest."""
+    if settings.core == "on":
+        from relaydeck.worker.core_worker import CoreWorker
+
+        return CoreWorker
+    from relaydeck.worker.worker import Worker
+
+    return Worker
 
 
 class Application:
     """The ASGI application. It makes its worker when the server's event loop has started."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        metrics_path: Path,
-        log: Log,
-        make_worker: Callable[[Settings, Log, Metrics], Worker | OperationsWorker] = Worker,
-    ) -> None:
+    def __init__(self, settings: Settings, metrics_path: Path, log: Log, make_worker: MakeWorker) -> None:
         self._make_worker = make_worker
         self._settings = settings
         self._metrics_path = metrics_path
@@ -61,7 +75,7 @@ class Application:
         self._log.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _start(self) -> Worker | OperationsWorker:
+    def _start(self) -> StartedWorker:
         self._log.write_in_thread(asyncio.get_running_loop())
         metrics = Metrics(self._metrics_path)
         metrics.claim_row()

@@ -1,4 +1,4 @@
-"""The process that serves health, metrics and documentation on a port of its own."""
+"""The process that serves what needs no credential on a port of its own: health, metrics and documentation."""
 
 import asyncio
 import os
@@ -11,13 +11,12 @@ from relaydeck.http.access_log import open_access_log
 from relaydeck.http.body import BodyReader
 from relaydeck.http.connection_guard import start_guard
 from relaydeck.http.credential import Credential
-from relaydeck.http.health_routes import Readiness
+from relaydeck.http.health_routes import HealthRoutes, Readiness
 from relaydeck.http.metric_counts import Metrics
-from relaydeck.http.pipeline import Pipeline
+from relaydeck.http.pipeline import Pipeline, Route
 from relaydeck.log import Log
 from relaydeck.settings import Settings
 from relaydeck.store.open_store import open_served_store
-from relaydeck.worker.open_routes import open_routes
 from relaydeck.worker.readiness import UNREADABLE, readiness_from_memory, store_readiness
 
 _CHECK_SECONDS = 1.0
@@ -33,7 +32,7 @@ class OperationsWorker:
         self._access_log = open_access_log(settings, log, metrics)
         self._stale_seconds = settings.stale_seconds
         self._away_since: float | None = None
-        router = Router(open_routes(metrics, self._readiness, self._store, settings, serves_operations=False))
+        router = Router(self._routes(settings))
         self.pipeline = Pipeline(
             exact_routes=router.exact,
             find_route=router.find,
@@ -50,6 +49,13 @@ class OperationsWorker:
 
         self._guard = start_guard(self.pipeline.busy, log, metrics, settings.write_timeout_seconds)
         self._watchdog = asyncio.create_task(self._end_with_the_service())
+
+    def _routes(self, settings: Settings) -> dict[str, dict[str, Route]]:
+        if settings.core == "on":
+            return HealthRoutes(self._metrics, self._readiness).routes()
+        from relaydeck.worker.open_routes import open_routes
+
+        return open_routes(self._metrics, self._readiness, self._store, settings, serves_operations=False)
 
     async def _readiness(self) -> Readiness:
         """The readiness of the workers: they lost the database when this process did, and serve from memory."""

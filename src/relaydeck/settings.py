@@ -277,6 +277,13 @@ class Settings:
         "of the client.",
         "none",
     )
+    core: str = _setting(
+        values.one_of("on", "off"),
+        "off",
+        "`on` serves the five operations of `/api/v1`, `/healthz` and `/readyz`, and nothing else: no admin API, "
+        "console, metrics or documentation, and no monitor, deliveries of events or checks of signers. `--core` does "
+        "the same.",
+    )
     console: str = _setting(
         values.one_of("on", "off"), "on", "`off` removes the console: nothing is served at `/console` and at `/`."
     )

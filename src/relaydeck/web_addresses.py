@@ -129,3 +129,7 @@ HeaderValue = Annotated[Secret, value_type(header_value_problem)]
 HeaderName = Annotated[
     str, value_type(header_name_problem, TextForm("the name of a header"), pattern="^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 ]
+
+
+def host_in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from relaydeck.cli.commands import cli
-from relaydeck.http.health_routes import OperationsRoutes, Readiness
+from relaydeck.http.health_routes import HealthRoutes, Readiness
 from relaydeck.http.metric_counts import Metrics
-from relaydeck.http.metrics import ESTIMATE_SECONDS, METRICS, Metric
+from relaydeck.http.metrics import ESTIMATE_SECONDS, METRICS
 from relaydeck.settings import Settings, read_settings, unknown_names
 
 ROOT = Path(__file__).parent.parent.parent
@@ -145,12 +145,8 @@ async def ready() -> Readiness:
     return Readiness(True)
 
 
-async def nothing_looked_up() -> dict[Metric, int]:
-    return {}
-
-
 def served_paths(tmp_path: Path) -> set[str]:
-    return set(OperationsRoutes(Metrics(tmp_path / "metrics"), ready, nothing_looked_up).routes())
+    return set(HealthRoutes(Metrics(tmp_path / "metrics"), ready).routes()) | {"/metrics"}
 
 
 def test_probes_and_scrapes_ask_for_paths_that_are_served(tmp_path: Path) -> None:

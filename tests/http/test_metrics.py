@@ -14,7 +14,7 @@ import pytest
 
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.clients import ClientAddress
-from relaydeck.http.health_routes import OperationsRoutes, Readiness
+from relaydeck.http.health_routes import HealthRoutes, Readiness
 from relaydeck.http.metric_counts import Metrics, allocate, remove_abandoned
 from relaydeck.http.metrics import (
     DELIVERIES_DEAD,
@@ -28,7 +28,6 @@ from relaydeck.http.metrics import (
     MONITOR_LAG,
     RELAYERS,
     WORKERS,
-    Metric,
 )
 from relaydeck.http.metrics_page import metrics_page
 from relaydeck.http.pipeline import Call
@@ -167,10 +166,7 @@ async def probe(metrics: Metrics) -> tuple[tuple[int, bytes], tuple[int, bytes]]
     async def ready() -> Readiness:
         return Readiness(True)
 
-    async def nothing() -> dict[Metric, int]:
-        return {}
-
-    routes = OperationsRoutes(metrics, ready, nothing)
+    routes = HealthRoutes(metrics, ready)
     call = Call("", {}, b"", b"", None)
     health, readiness = await routes.healthz(call), await routes.readyz(call)
     return (health.status, health.body), (readiness.status, readiness.body)

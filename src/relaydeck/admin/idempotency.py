@@ -7,21 +7,26 @@ that is stored, so nobody but its sender can read the response. A refused reques
 unused.
 """
 
+import asyncio
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from relaydeck.errors import BadRequest, Damaged, KeyUsedOtherwise, ServerFailure
+from relaydeck.errors import BadRequest, Damaged, KeyUsedOtherwise, ServerFailure, StoreError
 from relaydeck.http.pipeline import Call, Reply, written_at
 from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.database import Database, ReadRows, Transaction
 from relaydeck.store.sealing import Place, derived_key
+from relaydeck.store.writer import Writer
 
 KEPT_SECONDS = 86_400
+_PURGE_SECONDS = 3600.0
 _ENCRYPTED, _NONCE_BYTES = b"\x01", 12
 _KEY = re.compile(rb"[\x21-\x7e]{1,255}")
 _REPLAYED = (b"idempotency-replayed", b"true")
@@ -79,6 +84,15 @@ def _decrypted(stored: bytes, key: bytes) -> _StoredResponse:
         nonce, text = stored[1 : 1 + _NONCE_BYTES], stored[1 + _NONCE_BYTES :]
         stored = _cipher(key).decrypt(nonce, text, None)
     return msgspec.msgpack.decode(stored, type=_StoredResponse)
+
+
+async def purge_each_hour(database: Database, writer: Writer) -> None:
+    """Responses that were kept for a day contain tokens: they go even if no request comes."""
+    while True:
+        await asyncio.sleep(_PURGE_SECONDS)
+        with suppress(StoreError, ServerFailure):  # the next round tries again
+            if await database.run_in_reader(lambda: can_purge(database.read, time.time())):
+                await writer.write(lambda transaction: purge(transaction, time.time()))
 
 
 def purge(transaction: Transaction, now: float) -> None:

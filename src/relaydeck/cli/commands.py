@@ -1,54 +1,20 @@
-"""The `relaydeck` command line. A command imports its code when it runs, so that `--help` and `serve` start fast."""
+"""The `relaydeck` command line. A command imports its code when it runs, so that `--help` starts fast."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from relaydeck import __version__
-from relaydeck import setting_values as values
 from relaydeck.cli.conform_command import conform
 from relaydeck.cli.database_commands import DATABASE_COMMANDS
 from relaydeck.cli.login_commands import LOGIN_COMMANDS
-from relaydeck.cli.options import PATH, anywhere, as_json, at_home, serves_home, setting_value
+from relaydeck.cli.options import PATH, anywhere, as_json, at_home
 from relaydeck.cli.resource_commands import RESOURCE_COMMANDS
+from relaydeck.cli.serve_command import cli
 from relaydeck.cli.start_commands import START_COMMANDS
 from relaydeck.cli.target import require_home
 from relaydeck.cli.token_commands import token
 
-
-@click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with 'relaydeck demo'. Then 'relaydeck init', 'relaydeck serve' and, in another terminal, "
-    "'relaydeck apply'.",
-)
-@click.version_option(__version__, message="relaydeck %(version)s")
-def cli() -> None:
-    """Manage relayers, their signers and their notifications, and serve them over HTTP."""
-
-
-@cli.command(epilog="Example:  relaydeck serve --port 8080 --workers 2")
-@click.option(
-    "--host",
-    callback=setting_value(values.host),
-    help="Address to listen on. Default: RELAYDECK_HOST, else 127.0.0.1.",
-)
-@click.option(
-    "--port",
-    metavar="INTEGER",
-    callback=setting_value(values.port),
-    help="Port to listen on, from 1 to 65535. Default: RELAYDECK_PORT, else 8080.",
-)
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
-@click.option("--tls-cert", type=PATH, help="Certificate chain (PEM), to serve HTTPS. Requires --tls-key.")
-@click.option("--tls-key", type=PATH, help="Private key of the certificate (PEM).")
-@as_json("LogLine", text="Log in lines of JSON, whatever RELAYDECK_LOG_FORMAT is.")
-@serves_home
-def serve(as_json: bool, **options: Any) -> None:
-    """Serve the HTTP interface until SIGTERM or Ctrl-C."""
-    from relaydeck.cli.serve import run
-
-    run(**options, log_format="json" if as_json else None)
+__all__ = ["cli"]
 
 
 @cli.command(

@@ -11,7 +11,7 @@ from relaydeck.credentials.console_sessions import issue_code
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
 from relaydeck.store.open_store import Store
-from relaydeck.web_addresses import web_address_problem
+from relaydeck.web_addresses import host_in_url, web_address_problem
 
 
 def print_link_on_terminal(store: Store, settings: Settings, address: str) -> None:
@@ -29,6 +29,8 @@ def show_link(url: str, *, opened: bool, as_json: bool) -> None:
         raise OperatorError(f"--url {problem}")
     if settings.console == "off":
         raise OperatorError("the console is off", "Remove RELAYDECK_CONSOLE=off and start the service again.")
+    if settings.core == "on":
+        raise OperatorError("the core has no console", "Remove RELAYDECK_CORE=on and start the service again.")
     with existing_store() as store:
         link = _new_link(store, address)
     if not url and not _is_open(settings.host, settings.port):
@@ -54,7 +56,3 @@ def _new_link(store: Store, address: str) -> str:
     with change_in(store) as change:
         code = issue_code(change, f"console-{actor().removeprefix('cli:')}")
     return f"{address.rstrip('/')}/console/enter?{urlencode({'code': code.reveal()})}"
-
-
-def host_in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from relaydeck.cli.console_link import host_in_url, print_link_on_terminal
 from relaydeck.cli.server import require_free, serve
 from relaydeck.cli.start_checks import (
     require_both,
@@ -19,7 +18,8 @@ from relaydeck.cli.startup_tokens import accept_bootstrap_token, print_first_tok
 from relaydeck.credentials.kinds import TokenKind
 from relaydeck.log import Log
 from relaydeck.settings import Settings, read_settings, setting_warnings
-from relaydeck.store.open_store import open_store
+from relaydeck.store.open_store import Store, open_store
+from relaydeck.web_addresses import host_in_url
 
 
 def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: Any) -> None:
@@ -38,21 +38,32 @@ def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: A
     store = open_store(settings, to_serve=True)
     warn_of_readable_key(settings.master_key_path, log)
     try:
-        warn_of_unknown_relayers(settings, store, log)
         accept_bootstrap_token(settings.bootstrap_token_file, TokenKind(settings.bootstrap_token_kind), store, log)
         address = f"{'https' if tls_cert else 'http'}://{host_in_url(host)}:{port}"
         print_first_token(store, address, _documentation(settings, address), log)
-        print_link_on_terminal(store, settings, address)
+        if settings.core == "off":
+            _prepare_others(settings, store, address, log)
     finally:
         store.close()  # SQLite connections must not be inherited by the workers
     serve(settings, log, host, port, workers=workers, ssl_cert=tls_cert, ssl_key=tls_key)
 
 
+def _prepare_others(settings: Settings, store: Store, address: str, log: Log) -> None:
+    """What is around the core is loaded only if it is served."""
+    from relaydeck.cli.console_link import print_link_on_terminal
+
+    warn_of_unknown_relayers(settings, store, log)
+    print_link_on_terminal(store, settings, address)
+
+
 def _documentation(settings: Settings, address: str) -> str:
+    """Empty: none is served."""
+    if settings.core == "on":
+        return ""
     if settings.operations_address is None:
-        return address
+        return f"{address}/docs"
     host, port = settings.operations_address
-    return f"http://{host_in_url(host)}:{port}"
+    return f"http://{host_in_url(host)}:{port}/docs"
 
 
 def _log(settings: Settings) -> Log:

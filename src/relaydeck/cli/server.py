@@ -20,14 +20,13 @@ from granian.log import LogLevels
 from granian.server.common import AbstractServer
 
 from relaydeck import __version__
-from relaydeck.app import Application
+from relaydeck.app import Application, worker_class
 from relaydeck.cli.connection_limit import apply_file_limit
-from relaydeck.cli.console_link import host_in_url
 from relaydeck.errors import OperatorError
 from relaydeck.http.metric_counts import allocate, remove_abandoned
 from relaydeck.log import Log
-from relaydeck.operations_worker import OperationsWorker
 from relaydeck.settings import Settings
+from relaydeck.web_addresses import host_in_url
 
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 (the names in it are random)
 _BUFFERED_BYTES = 131_072  # of a connection: headers that arrive, and responses that wait for the client
@@ -38,13 +37,16 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, **options: Any) -> None:
     metrics_path = _fresh_metrics(settings, workers, log)
     server = _server(settings, log, host, port, workers=workers, **options)
+    load = partial(Application, settings, metrics_path, log, worker_class(settings))
     facts = {"address": f"{host_in_url(host)}:{port}", "home": str(settings.home.absolute())}
+    if settings.core == "on":
+        facts["core"] = "on"
     if settings.operations_address is not None:
         facts["operations"] = f"{host_in_url(settings.operations_address[0])}:{settings.operations_address[1]}"
     try:
         with _operations_server(settings, metrics_path, log, port):
             log.event("info", "serving", **facts, workers=workers, version=__version__)
-            _run(server, partial(Application, settings, metrics_path, log), settings.stop_mark(os.getpid()))
+            _run(server, load, settings.stop_mark(os.getpid()))
     finally:
         metrics_path.unlink(missing_ok=True)
         settings.stop_mark(os.getpid()).unlink(missing_ok=True)
@@ -53,7 +55,7 @@ def serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, *
 
 @contextmanager
 def _operations_server(settings: Settings, metrics_path: Path, log: Log, port: int) -> Iterator[None]:
-    """A process for health, metrics and documentation on a port of its own, if RELAYDECK_OPERATIONS_ADDRESS is set."""
+    """A process for what needs no credential, on a port of its own, if RELAYDECK_OPERATIONS_ADDRESS is set."""
     if settings.operations_address is None:
         yield
         return
@@ -72,6 +74,8 @@ def _operations_server(settings: Settings, metrics_path: Path, log: Log, port: i
 
 
 def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
+    from relaydeck.operations_worker import OperationsWorker
+
     assert settings.operations_address is not None
     host, port = settings.operations_address
     server = _server(settings, log, host, port)

@@ -1,15 +1,15 @@
 """What `relaydeck serve` checks before it serves: it stops, or warns the operator."""
 
+from collections.abc import Iterable
 from ipaddress import ip_address
 from pathlib import Path
 
-from relaydeck.doctor.machine import is_open_to_others
-from relaydeck.doctor.setting_needs import need_findings
 from relaydeck.errors import OperatorError
 from relaydeck.log import Log
 from relaydeck.quantities import first_few
-from relaydeck.relayers.named_relayers import without_relayer
+from relaydeck.setting_needs import MissingNeed, missing_needs
 from relaydeck.settings import Settings
+from relaydeck.store.home_folder import is_open_to_others
 from relaydeck.store.open_store import Store
 
 _MOST_NAMED = 5
@@ -17,16 +17,26 @@ _MOST_NAMED = 5
 
 def require_needs(settings: Settings, log: Log) -> None:
     """Raises OperatorError when a setting needs something that does not exist."""
-    found = list(need_findings(settings))
-    for finding in found:
-        if finding.result == "warn":
-            log.event("warning", finding.remark)
-    if problems := [finding.remark for finding in found if finding.result == "FAIL"]:
+    found = [*_driver_needs(settings), *missing_needs(settings)]
+    for need in found:
+        if not need.stops:
+            log.event("warning", need.remark)
+    if problems := [need.remark for need in found if need.stops]:
         raise OperatorError("; ".join(problems), "Correct these settings, or provide what they need, and start again.")
+
+
+def _driver_needs(settings: Settings) -> Iterable[MissingNeed]:
+    if settings.core == "on":
+        return ()  # it reaches no key
+    from relaydeck.signers.drivers.needs import missing_driver_needs
+
+    return missing_driver_needs(settings)
 
 
 def warn_of_unknown_relayers(settings: Settings, store: Store, log: Log) -> None:
     """Only a warning: a relayer may be created later, and its metrics appear then."""
+    from relaydeck.relayers.named_relayers import without_relayer
+
     missing = without_relayer(store.database.read, settings.metrics_relayers)
     if missing:
         log.event(

@@ -96,7 +96,10 @@ Try it:
   curl -s {address}/api/v1/signers -H "Authorization: Bearer $TOKEN" \\
     -H "Content-Type: application/json" \\
     -d '{{"type": "provider_a_kms", "config": {{"key_id": "alias/ops", "region": "eu-west-1"}}}}'
-
-Documentation: {documentation}/docs
-
+{
+        documentation
+        and f'''
+Documentation: {documentation}
+'''
+    }
 """

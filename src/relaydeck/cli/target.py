@@ -8,12 +8,14 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from relaydeck.cli.backend import Backend
 from relaydeck.secret import Secret
+
+if TYPE_CHECKING:
+    from relaydeck.cli.backend import Backend
 
 _META = "relaydeck.cli.target"
 
@@ -42,7 +44,7 @@ def given_options() -> Options:
     return found
 
 
-def backend() -> Backend:
+def backend() -> "Backend":
     """Raises UsageError when the options or the environment contradict each other."""
     server = chosen_server(given_options(), os.environ)
     if server is None:
@@ -53,7 +55,7 @@ def backend() -> Backend:
 
 
 @cache
-def _remote(server: Server) -> Backend:
+def _remote(server: Server) -> "Backend":
     from relaydeck.cli.remote import RemoteBackend
 
     return RemoteBackend(server.url, server.token)

@@ -12,6 +12,9 @@ RELAYERS = "/api/v1/relayers"
 NOTIFICATIONS = "/api/v1/notifications"
 
 
+Routes = dict[str, dict[str, Route]]  # by path and method
+
+
 class ContractRoutes(NamedTuple):
     create_signer: Route
     list_signers: Route
@@ -28,7 +31,7 @@ class Router:
 
     def __init__(
         self,
-        others: dict[str, dict[str, Route]],
+        others: Routes,
         contract: ContractRoutes | None = None,
         below: Mapping[bytes, Find] = MappingProxyType({}),
     ) -> None:

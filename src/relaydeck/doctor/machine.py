@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from relaydeck.doctor.finding import Finding
 from relaydeck.settings import Settings
+from relaydeck.store.home_folder import is_open_to_others
 from relaydeck.timestamps import utc
 
 _EARLIEST = 1_735_689_600  # 2025: a clock that shows less is wrong
@@ -92,10 +93,6 @@ def _strangers(paths: list[Path], home: Path, machine: Machine) -> Iterator[Find
         if (owner := machine.owner(path)) not in trusted:
             remedy = "only the owner of the home should own it: correct it with chown"
             yield Finding("FAIL", "permissions", f"{path} belongs to the user with the number {owner}; {remedy}")
-
-
-def is_open_to_others(path: Path) -> bool:
-    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
 def _disk(settings: Settings, machine: Machine) -> Finding:

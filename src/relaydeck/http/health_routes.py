@@ -1,14 +1,12 @@
-"""Health, readiness and metrics, for machines, without a credential."""
+"""Health and readiness, for machines, without a credential."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from relaydeck.http.metric_counts import Metrics
-from relaydeck.http.metrics import Figures
 from relaydeck.http.pipeline import Call, Reply, Route
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
-_EXPOSITION = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
 _SILENT_SECONDS, _DEAD_SECONDS = 10.0, 30.0
@@ -28,20 +26,13 @@ class Readiness(NamedTuple):
 IsReady = Callable[[], Awaitable[Readiness]]
 
 
-class OperationsRoutes:
-    def __init__(
-        self,
-        metrics: Metrics,
-        readiness: IsReady,
-        look_up: Callable[[], Awaitable[Figures]],
-    ) -> None:
-        """`look_up` reads the metrics that are not counted; it returns none of them while the store cannot be read."""
+class HealthRoutes:
+    def __init__(self, metrics: Metrics, readiness: IsReady) -> None:
         self._metrics = metrics
         self._readiness = readiness
-        self._look_up = look_up
 
     def routes(self) -> dict[str, dict[str, Route]]:
-        answers = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
+        answers = {"/healthz": self.healthz, "/readyz": self.readyz}
         return {path: {"GET": Route("operations", None, answer=answer)} for path, answer in answers.items()}
 
     async def healthz(self, _call: Call) -> Reply:
@@ -56,6 +47,3 @@ class OperationsRoutes:
             return Reply(503, _silence(silent), _TEXT)
         ready, text = await self._readiness()
         return Reply(200 if ready else 503, f"{text}\n".encode(), _TEXT)
-
-    async def metrics(self, _call: Call) -> Reply:
-        return Reply(200, self._metrics.exposition(await self._look_up()).encode(), _EXPOSITION)

@@ -116,7 +116,7 @@ class Pipeline:
         bodies: BodyReader,
         access_log: AccessLog,
         log: Log,
-        problem_paths: bytes = b"/admin/",
+        problem_paths: tuple[bytes, ...] = (),
         now: Callable[[], float] = time.time,
         nanoseconds: Callable[[], int] = time.perf_counter_ns,
     ) -> None:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +59,10 @@ def _create_folder(folder: Path) -> None:
         raise OperatorError(
             f"the folder {folder} cannot be created: {error.strerror}", "Choose another one with RELAYDECK_HOME."
         ) from None
+
+
+def is_open_to_others(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
 def sync_folder(folder: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from relaydeck.admin import idempotency
 from relaydeck.contract.description import rendered
 from relaydeck.credentials.caller_writer import CallerWriter
 from relaydeck.fees.estimator import Estimator
@@ -21,6 +22,8 @@ _ADMIN_API = "relaydeck.admin.api"
 
 class LateAdmin:
     """`on_close` registers the function that closes the API."""
+
+    purge_each_hour = staticmethod(idempotency.purge_each_hour)
 
     def __init__(
         self,

@@ -72,5 +72,8 @@ def _load() -> None:
     import_module(_RENDERING).compile_templates()
 
 
-async def redirect_to_console(_call: Call) -> Reply:
+async def _redirect(_call: Call) -> Reply:
     return Reply(303, b"", headers=((b"location", b"/console"),))
+
+
+HOME_PAGE = {"GET": Route("console", None, answer=_redirect)}

@@ -1,15 +1,16 @@
 """Paths that need no credential: health, metrics and documentation."""
 
 from relaydeck.contract.description import DescriptionRoutes
-from relaydeck.http.health_routes import IsReady, OperationsRoutes
+from relaydeck.http.health_routes import HealthRoutes, IsReady
 from relaydeck.http.metric_counts import Metrics
-from relaydeck.http.metrics import Figures
-from relaydeck.http.pipeline import Route
+from relaydeck.http.pipeline import Call, Reply, Route
 from relaydeck.networks.evm.figure_files import read_figures
 from relaydeck.settings import Settings
 from relaydeck.store.open_store import Store
 from relaydeck.worker.node_reports import node_metrics
 from relaydeck.worker.stored_metrics import StoredMetrics
+
+_EXPOSITION = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
 def open_routes(
@@ -19,9 +20,10 @@ def open_routes(
 
     stored = StoredMetrics(store, settings.metrics_relayers)
 
-    async def look_up() -> Figures:
-        nodes = node_metrics(read_figures(settings.run_folder))
-        return {**await stored.count(), **nodes}
+    async def show_metrics(_call: Call) -> Reply:
+        looked_up = {**await stored.count(), **node_metrics(read_figures(settings.run_folder))}
+        return Reply(200, metrics.exposition(looked_up).encode(), _EXPOSITION)
 
-    operations = OperationsRoutes(metrics, readiness, look_up)
-    return operations.routes() | DescriptionRoutes(serves_operations=serves_operations).routes()
+    health = HealthRoutes(metrics, readiness).routes()
+    description = DescriptionRoutes(serves_operations=serves_operations).routes()
+    return {**health, "/metrics": {"GET": Route("operations", None, answer=show_metrics)}, **description}

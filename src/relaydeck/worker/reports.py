@@ -9,14 +9,17 @@ from relaydeck.http.metrics import (
     DAMAGED_VALUES,
     ESTIMATE_SECONDS,
     ESTIMATES,
+    EVENT_TRIES,
     FORGED_TOKENS,
     HISTORY_CHANGES,
+    MONITOR_CHECKS,
     MONITOR_LAG,
     MONITOR_ROUND,
     MONITOR_SHARDS,
     OPEN_FILES,
     READ_MODEL_AGE,
     RESIDENT_BYTES,
+    SIGNER_CHECKS,
     STORE_AWAY,
     UNEXPECTED_FAILURES,
     WORKERS,
@@ -49,6 +52,15 @@ class Reports:
     def estimate(self, outcome: str, nanoseconds: int) -> None:
         self._metrics.count(ESTIMATES, outcome)
         self._metrics.observe(ESTIMATE_SECONDS, nanoseconds, outcome)
+
+    def delivery_attempt(self, outcome: str) -> None:
+        self._metrics.count(EVENT_TRIES, outcome)
+
+    def signer_check(self, outcome: str) -> None:
+        self._metrics.count(SIGNER_CHECKS, outcome)
+
+    def relayer_check(self, outcome: str) -> None:
+        self._metrics.count(MONITOR_CHECKS, outcome)
 
     def monitor_round(self, report: "RoundReport") -> None:
         self._metrics.set(MONITOR_ROUND, report.completed_at)

@@ -1,26 +1,21 @@
-"""What a worker does beside requests: each second, each hour, and once after the start."""
+"""What a worker does beside requests: each second, and once after the start."""
 
 import asyncio
 import gc
 import os
 import signal
-import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 
-from relaydeck.admin import idempotency
-from relaydeck.errors import ServerFailure, StoreError
+from relaydeck.errors import StoreError
 from relaydeck.http.connection_guard import ConnectionGuard
 from relaydeck.log import Log
 from relaydeck.store.database import Database
 from relaydeck.store.listing import Listing
-from relaydeck.store.writer import Writer
 from relaydeck.worker.following import Following
 from relaydeck.worker.reports import Reports
 
 _CHECK_SECONDS = 1.0
-_PURGE_SECONDS = 3600.0
 _UNACCEPTED_SECONDS = 5.0
 _WARM_ITEMS = 200
 
@@ -71,15 +66,6 @@ class Upkeep:
         if problem and problem != self._write_problem:
             self._log.event("error", "nothing can be written", problem=problem)
         self._write_problem = problem
-
-    async def purge_each_hour(self, writer: Writer) -> None:
-        """Responses that were kept for a day contain tokens: they go even if no request comes."""
-        database = self._database
-        while True:
-            await asyncio.sleep(_PURGE_SECONDS)
-            with suppress(StoreError, ServerFailure):  # the next round tries again
-                if await database.run_in_reader(lambda: idempotency.can_purge(database.read, time.time())):
-                    await writer.write(lambda transaction: idempotency.purge(transaction, time.time()))
 
     async def warm(self, *listings: Listing) -> None:
         """Encode every item in the background, a few at a time, so that no request pays for the first reading."""
