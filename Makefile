@@ -53,7 +53,7 @@ mutate: $(VENV)/.dev ## Change the code in small ways and see which changes no t
 paid: $(VENV)/.dev $(VENV)/geth/geth tests/node/node_modules/.installed ## Compare estimates with what is paid on real nodes; writes docs/fee-estimate.md
 	@$(BIN)/python -m tests.fees.paid
 
-bench: $(VENV)/.dev tests/node/node_modules/.installed ## Measure ratios side by side; writes docs/benchmarks.*
+bench: $(VENV)/.dev $(VENV)/geth/geth tests/node/node_modules/.installed ## Measure rates, latencies and ratios; writes docs/benchmarks.* and README's figures
 	@$(BIN)/python -m bench $(ARGS)
 
 docs: $(VENV)/.dev ## Write the generated pages

@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--check]`: run every comparison, print the table, write docs/benchmarks.*."""
+"""`python -m bench [--quick] [--check] [--only …]`: measure, print the tables, write docs/benchmarks.* and README."""
 
 import argparse
 import shutil
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from bench import (
+    absolute,
     clients,
     commands,
     consoles,
@@ -31,26 +32,23 @@ from bench import (
     tools,
     updates,
 )
+from bench.absolute import Figure
 from bench.load import choose
 from bench.processes import ROOT
-from bench.report import print_table, write_page
+from bench.report import DATA, Section, print_sections, read_sections, write_all
 from bench.rows import Row
 from bench.run import FULL, QUICK, Pace, Run
-
-
-class Outcome(NamedTuple):
-    rows: list[Row]
-    small_print: list[str]
-    load: str
+from tests.provenance import here_and_now
 
 
 class Step(NamedTuple):
     title: str
-    measure: Callable[[Run], list[Row]]
+    measure: Callable[[Run], Sequence[Row | Figure]]
     seconds: Callable[[Pace], float]  # roughly, for the progress bar
 
 
 STEPS = (
+    Step("absolute", absolute.measure, absolute.expected_seconds),
     Step("lists", lists.measure, lambda pace: 6 * pace.fresh_seconds),
     Step("signer checks", signer_checks.measure, lambda pace: 3 * pace.fresh_seconds),
     Step("creates", creates.measure, lambda pace: 2 * pace.fresh_seconds),
@@ -76,16 +74,19 @@ def main() -> int:
     console = Console()
     folder = _folder()
     try:
-        rows, small_print, load = _measure(options.only, QUICK if options.quick else FULL, folder, console)
+        measured = _measure(options.only, QUICK if options.quick else FULL, folder, console)
     except KeyboardInterrupt:
         console.print("interrupted; nothing was written")
         return 130
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print_table(console, rows, small_print)
+    print_sections(console, measured.values())
     options.docs.mkdir(exist_ok=True)
-    write_page(options.docs, rows, load)
-    return 1 if options.check and any(row.reached is False for row in rows) else 0
+    known = options.docs / DATA
+    sections = (read_sections(known.read_text("utf-8")) if known.exists() else {}) | measured
+    write_all(options.docs, {step.title: sections[step.title] for step in STEPS if step.title in sections})
+    missed = [row for section in measured.values() for row in section.rows if row.reached is False]
+    return 1 if options.check and missed else 0
 
 
 def _options() -> argparse.Namespace:
@@ -95,7 +96,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="*", default=[], choices=[step.title for step in STEPS], help="these steps alone"
     )
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="where the page and the chart go")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="where the page, its chart and its data go")
     return parser.parse_args()
 
 
@@ -109,23 +110,32 @@ def _folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="relaydeck-bench-", dir=parent if parent.is_dir() else None))
 
 
-def _measure(only: Sequence[str], pace: Pace, folder: Path, console: Console) -> Outcome:
+def _measure(only: Sequence[str], pace: Pace, folder: Path, console: Console) -> dict[str, Section]:
     steps = [step for step in STEPS if not only or step.title in only]
     columns = (TextColumn("{task.description:12}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    rows: list[Row] = []
+    measured: dict[str, Section] = {}
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("tools", total=sum(step.seconds(pace) for step in steps))
         run = Run(pace, choose(tools.find("wrk"), folder), tools.find("nginx"), folder, partial(progress.advance, task))
         done = 0.0
         for step in steps:
             progress.update(task, description=step.title, completed=done)
-            try:
-                rows += step.measure(run)
-            except Exception as error:  # what the other steps measured is shown
-                rows.append(Row(step.title, "", "", None, note=f"the step failed: {type(error).__name__}: {error}"))
+            measured[step.title] = _section(run, step)
             done += step.seconds(pace)
         progress.update(task, description="done", completed=done)
-    return Outcome(rows, run.small_print, run.load.name)
+    return measured
+
+
+def _section(run: Run, step: Step) -> Section:
+    run.small_print.clear()
+    try:
+        found = step.measure(run)
+    except Exception as error:  # what the other steps measured is shown
+        found = [Row(step.title, "", "", None, note=f"the step failed: {type(error).__name__}: {error}")]
+    rows = [each for each in found if isinstance(each, Row)]
+    figures = [each for each in found if isinstance(each, Figure)]
+    load = f"{run.load.name}{', in short rounds (`--quick`)' if run.pace is QUICK else ''}"
+    return Section(here_and_now(), load, rows, figures, list(run.small_print))
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def _measure(run: Run, name: str, chain_id: int, url: str) -> list[Row]:
 
     node, singles = estimates.NodeUrl(url, chain_id), run.pace.estimates
     home = make_home(run.folder / f"fees-{name}", signers=10, relayers=10)
-    change(home, lambda transaction, vault: _add_relayer(transaction, vault, node))
+    change(home, lambda transaction, vault: add_relayer(transaction, vault, node))
     itself = uvloop.run(_figures(chain_id, estimates.bare_node(node), estimates.direct(node), singles))
     with ExitStack() as stack:
         served = uvloop.run(
@@ -140,7 +140,7 @@ async def _figures(chain_id: int, base: "Asking", asking: "Asking", singles: int
         return await estimates.measure(chain_id, bare, ours, singles=singles, many=5 * singles)
 
 
-def _add_relayer(transaction: Transaction, vault: Vault, node: "estimates.NodeUrl") -> None:
+def add_relayer(transaction: Transaction, vault: Vault, node: "estimates.NodeUrl") -> None:
     from bench import estimates
 
     network = Network("local", "evm", node.chain_id, "ETH", (RpcUrl(node.url),))

@@ -32,15 +32,21 @@ class Request(NamedTuple):
         return NUMBER in self.path + self.body
 
 
+class Count(NamedTuple):
+    requests: int
+    latencies: tuple[float, float]  # median and 99th percentile, in milliseconds
+
+
 class Done(NamedTuple):
     requests: int
     seconds: float  # without pauses
+    latencies: tuple[float, float]
 
 
 class Loading:
-    """A load that is running. `read` finds the number of requests in its output."""
+    """A load that is running. `read` finds in its output what it counted."""
 
-    def __init__(self, command: Sequence[str], read: Callable[[str], int]) -> None:
+    def __init__(self, command: Sequence[str], read: Callable[[str], Count]) -> None:
         self._read = read
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._resumed_at = time.monotonic()
@@ -75,7 +81,8 @@ class Loading:
         self._seconds += time.monotonic() - self._resumed_at
         if self._process.returncode:
             raise RuntimeError(f"the load failed:\n{output}{errors}")
-        return Done(self._read(output), self._seconds)
+        count = self._read(output)
+        return Done(count.requests, self._seconds, count.latencies)
 
     def kill(self) -> None:
         self._process.kill()
@@ -85,13 +92,13 @@ class Loading:
 class Load(Protocol):
     name: str
 
-    def start(self, port: int, request: Request, seconds: float) -> Loading:
+    def start(self, port: int, request: Request, seconds: float, connections: int = CONNECTIONS) -> Loading:
         """Send requests for about that long."""
         ...
 
 
-def run_load(load: Load, port: int, request: Request, seconds: float) -> Done:
-    return load.start(port, request, seconds).wait(seconds)
+def run_load(load: Load, port: int, request: Request, seconds: float, connections: int = CONNECTIONS) -> Done:
+    return load.start(port, request, seconds, connections).wait(seconds)
 
 
 class Wrk:
@@ -101,12 +108,12 @@ class Wrk:
         self._program = program
         self._folder = folder
 
-    def start(self, port: int, request: Request, seconds: float) -> Loading:
+    def start(self, port: int, request: Request, seconds: float, connections: int = CONNECTIONS) -> Loading:
         script = self._folder / f"{port}.lua"
         script.write_text(_lua(request))
         whole = max(1, round(seconds))
-        options = ["-t1", f"-c{CONNECTIONS}", f"-d{whole}s", "-s", str(script)]
-        return Loading([self._program, *options, f"http://127.0.0.1:{port}"], _read_wrk)
+        options = ["-t1", f"-c{connections}", f"-d{whole}s", "--latency", "-s", str(script)]
+        return Loading([self._program, *options, f"http://127.0.0.1:{port}"], read_wrk)
 
 
 def _lua(request: Request) -> str:
@@ -124,24 +131,35 @@ def _pieces(text: str) -> str:
     return f"[[{text.replace(NUMBER, number)}]]" if text else "nil"
 
 
-def _read_wrk(output: str) -> int:
+_MILLISECONDS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
+
+
+def read_wrk(output: str) -> Count:
     if "Non-2xx" in output or "Socket errors" in output:
         raise RuntimeError(f"requests were refused under load:\n{output}")
-    found = re.search(r"(\d+) requests in ", output)
-    if found is None:
+    requests = re.search(r"(\d+) requests in ", output)
+    latencies = re.findall(r"^ +(?:50|99)% +([0-9.]+)(us|ms|s|m)$", output, re.MULTILINE)
+    if requests is None or len(latencies) != 2:
         raise RuntimeError(f"wrk said something else than expected:\n{output}")
-    return int(found[1])
+    middle, high = (float(number) * _MILLISECONDS[unit] for number, unit in latencies)
+    return Count(int(requests[1]), (middle, high))
 
 
 class PythonLoad:
     name = "Python client"
 
-    def start(self, port: int, request: Request, seconds: float) -> Loading:
-        return Loading([sys.executable, "-m", "bench.load", json.dumps([port, request, seconds])], int)
+    def start(self, port: int, request: Request, seconds: float, connections: int = CONNECTIONS) -> Loading:
+        arguments = json.dumps([port, request, seconds, connections])
+        return Loading([sys.executable, "-m", "bench.load", arguments], _read_own)
 
 
-async def _load(port: int, request: Request, seconds: float) -> int:
-    """Send requests for that long or until SIGINT; return how many were answered."""
+def _read_own(output: str) -> Count:
+    requests, latencies = json.loads(output)
+    return Count(requests, tuple(latencies))
+
+
+async def _load(port: int, request: Request, seconds: float, connections: int) -> Count:
+    """Send requests for that long or until SIGINT."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def end(*_: object) -> None:
@@ -151,20 +169,24 @@ async def _load(port: int, request: Request, seconds: float) -> int:
     signal.signal(signal.SIGINT, end)
     loop.call_later(seconds, ended.set)
     numbers = iter(range(time.time_ns() // 1000, 10**16))
-    return sum(await asyncio.gather(*[_client(port, request, numbers, ended) for _ in range(CONNECTIONS)]))
+    clients = [_client(port, request, numbers, ended) for _ in range(connections)]
+    taken = sorted(each for client in await asyncio.gather(*clients) for each in client)
+    return Count(len(taken), (taken[len(taken) // 2], taken[len(taken) * 99 // 100]) if taken else (0, 0))
 
 
-async def _client(port: int, request: Request, numbers: Iterator[int], ended: asyncio.Event) -> int:
+async def _client(port: int, request: Request, numbers: Iterator[int], ended: asyncio.Event) -> list[float]:
+    """The milliseconds that each answer took."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    answered = 0
+    taken = []
     try:
         while not ended.is_set():
+            started = time.perf_counter()
             writer.write(as_bytes(request, next(numbers)))
             await read_answer(reader)
-            answered += 1
+            taken.append((time.perf_counter() - started) * 1000)
     finally:
         writer.close()
-    return answered
+    return taken
 
 
 def as_bytes(request: Request, number: int) -> bytes:
@@ -206,8 +228,8 @@ def choose(wrk: str | None, folder: Path) -> Load:
 
 
 def _main() -> None:
-    port, request, seconds = json.loads(sys.argv[1])
-    print(asyncio.run(_load(port, Request(*request), seconds)))
+    port, request, seconds, connections = json.loads(sys.argv[1])
+    print(json.dumps(asyncio.run(_load(port, Request(*request), seconds, connections))))
 
 
 if __name__ == "__main__":

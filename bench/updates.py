@@ -23,24 +23,24 @@ _NAME = "pager"
 def measure(run: Run) -> list[Row]:
     updated = make_home(run.folder / "updates", signers=10, relayers=10)
     created = make_home(run.folder / "updates-creates", signers=10, relayers=10)
-    change(updated, _add_notification)
+    change(updated, add_notification)
     found = run.compare_fresh("update-notification", partial(_sides, updated, created))
     return [Row(_WHAT, _AGAINST, CPU, found.cpu("updates", "creates"), at_most=_AT_MOST_A_CREATE)]
 
 
-def _add_notification(transaction: Transaction, vault: Vault) -> None:
+def add_notification(transaction: Transaction, vault: Vault) -> None:
     notification = Notification(_NAME, "webhook", "https://hooks.example.com/")
     notification_rows.create(transaction, vault, notification, None, origin="api", now=1)
 
 
 def _sides(updated: Home, created: Home, stack: ExitStack) -> list[Side]:
     return [
-        Side("updates", warm_relaydeck(stack, updated), _update_request(updated)),
+        Side("updates", warm_relaydeck(stack, updated), update_request(updated)),
         Side("creates", warm_relaydeck(stack, created), create_request(created)),
     ]
 
 
-def _update_request(home: Home) -> Request:
+def update_request(home: Home) -> Request:
     headers = {"Authorization": f"Bearer {home.token}", "Content-Type": "application/json"}
     body = '{"url": "https://hooks.example.com/' + NUMBER + '"}'  # another one each time: an equal one changes nothing
     return Request("PATCH", f"/api/v1/notifications/{_NAME}", headers, body)
