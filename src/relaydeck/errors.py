@@ -65,6 +65,7 @@ class RelaydeckError(Exception):
     """The root of the tree."""
 
 
+# sentence: 7-messages
 class RequestError(RelaydeckError):
     """`message` is the whole message, or a template of it in which `<…>` stands for a part that differs."""
 
@@ -276,6 +277,7 @@ class TooManyRequests(RequestError):
         self.headers = (*headers, (b"retry-after", b"%d" % retry_after_seconds))
 
 
+# sentence: 7-server-failure
 class ServerFailure(RequestError):
     status = 500
     message = "Internal Server Error"

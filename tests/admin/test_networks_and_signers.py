@@ -104,6 +104,7 @@ def test_many_users_are_counted(admin: Admin) -> None:
     assert refusal(admin.ask("DELETE", "signers/ops")) == (409, f"Signer is still used by {reported}")
 
 
+# sentence: 2.4-network-types
 @pytest.mark.parametrize(
     ("given", "status", "reported"),
     [

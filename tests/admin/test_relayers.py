@@ -22,6 +22,7 @@ def test_a_relayer_is_read_and_listed(shared: Admin) -> None:
     assert timeless(shared.ask("GET", "relayers").json) == paged([RELAYER])
 
 
+# sentence: 3-paused
 def test_it_is_created_changed_paused_resumed_and_deleted(admin: Admin) -> None:
     answer = admin.ask("POST", "relayers", NEW)
     assert (answer.status, timeless(answer.json)) == (201, success(CREATED))

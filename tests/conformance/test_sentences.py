@@ -1,13 +1,38 @@
-"""The table of the contract's sentences: each open one has a ruling."""
+"""The table of the contract's sentences: each has its code and its test, and each open one has a ruling."""
 
 import pytest
 
+from pages.sentences import ROOT, marks
 from relaydeck.conformance.sentences import SENTENCES, Sentence
 from tests.test_open_items_page import ROWS
 
+CODE, TESTS = marks(ROOT / "src" / "relaydeck"), marks(ROOT / "tests")
 OPEN = [sentence for sentence in SENTENCES.values() if sentence.is_open]
+SHOWN = [sentence for sentence in SENTENCES.values() if not sentence.is_open]
 
 
-@pytest.mark.parametrize("sentence", OPEN, ids=lambda sentence: sentence.key)
+def key(sentence: Sentence) -> str:
+    return sentence.key
+
+
+@pytest.mark.parametrize("sentence", OPEN, ids=key)
 def test_each_open_sentence_has_one_ruling(sentence: Sentence) -> None:
     assert [row[0] for row in ROWS].count(sentence.item) == 1
+
+
+@pytest.mark.parametrize("sentence", SHOWN, ids=key)
+def test_each_sentence_that_the_contract_shows_is_implemented(sentence: Sentence) -> None:
+    assert sentence.key in CODE
+
+
+@pytest.mark.parametrize("sentence", SENTENCES.values(), ids=key)
+def test_each_sentence_has_a_test(sentence: Sentence) -> None:
+    assert any(place.name.startswith("test_") for place in TESTS.get(sentence.key, []))
+
+
+def test_code_and_tests_name_sentences_that_exist() -> None:
+    assert sorted((CODE.keys() | TESTS.keys()) - SENTENCES.keys()) == []
+
+
+def test_code_claims_no_open_sentence_as_the_contracts() -> None:
+    assert [sentence.key for sentence in OPEN if sentence.key in CODE] == []

@@ -125,6 +125,7 @@ def test_a_body_that_is_no_object(contract: Running, method: str, path: str, bod
     refused(contract.ask(method, path, body))
 
 
+# sentence: 2.2-unknown-fields
 @every_body
 def test_an_unknown_field(contract: Running, method: str, path: str) -> None:
     refused(contract.ask(method, path, GOOD[path] | {"more": 1}))
@@ -144,6 +145,7 @@ def test_an_unknown_field_that_holds_deep_nesting(contract: Running, method: str
     refused(contract.ask(method, path, good + b',"more":' + b"[" * 100_000 + b"]" * 100_000 + b"}"))
 
 
+# sentence: 2.2-unknown-fields
 @pytest.mark.parametrize("kind", shapes.TYPES)
 def test_an_unknown_field_in_a_config(contract: Running, kind: str) -> None:
     refused(contract.ask("POST", SIGNERS, {"type": kind, "config": shapes.CONFIGS[kind] | {"more": "x"}}))
@@ -182,6 +184,7 @@ IDENTIFIERS: list[Any] = [
 ]
 
 
+# sentence: 2.2-identifiers
 @pytest.mark.parametrize("given", IDENTIFIERS, ids=lambda value: ascii(value)[:9])
 def test_a_signer_id_that_is_none(contract: Running, given: Any) -> None:
     refused(contract.ask("POST", SIGNERS, shapes.request("plain", id=given)))

@@ -12,6 +12,7 @@ from tests.running import Running
 every_operation = pytest.mark.parametrize(("method", "path", "body"), OPERATIONS, ids=NAMES)
 
 
+# sentence: 5-bearer
 @every_operation
 def test_5_a_bearer_credential_in_the_authorization_header_is_taken(
     contract: Running, method: str, path: str, body: Any
@@ -54,6 +55,7 @@ REFUSED = {
 }
 
 
+# sentence: 5-unauthorized
 @every_operation
 @pytest.mark.parametrize("form", list(REFUSED.values()), ids=list(REFUSED))
 def test_5_a_request_without_valid_credentials_is_answered_unauthorized(

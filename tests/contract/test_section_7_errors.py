@@ -46,6 +46,7 @@ def reported(answer: Answer) -> tuple[int, dict[str, Any]]:
     return answer.status, answer.json
 
 
+# sentence: 7-statuses 7-messages
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -60,6 +61,7 @@ def test_7_bad_request_for_an_invalid_request_on_all(served: Running, method: st
     assert reported(served.ask(method, path, body)) == (400, shapes.BAD_REQUEST)
 
 
+# sentence: 7-statuses 7-messages
 @pytest.mark.parametrize("token", ["", "wrong"], ids=["missing", "invalid"])
 @pytest.mark.parametrize(
     ("method", "path", "body"),
@@ -77,6 +79,7 @@ def test_7_unauthorized_for_missing_or_invalid_credentials_on_all(
     assert reported(served.ask(method, path, body, token=token)) == (401, shapes.UNAUTHORIZED)
 
 
+# sentence: 7-statuses 7-messages
 def test_7_signer_with_this_id_already_exists_when_the_given_signer_id_is_taken(served: Running) -> None:
     assert reported(served.ask("POST", SIGNERS, shapes.request("plain", id="ops"))) == (
         409,
@@ -84,6 +87,7 @@ def test_7_signer_with_this_id_already_exists_when_the_given_signer_id_is_taken(
     )
 
 
+# sentence: 7-statuses 7-messages
 def test_7_notification_not_found_for_an_unknown_notification_id(served: Running) -> None:
     assert reported(served.ask("PATCH", "/api/v1/notifications/nobody", {})) == (
         404,
@@ -91,6 +95,7 @@ def test_7_notification_not_found_for_an_unknown_notification_id(served: Running
     )
 
 
+# sentence: 7-statuses 7-messages
 def test_7_relayer_with_id_not_found_for_an_unknown_relayer_id(served: Running) -> None:
     assert reported(served.ask("POST", "/api/v1/relayers/nobody/rpc", CALL)) == (
         404,
@@ -118,6 +123,7 @@ def until_refused(running: Running, method: str, path: str, body: Any) -> Answer
     raise AssertionError("never refused")
 
 
+# sentence: 7-messages 8-limited
 @pytest.mark.parametrize(("method", "path", "body"), [("GET", RELAYERS, None), ("POST", RPC, CALL)])
 def test_7_too_many_requests_when_the_rate_is_exceeded(used_up: Running, method: str, path: str, body: Any) -> None:
     assert reported(until_refused(used_up, method, path, body)) == (
@@ -141,6 +147,7 @@ def store_that_cannot_be_read(home: Path) -> Iterator[None]:
         connection.close()
 
 
+# sentence: 7-messages 7-server-failure
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -210,6 +217,7 @@ def test_7_writes_work_again_once_the_disk_does(breakable: Running) -> None:
     assert breakable.ask("POST", SIGNERS, shapes.request("plain")).status == 201
 
 
+# sentence: 7-method-failures
 def test_7_method_level_failures_are_in_the_error_object(served: Running) -> None:
     answer = served.ask("POST", RPC, CALL)
     assert (answer.status, answer.json) == (
@@ -222,6 +230,7 @@ def test_7_method_level_failures_are_in_the_error_object(served: Running) -> Non
     )
 
 
+# sentence: 7-reason
 def test_7_the_reason_is_in_a_header_and_not_in_the_body(served: Running) -> None:
     answer = served.ask("POST", SIGNERS, {"type": "plain", "config": {"key": 1}})
     assert (answer.json, answer.headers["relaydeck-reason"]) == (

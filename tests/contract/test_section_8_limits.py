@@ -58,6 +58,7 @@ def until_refused(running: Running, token: str, method: str = "GET", path: str =
     raise AssertionError("never refused")
 
 
+# sentence: 8-limited
 @pytest.mark.parametrize(("method", "path", "body"), LIMITED, ids=["list relayers", "rpc"])
 def test_8_rate_limiting_can_answer_too_many_requests(
     limited: Running, fresh: str, method: str, path: str, body: Any
@@ -66,6 +67,7 @@ def test_8_rate_limiting_can_answer_too_many_requests(
     assert (answer.status, answer.json) == (429, shapes.TOO_MANY)
 
 
+# sentence: 8-rate
 @pytest.mark.parametrize(("method", "path", "body"), LIMITED, ids=["list relayers", "rpc"])
 def test_8_the_burst_is_admitted(limited: Running, fresh: str, method: str, path: str, body: Any) -> None:
     assert [limited.ask(method, path, body, token=fresh).status for _ in range(3)] == [200] * 3
@@ -80,6 +82,7 @@ def test_8_answers_tell_the_policy_and_what_remains(limited: Running, fresh: str
     assert (headers["ratelimit-policy"], headers["ratelimit"]) == ('"default";q=3;w=3', '"default";r=2;t=1')
 
 
+# sentence: 8-rate
 def test_8_both_operations_take_from_one_bucket(limited: Running, fresh: str) -> None:
     began = time.monotonic()
     statuses = [limited.ask(*operation, token=fresh).status for operation in LIMITED * 5]
@@ -110,11 +113,13 @@ def test_8_no_limit_is_applied_when_it_is_zero(contract: Running) -> None:
     assert "ratelimit" not in contract.ask("GET", RELAYERS).headers
 
 
+# sentence: 4.2-per-page 4.4-per-page
 @pytest.mark.parametrize("path", [SIGNERS, RELAYERS])
 def test_8_per_page_defaults_to_10(contract: Running, path: str) -> None:
     assert contract.ask("GET", path).json["pagination"]["per_page"] == 10
 
 
+# sentence: 4.2-page 4.4-page
 @pytest.mark.parametrize("path", [SIGNERS, RELAYERS])
 @pytest.mark.parametrize("name", ["page", "per_page"])
 @pytest.mark.parametrize("value", ["0", "1", "007", "18446744073709551616", "9" * 5000], ids=lambda v: v[:10])
@@ -141,6 +146,7 @@ def test_8_a_page_number_of_5000_digits_is_told_as_it_was_asked(contract: Runnin
     assert b'"current_page":' + b"9" * 5000 + b"," in body
 
 
+# sentence: 8-largest-page
 def test_8_the_largest_page_is_told(limited: Running, fresh: str) -> None:
     answer = limited.ask("GET", f"{SIGNERS}?per_page=999999", token=fresh)
     assert answer.json == shapes.page(
@@ -161,6 +167,7 @@ def test_8_a_body_of_the_largest_size_is_read(limited: Running, fresh: str) -> N
     assert limited.ask("POST", SIGNERS, body_of(1024), token=fresh).status == 201
 
 
+# sentence: 8-request-size
 def test_8_a_larger_body_is_refused(limited: Running, fresh: str) -> None:
     answer = limited.ask("POST", SIGNERS, body_of(1025), token=fresh)
     assert (answer.status, answer.json) == (413, shapes.BAD_REQUEST)

@@ -46,6 +46,7 @@ WRITES = [
 # Form
 
 
+# sentence: 5-tokens
 def test_a_token_has_a_prefix_43_characters_and_a_checksum_of_6() -> None:
     assert re.fullmatch(r"rdk_[0-9A-Za-z]{43}[0-9A-Za-z]{6}", new_token().reveal())
 
@@ -322,6 +323,7 @@ def test_a_readonly_token_may_list(served: Running, kinds: dict[str, str], metho
     assert served.ask(method, path, body, token=kinds["readonly"]).status == 200
 
 
+# sentence: 5-tokens
 @pytest.mark.parametrize(("method", "path", "body"), WRITES)
 def test_a_readonly_token_is_unauthorized_for_anything_else(
     served: Running, kinds: dict[str, str], method: str, path: str, body: Any

@@ -56,6 +56,7 @@ def call(served: Running, **params: str) -> object:
     return answer.json
 
 
+# sentence: 4.5-result
 def test_the_call_and_the_command_agree_to_the_last_digit(served: Running) -> None:
     answer = call(served, fee_token="ETH", network="local", transaction=TRANSFER)
     command = run_command(served.home, "estimate", "local-1", TRANSFER, "--json")

@@ -25,6 +25,7 @@ def example() -> list[str]:
     return [row.split("|")[2].strip() for row in section.splitlines() if re.match(r"\| (?!step|-)", row)]
 
 
+# sentence: 4.5-meaning
 async def test_the_worked_example() -> None:
     gas, base, tips, priority, price, wei, native_usd, token_usd, before, rate, exact, fee = example()
     async with fault_nodes("healthy") as (node,):

@@ -42,6 +42,7 @@ def record(store: Store, subject: Relayer, details: dict[str, str] | None = None
     return events.list_events(store.database.read, after=sequence - 1)[0]
 
 
+# sentence: 6-kinds
 def test_the_whole_body(store: Store) -> None:
     event = record(store, relayer("r1"), {"balance": "12"})
     assert json.loads(event.body()) == {

@@ -85,6 +85,7 @@ async def sent(scene: Scene, receiver_got: list[Received]) -> Received:
     return receiver_got[-1]
 
 
+# sentence: 6-signing-key 6-signature
 @pytest.mark.parametrize("key", [KEY, OTHER_KEY, "whsec_c2VjcmV0cw"])
 async def test_an_independent_implementation_verifies_what_arrives(scene: Scene, key: str) -> None:
     receiver = await scene.receiver("pager", key=key)

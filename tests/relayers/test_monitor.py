@@ -38,6 +38,7 @@ async def test_a_healthy_relayer_leaves_no_trace(scene: Watching) -> None:
     assert (node.calls["eth_getTransactionCount"], node.calls["eth_getBalance"]) == (3, 3)
 
 
+# sentence: 3-disabled 2.4-disabled-reasons
 async def test_it_is_disabled_after_three_rounds_without_an_answer_and_told_once(scene: Watching) -> None:
     node = await scene.node("dead")
     scene.add("r1", node)
@@ -58,6 +59,7 @@ async def test_it_is_disabled_after_three_rounds_without_an_answer_and_told_once
     assert scene.audited() == [("monitor", "relayer.disabled", "r1")]
 
 
+# sentence: 3-disabled
 async def test_it_is_enabled_by_itself(scene: Watching) -> None:
     node = await scene.node("dead")
     scene.add("r1", node)
@@ -204,6 +206,7 @@ async def test_a_relayer_paused_while_disabled_stays_so_until_it_was_looked_at_a
     ]
 
 
+# sentence: 2.4-effects
 async def test_a_low_balance_is_told_once_until_it_has_recovered(scene: Watching) -> None:
     node = await scene.node(balance=5)
     scene.add("r1", node, min_balance=ETHER)

@@ -83,6 +83,7 @@ async def test_loading_the_driver_is_none_of_the_time_that_the_key_system_took(m
     assert (now, result.milliseconds) == ([5.0], 0)
 
 
+# sentence: 2.2-providers
 async def test_an_unbound_type_names_its_setting_and_took_no_time_that_is_known() -> None:
     result = await check_signer(
         SignerKeys({}, DriverOptions()), "s1", "provider_a_kms", KmsConfig(key_id="k", region="r")

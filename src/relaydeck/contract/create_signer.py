@@ -17,6 +17,7 @@ from relaydeck.store.database import Transaction
 _decode = body_decoder(SignerRequest)
 
 
+# sentence: 4.1-create 4.1-duplicate
 class CreateSigner:
     """`widened`: whether responses show every field of the config that is not secret."""
 

@@ -41,6 +41,7 @@ class Pages:
         return body
 
 
+# sentence: 1-envelope 2.1-pagination 4.2-list 4.4-list
 def encode_page(listing: Listing, page: Page) -> bytes:
     """The whole body of a list response; the items of the page must be filled. Raises BadRequest."""
     start, stop = page.bounds(listing.total)

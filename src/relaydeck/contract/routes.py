@@ -23,6 +23,7 @@ class ContractRoutes(NamedTuple):
     relayer_rpc: Route
 
 
+# sentence: 9-prefix
 class Router:
     """An exact path is one look-up; only a path that contains an identifier is split.
 

@@ -22,6 +22,7 @@ _decode_request = body_decoder(RpcRequest)
 _decode_params = msgspec.json.Decoder(FeeEstimateParams).decode
 
 
+# sentence: 4.5-call 4.5-not-found 7-method-failures
 class RelayerRpc:
     def __init__(
         self,
@@ -81,6 +82,7 @@ def _params(raw: msgspec.Raw) -> FeeEstimateParams:
         raise InvalidParams(reason_of(error)) from None
 
 
+# sentence: 4.5-response
 def response_id(raw: msgspec.Raw) -> str | None:
     """The id of a response: that of the request as a string, a number as the text that was sent, null for none."""
     sent = bytes(raw)

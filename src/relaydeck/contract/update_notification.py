@@ -21,6 +21,7 @@ from relaydeck.store.database import Transaction
 _decode = body_decoder(NotificationUpdate)
 
 
+# sentence: 4.3-update 4.3-not-found
 class UpdateNotification:
     """`webhooks`: gives hints about URLs."""
 
@@ -49,6 +50,7 @@ class UpdateNotification:
         return [outcome if isinstance(outcome, Exception) else (outcome, written) for outcome in outcomes]
 
 
+# sentence: 4.3-key-kept
 def _change(update: NotificationUpdate) -> NotificationChange:
     """Null leaves the signing key as it is, like an absent field."""
     return NotificationChange(

@@ -47,6 +47,7 @@ class _SignerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
     ] = UNSET
 
 
+# sentence: 4.1-required 2.2-types
 def _signer_request(signer_type: str, shape: type[Config]) -> type[msgspec.Struct]:
     name = "".join(word.capitalize() for word in signer_type.split("_"))
     config = field("The config that the type requires. Its secrets are never returned.", basis=shown("2.2"))
@@ -64,6 +65,7 @@ SIGNER_REQUESTS = {signer_type: _signer_request(signer_type, shape) for signer_t
 SignerRequest: Any = Union[tuple(SIGNER_REQUESTS.values())]  # noqa: UP007 (built at run time)
 
 
+# sentence: 4.3-empty 4.3-bad-request 2.3-type
 class NotificationUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to change. Every field may be left out; an empty object changes nothing."""
 
@@ -90,6 +92,7 @@ class NotificationUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     ] = UNSET
 
 
+# sentence: 4.5-request 4.5-id-optional
 class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One JSON-RPC 2.0 request. Batches and further members are refused."""
 
@@ -120,6 +123,7 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # Responses.
 
 
+# sentence: 2.2-signer 2.2-response-config 3-no-state
 class Signer(msgspec.Struct, frozen=True):
     id: Annotated[str, field("Identifier.", basis=shown("2.2"), example="ops")]
     type: Annotated[
@@ -140,6 +144,7 @@ class Signer(msgspec.Struct, frozen=True):
     ]
 
 
+# sentence: 4.5-result
 class FeeEstimateResult(msgspec.Struct, frozen=True, kw_only=True):
     conversion_rate: Annotated[
         str,
@@ -163,6 +168,7 @@ class FeeEstimateResult(msgspec.Struct, frozen=True, kw_only=True):
     ] = "feeEstimate"
 
 
+# sentence: 4.5-error
 class RpcError(msgspec.Struct, frozen=True):
     """Why a method failed."""
 
@@ -177,6 +183,7 @@ class RpcError(msgspec.Struct, frozen=True):
     ]
 
 
+# sentence: 4.5-response
 class RpcResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One JSON-RPC 2.0 response, with exactly one of `result` and `error`."""
 

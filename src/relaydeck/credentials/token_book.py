@@ -51,6 +51,7 @@ class AllTokens(NamedTuple):
     forged: list[Token]
 
 
+# sentence: 5-bearer 5-unauthorized
 class TokenBook:
     """Every authentic token that is not revoked, by its digest, as fresh as the read model.
 

@@ -10,6 +10,7 @@ from relaydeck.fields import field
 _SHOWN = shown("4.5")
 
 
+# sentence: 4.5-params
 class FeeEstimateParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fee_token: Annotated[
         str,

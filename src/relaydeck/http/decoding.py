@@ -17,6 +17,7 @@ _REFUSED = ("Invalid value ", "Invalid enum value ")
 _UNKNOWN = "Object contains unknown field "
 
 
+# sentence: 4-json 4.1-bad-request 4.3-bad-request 4.5-bad-request
 def body_decoder(shape: Any) -> Callable[[Mapping[bytes, bytes], bytes], Any]:
     """A function that checks content type and body, and returns a `shape`. It raises BadRequest."""
     decode = msgspec.json.Decoder(shape, dec_hook=decode_secret).decode

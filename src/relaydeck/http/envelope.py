@@ -21,6 +21,7 @@ from relaydeck.fields import field
 _SHOWN = shown("2.1")
 
 
+# sentence: 2.1-logs
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     level: Annotated[Literal["log"], field("Always `log`.", basis=_SHOWN.but(value=LOG_LEVELS), example="log")] = "log"
     message: Annotated[
@@ -29,6 +30,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
+# sentence: 2.1-metadata
 class Metadata(msgspec.Struct, frozen=True):
     logs: Annotated[
         list[LogEntry],
@@ -49,6 +51,7 @@ class Metadata(msgspec.Struct, frozen=True):
     ] = []
 
 
+# sentence: 2.1-pagination
 class Pagination(msgspec.Struct, frozen=True):
     current_page: Annotated[
         Annotated[int, Meta(ge=1)],
@@ -66,6 +69,7 @@ class Pagination(msgspec.Struct, frozen=True):
     ]
 
 
+# sentence: 1-envelope 2.1-data 2.1-error 2.1-success
 class Success(msgspec.Struct, frozen=True, kw_only=True):
     """The envelope of every success."""
 
@@ -89,6 +93,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
 
 
+# sentence: 2.1-failure
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The envelope of every error: exactly these three fields."""
 

@@ -32,6 +32,7 @@ class Page(NamedTuple):
         return start, min(start + self.per_page, total)
 
 
+# sentence: 4.2-page 4.2-per-page 4.2-bad-request 4.4-page 4.4-per-page 4.4-bad-request
 def read_page(query: bytes, max_per_page: int) -> Page:
     given: dict[str, str] = {}
     for name, value in query_parameters(query):

@@ -30,6 +30,7 @@ _SHARED = 0  # this cell is 1 when several processes use the table; slots count 
 LimitDecision = tuple[bool, int, int, int]
 
 
+# sentence: 8-limited
 class RateLimiter:
     def __init__(
         self, path: Path, per_second: int, burst: int, nanoseconds: Callable[[], int] = time.monotonic_ns

@@ -33,6 +33,7 @@ class NodeHeader(msgspec.Struct, frozen=True):
     ]
 
 
+# sentence: 2.4-rpc-urls
 class RpcUrl(msgspec.Struct, frozen=True):
     """The URL of a node and its share of the calls. Path, query and user part may contain a key."""
 

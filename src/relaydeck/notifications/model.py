@@ -16,6 +16,7 @@ NotificationType = Literal["webhook"]
 _SHOWN = shown("2.3")
 
 
+# sentence: 2.3-fields 2.3-type 2.3-has-signing-key 2.3-key-not-returned 3-no-state
 class Notification(msgspec.Struct, frozen=True):
     id: Annotated[Identifier, field("Identifier.", basis=_SHOWN.but(value=IDENTIFIER_FORM), example="pager")]
     type: Annotated[

@@ -180,6 +180,7 @@ def _values(transaction: Transaction, vault: Vault, old: StoredNotification, new
     return new._asdict() | {"url": shown, "sealed_url": sealed, "revision": transaction.revision}
 
 
+# sentence: 4.3-key-removed 4.3-key-set
 def _with_key(
     transaction: Transaction, vault: Vault, stored: StoredNotification, new: Secret, version: int, now: int
 ) -> StoredNotification:

@@ -24,6 +24,7 @@ def key_bytes(key: Secret) -> bytes:
     return text.encode()
 
 
+# sentence: 6-signing-key
 def signature(key: Secret, message_id: str, timestamp: int, body: bytes) -> str:
     signed = f"{message_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key_bytes(key), signed, hashlib.sha256).digest()).decode()

@@ -31,6 +31,7 @@ _POLICY = _SHOWN.but(meaning=ALL_POLICIES)
 Wei = Annotated[int, Meta(ge=0)]
 
 
+# sentence: 2.4-policies
 class Policies(msgspec.Struct, frozen=True):
     """The effective policies of a relayer on an EVM network."""
 
@@ -73,6 +74,7 @@ class Policies(msgspec.Struct, frozen=True):
     ] = ()
 
 
+# sentence: 2.4-disabled-reason
 class DisabledReason(msgspec.Struct, frozen=True):
     """Why the service disabled a relayer."""
 
@@ -89,6 +91,7 @@ class DisabledReason(msgspec.Struct, frozen=True):
     ]
 
 
+# sentence: 2.4-strings 2.4-flags 3-indicators
 class Relayer(msgspec.Struct, frozen=True):
     id: Annotated[Identifier, field("Identifier.", basis=_NAMED, example="sepolia-1", generated=True)]
     name: Annotated[Identifier, field("Its name.", basis=_NAMED, example="Sepolia one")]

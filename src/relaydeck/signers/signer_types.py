@@ -29,6 +29,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     pass
 
 
+# sentence: 2.2-config-plain
 class LocalConfig(Config, frozen=True):
     """A key that Relaydeck stores itself."""
 
@@ -43,6 +44,7 @@ class LocalConfig(Config, frozen=True):
     ]
 
 
+# sentence: 2.2-config-provider_a_kms
 class KmsConfig(Config, frozen=True):
     """A key in a cloud key-management service."""
 
@@ -62,6 +64,7 @@ MountPoint = Annotated[
 Namespace = Annotated[ConfigText | UnsetType, field("Namespace within the store.", basis=_SHOWN, example="ops")]
 
 
+# sentence: 2.2-config-provider_c
 class SecretStoreConfig(Config, frozen=True):
     """A key kept in a secret store, which returns it."""
 
@@ -73,6 +76,7 @@ class SecretStoreConfig(Config, frozen=True):
     namespace: Namespace = UNSET
 
 
+# sentence: 2.2-config-provider_c_transit
 class TransitConfig(Config, frozen=True):
     """A key kept in a secret store, which signs with it."""
 
@@ -85,6 +89,7 @@ class TransitConfig(Config, frozen=True):
     namespace: Namespace = UNSET
 
 
+# sentence: 2.2-config-provider_d
 class KeyServiceConfig(Config, frozen=True):
     """A key in a key service."""
 
@@ -97,6 +102,7 @@ class KeyServiceConfig(Config, frozen=True):
     public_key: Annotated[ConfigText, field("Public half of the key.", basis=_SHOWN, example="04f2")]
 
 
+# sentence: 2.2-config-provider_e
 class WalletServiceConfig(Config, frozen=True):
     """An account in a wallet service."""
 
@@ -117,6 +123,7 @@ _OBJECT = {"type": "object"}
 _NESTED = shown("2.2").but(value=NESTED_OBJECTS, meaning=NESTED_OBJECTS)
 
 
+# sentence: 2.2-config-provider_b_kms
 class SecondKmsConfig(Config, frozen=True):
     """A key in the second cloud key-management service."""
 
@@ -185,6 +192,7 @@ class NewSigner(msgspec.Struct, frozen=True, gc=False):
     named: bool = True  # whether the caller chose the id, which can then be in use
 
 
+# sentence: 2.2-id-given 2.2-id-generated
 def new_signer(signer_type: str, config: Config, signer_id: str | UnsetType) -> NewSigner:
     """A signer to create, with a generated id when none is given. Raises BadRequest."""
     if problem := nested_object_problem(config):
@@ -196,6 +204,7 @@ def new_signer(signer_type: str, config: Config, signer_id: str | UnsetType) -> 
     return NewSigner(signer_id, signer_type, config)
 
 
+# sentence: 2.2-no-secrets
 def split(config: Config) -> tuple[dict[str, str], bytes]:
     """Split a config into the fields that may be shown and the JSON of the fields that must be sealed."""
     shown: dict[str, str] = {}
