@@ -1,6 +1,7 @@
 """Servers that are wrong in one way each, by the check that has to find it."""
 
 import json
+import uuid
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
@@ -126,7 +127,7 @@ for noun in PATHS:
     MUTANTS |= {
         f"{noun}-success": put(lists(noun), "success", value="true"),
         f"{noun}-data": edit(lists(noun), lambda body: body | {"data": {"items": body["data"]}}),
-        f"{noun}-error-field": put(lists(noun), "error", value=None),
+        f"{noun}-error-field": put(lists(noun), "error", value=0),
         f"{noun}-metadata": put(lists(noun), "metadata", "traces", value={}),
         f"{noun}-pagination": put(lists(noun), "pagination", "total_items", value="12"),
     }
@@ -172,11 +173,10 @@ def _echoing(kind: str) -> Mutation:
 
 
 for kind, (field, value) in _REQUIRED.items():
-    MUTANTS |= {
-        f"signer-type-{kind}": refuse(creates_type(kind)),
-        f"config-{kind}": rewrite(creates_type(kind), _with_default(field, value)),
-    }
-    if kind != "provider_a_kms":
+    MUTANTS[f"config-{kind}"] = rewrite(creates_type(kind), _with_default(field, value))
+    if kind != "provider_b_kms":  # what its config holds is not shown
+        MUTANTS[f"signer-type-{kind}"] = refuse(creates_type(kind))
+    if kind not in ("provider_a_kms", "provider_b_kms"):  # no config field of theirs is known to be secret
         MUTANTS[f"secrets-{kind}"] = _echoing(kind)
 
 # Sections 2.3 and 2.4
@@ -268,6 +268,16 @@ for noun in PATHS:
 
 # Section 4.3
 
+
+def _with_key(asked: Asked, answer: Answer) -> Answer:
+    """Answers with the signing key that was sent."""
+    if answer.status != 200 or not isinstance(asked.json, dict):
+        return answer
+    body = json.loads(answer.body)
+    body["data"]["signing_key"] = asked.json.get("signing_key")
+    return answer._replace(body=json.dumps(body).encode())
+
+
 MUTANTS |= {
     "update-empty": refuse(lambda asked: updates(asked) and asked.json == {}),
     "update-type": refuse(updates_with("type", "webhook")),
@@ -282,7 +292,7 @@ MUTANTS |= {
         lambda body: body | {"signing_key": ""},
     ),
     "key-null": rewrite(updates_with("signing_key", None), lambda body: body | {"signing_key": ""}),
-    "key-hidden": put(updates, "data", "signing_key", value="conform-key-value"),
+    "key-hidden": Mutation(after=lambda asked, answer: _with_key(asked, answer) if updates(asked) else answer),
     "update-malformed": accept(lambda asked: updates(asked) and is_malformed(asked), A_NOTIFICATION),
     "update-no-object": accept(lambda asked: updates(asked) and asked.json == [], A_NOTIFICATION),
     "update-other-type": accept(updates_with("type", "email"), A_NOTIFICATION),
@@ -297,7 +307,10 @@ MUTANTS |= {
 
 MUTANTS |= {
     "rpc-shape": edit(calls, lambda body: {"data": body, **ENVELOPE}),
-    "rpc-version": put(calls, "jsonrpc", value="1.0"),
+    "rpc-version": put(calls, "jsonrpc", value=2.0),
+    "rpc-version-no-string": accept(
+        lambda asked: calls(asked) and isinstance(asked.json, dict) and asked.json.get("jsonrpc") == 2, AN_RPC_ERROR
+    ),
     "rpc-id": put(calls, "id", value=7),
     "rpc-error": edit(calls, lambda body: body | {"error": {"code": "-32601", "message": "m", "description": "d"}}),
     "fee-estimate": edit(
@@ -341,7 +354,7 @@ def _let_in(where: Where, body: Any, *, credential: bool) -> Mutation:
 
     def before(asked: Asked) -> Asked | Answer:
         given = asked.headers.get("authorization", "")
-        wrong = given.endswith("x") if credential else not given
+        wrong = given.endswith("-wrong") if credential else not given
         return answer_json(200, body) if where(asked) and wrong else asked
 
     return Mutation(before=before)
@@ -367,26 +380,50 @@ def _error(change: Callable[[Any], Any]) -> Mutation:
 
 
 MUTANTS |= {
-    "other-scheme": Mutation(before=_any_scheme),
-    "error-body": _error(lambda body: body | {"code": 401}),
-    "json-content-type": Mutation(
-        after=lambda _, answer: answer._replace(headers=answer.headers | {"content-type": "text/plain"})
-    ),
+    "error-body": _error(lambda body: {"message": body["message"], "success": False}),
     "messages": _error(lambda body: body | {"message": "Access denied"}),
-    "no-server-error": Mutation(
-        after=lambda _, answer: answer._replace(status=500) if answer.status == 401 else answer
-    ),
+    "no-server-error": _error(lambda body: body | {"message": "Internal Server Error"}),
     "too-many-requests": refuse(
         lists("signers"), answer_json(429, {"data": None, "message": "Slow down", "success": False})
     ),
-    "prefix": Mutation(
-        before=lambda asked: asked._replace(path=SIGNERS) if asked.path.startswith("/conform-") else asked
-    ),
+    "prefix": refuse(lists("signers"), answer_json(404, {"data": None, "message": "Not Found", "success": False})),
 }
 
 # Rulings: a server that differs is not wrong, and the report says what it does.
 
 RULINGS: dict[str, tuple[Mutation, str]] = {
+    "other-scheme": (Mutation(before=_any_scheme), "200"),
+    "error-fields": (_error(lambda body: body | {"code": 401}), '"code": 401'),
+    "json-content-type": (
+        Mutation(after=lambda _, answer: answer._replace(headers=answer.headers | {"content-type": "text/plain"})),
+        "text/plain",
+    ),
+    "status-unauthorized": (
+        Mutation(after=lambda _, answer: answer._replace(status=500) if answer.status == 401 else answer),
+        "500 Unauthorized",
+    ),
+    "other-prefix": (
+        Mutation(before=lambda asked: asked._replace(path=SIGNERS) if asked.path.startswith("/conform-") else asked),
+        "200",
+    ),
+    "rpc-version-value": (put(calls, "jsonrpc", value="1.0"), "'1.0'"),
+    "rpc-id-absent": (put(calls, "id", value="none"), "'none'"),
+    "nested-config": (refuse(creates_type("provider_b_kms")), "Bad Request"),
+    "provider_b_kms-service_account": (_echoing("provider_b_kms"), "returned"),
+    "provider_c-role_id": (_echoing("provider_c"), "returned"),
+    "signers-order-of-pages": (
+        edit(queried("signers", "per_page", "2"), lambda body: body | {"data": body["data"][::-1]}),
+        "id",
+    ),
+    "unset-fields": (put(lists("relayers"), "data", "*", "disabled_reason", value=None), "disabled_reason"),
+    "amounts": (put(lists("relayers"), "data", "*", "policies", "min_balance", value=1.5), "1.5"),
+    "metadata-present": (put(lists("signers"), "metadata"), "none"),
+    "default-page": (put(unqueried("signers"), "pagination", "current_page", value=0), "0"),
+    "listed-as-answered": (put(lists("signers"), "data", "*", "config", value={}), "{}"),
+    "url-absent": (
+        rewrite(lambda asked: updates(asked) and asked.json == {}, lambda body: {"url": "https://example.com"}),
+        "'https://example.com'",
+    ),
     "status-create": (
         Mutation(after=lambda _, answer: answer._replace(status=200) if answer.status == 201 else answer),
         "200",
@@ -417,4 +454,171 @@ RULINGS: dict[str, tuple[Mutation, str]] = {
         Mutation(after=lambda _, answer: answer._replace(headers={"content-type": "application/json"})),
         "no such header",
     ),
+}
+
+# Whole servers that follow the contract and decide what it leaves open in another way: they conform.
+
+
+def both(*mutations: Mutation) -> Mutation:
+    def before(asked: Asked) -> Asked | Answer | None:
+        for each in mutations:
+            changed = each.before(asked)
+            if not isinstance(changed, Asked):
+                return changed
+            asked = changed
+        return asked
+
+    def after(asked: Asked, answer: Answer) -> Answer:
+        for each in mutations:
+            answer = each.after(asked, answer)
+        return answer
+
+    return Mutation(before, after)
+
+
+def _answering(change: Callable[[Asked, Any], Any]) -> Mutation:
+    """Changes the body of every answer."""
+
+    def after(asked: Asked, answer: Answer) -> Answer:
+        body = json.loads(answer.body)
+        return answer._replace(body=json.dumps(change(asked, body)).encode())
+
+    return Mutation(after=after)
+
+
+def _page_of(asked: Asked) -> tuple[int, int]:
+    """The page and its size; zeros when the query is not plain."""
+    given = {name: values[0] for name, values in parse_qs(asked.query).items()}
+    texts = given.get("page", "1"), given.get("per_page", "10")
+    page, size = (int(text) if text.isdecimal() else 0 for text in texts)
+    return page, size
+
+
+def _newest_first() -> Mutation:
+    def is_plain(asked: Asked) -> bool:
+        return lists("signers")(asked) and all(_page_of(asked))
+
+    def after(asked: Asked, answer: Answer) -> Answer:
+        if not is_plain(asked) or answer.status != 200:
+            return answer
+        body, (page, size) = json.loads(answer.body), _page_of(asked)
+        body["data"] = body["data"][::-1][(page - 1) * size : page * size]
+        body["pagination"] |= {"current_page": page, "per_page": size}
+        return answer._replace(body=json.dumps(body).encode())
+
+    return Mutation(requery(is_plain, "per_page=1000").before, after)
+
+
+def _left_out(body: Any) -> None:
+    del body["error"], body["metadata"]
+    for relayer in body["data"]:
+        for name in ("name", "network_type", "address", "signer_id", "paused", "policies"):
+            relayer.pop(name, None)
+
+
+def _with_more(asked: Asked, body: Any) -> Any:
+    more = {"version": 1, "links": {"self": asked.path}}
+    data = body.get("data")
+    items = data if isinstance(data, list) else [data]
+    for each in items:
+        if isinstance(each, dict):
+            each |= more
+    return body | more
+
+
+def _zero_is_zero(asked: Asked, body: Any) -> Any:
+    given = parse_qs(asked.query)
+    if asked.method == "GET" and "pagination" in body and given.get("page") == ["0"]:
+        body["pagination"]["current_page"] = 0
+    if asked.method == "GET" and "pagination" in body and given.get("per_page") == ["0"]:
+        return body | {"data": [], "pagination": body["pagination"] | {"per_page": 0}}
+    return body
+
+
+def _no_page_past_the_end(_: Asked, answer: Answer) -> Answer:
+    at = json.loads(answer.body)
+    return BAD_REQUEST if at.get("data") == [] and at["pagination"]["total_items"] else answer
+
+
+def _only_known(asked: Asked, names: set[str]) -> Asked:
+    if not isinstance(asked.json, dict):
+        return asked
+    return asked.with_json({k: v for k, v in asked.json.items() if k in names and (k, v) != ("id", None)})
+
+
+def _unknown_ignored(asked: Asked) -> Asked:
+    if creates(asked):
+        return _only_known(asked, {"id", "type", "config"})
+    return (
+        _only_known(asked, {"jsonrpc", "method", "params", "id"}) if calls(asked) and b"colour" in asked.body else asked
+    )
+
+
+def _null_id(_: Asked, body: Any) -> Any:
+    return body | {"id": ""} if "jsonrpc" in body and body.get("id", 0) is None else body
+
+
+def _other_rpc_errors(_: Asked, body: Any) -> Any:
+    own = {"code": 1, "message": "Nope.", "description": ""}
+    return body | {"error": own, "result": None} if "jsonrpc" in body and "error" in body else body
+
+
+def _null_for_unset(body: Any) -> Any:
+    unset = {"notification_id": None, "disabled_reason": None}
+    return body | {"error": None, "data": [unset | each for each in body["data"]]}
+
+
+CONFORMING: dict[str, Mutation] = {
+    "every status is 200": Mutation(after=lambda _, answer: answer._replace(status=200)),
+    "amounts as 1e18": edit(
+        lists("relayers"),
+        lambda body: (
+            [each["policies"].update(min_balance=1e18, gas_price_cap=1.5e11) for each in body["data"]] and None
+        ),
+    ),
+    "integers with a fraction of zero": edit(
+        lambda asked: asked.method == "GET",
+        lambda body: body["pagination"].update({name: float(value) for name, value in body["pagination"].items()}),
+    ),
+    "jsonrpc 1.0": both(
+        rewrite(
+            lambda asked: calls(asked) and isinstance(asked.json, dict) and asked.json.get("jsonrpc") == "1.0",
+            lambda body: body | {"jsonrpc": "2.0"},
+        ),
+        put(calls, "jsonrpc", value="1.0"),
+    ),
+    "an id for calls without one": _answering(_null_id),
+    "no response to calls without id": Mutation(
+        after=lambda asked, answer: (
+            Answer(204, {}, b"")
+            if calls(asked) and answer.status == 200 and "id" not in (asked.json or {"id": 0})
+            else answer
+        )
+    ),
+    "newest first": _newest_first(),
+    "UUIDs of version 4": rewrite(
+        lambda asked: creates(asked) and isinstance(asked.json, dict) and "id" not in asked.json,
+        lambda body: body | {"id": str(uuid.uuid4())},
+    ),
+    "other headers": Mutation(
+        after=lambda _, answer: answer._replace(headers={"content-type": "text/json", "x-request-id": "1"})
+    ),
+    "other JSON-RPC errors": _answering(_other_rpc_errors),
+    "fields left out": edit(lists("relayers"), _left_out),
+    "more fields": _answering(lambda asked, body: body if calls(asked) else _with_more(asked, body)),
+    "an unknown method is a Bad Request": Mutation(
+        after=lambda _, answer: BAD_REQUEST if b"-32601" in answer.body else answer
+    ),
+    "null for what is unset": edit(lists("relayers"), _null_for_unset),
+    "zero is zero": _answering(_zero_is_zero),
+    "no page past the end": Mutation(after=_no_page_past_the_end),
+    "unknown fields ignored": Mutation(before=_unknown_ignored),
+    "plain signers": both(
+        put(creates_type("plain"), "data", "type", value="plain"),
+        edit(
+            lists("signers"),
+            lambda body: [each.update(type=each["type"].replace("local", "plain")) for each in body["data"]] and None,
+        ),
+    ),
+    "any scheme": Mutation(before=_any_scheme),
 }

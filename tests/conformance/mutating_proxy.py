@@ -28,12 +28,12 @@ class Asked(NamedTuple):
         return self._replace(body=json.dumps(body).encode())
 
 
-Before = Callable[[Asked], Asked | Answer]
+Before = Callable[[Asked], Asked | Answer | None]
 After = Callable[[Asked, Answer], Answer]
 
 
 class Mutation(NamedTuple):
-    """`before` may change the request or answer it; `after` may change the answer."""
+    """`before` may change the request, answer it, or drop its connection; `after` may change the answer."""
 
     before: Before = lambda asked: asked
     after: After = lambda _, answer: answer
@@ -54,6 +54,9 @@ def _handler(port: int, mutation: Mutation) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             asked = Asked(self.command, path, query, headers, body)
             changed = mutation.before(asked)
+            if changed is None:
+                self.close_connection = True
+                return
             answer = changed if isinstance(changed, Answer) else mutation.after(asked, _forwarded(port, changed))
             self.send_response(answer.status)
             for name, value in answer.headers.items():
@@ -63,7 +66,7 @@ def _handler(port: int, mutation: Mutation) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(answer.body)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _take  # noqa: N815
+        do_GET = do_POST = do_PATCH = do_PUT = _take  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             pass

@@ -1,70 +1,138 @@
 """Runs `relaydeck conform` and prints its report."""
 
 import sys
+import textwrap
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from relaydeck.cli.output import Styled, print_json, print_line, print_rows, progress_bar
-from relaydeck.conformance.probe import Budget, Target, reachable
+from relaydeck.cli.output import print_json, print_line, print_styled, progress_bar
+from relaydeck.conformance.checks import Result
+from relaydeck.conformance.probe import Budget, Target, Unreachable
 from relaydeck.conformance.report import as_json as report_as_json
 from relaydeck.conformance.report import as_junit
 from relaydeck.conformance.run import Report, checks, conform
 from relaydeck.errors import OperatorError
 
-_COLOURS = {"holds": "green", "FAILS": "bold red", "as ruled": "green", "differs": "yellow", "not checked": "dim"}
+_WIDTH = 100
+_INDENT = 56  # before the claim
+_COLOURS = {
+    "holds": "green",
+    "FAILS": "bold red",
+    "as ruled": "green",
+    "differs": "yellow",
+    "not checked": "dim",
+    "did not occur": "dim",
+    "conforms": "bold green",
+    "does not conform": "bold red",
+    "incomplete": "bold yellow",
+}
+_EXIT_CODES = {"conforms": 0, "does not conform": 1, "incomplete": 3}
 
 
 def check(
     url: str,
     credential: str,
+    readonly_token: str,
     *,
     sections: tuple[str, ...],
     max_requests: int,
     max_seconds: float,
+    strict: bool,
+    failures_only: bool,
     as_json: bool,
     junit: Path | None,
     **options: Any,
 ) -> None:
-    report = _run(Target(url, credential, **options), Budget(max_requests, max_seconds), sections)
+    report = _run(Target(url, credential, readonly_token, **options), Budget(max_requests, max_seconds), sections)
     if junit:
-        junit.write_text(as_junit(report), "utf-8")
+        junit.write_text(as_junit(report, strict=strict), "utf-8")
     if as_json:
         print_json(report_as_json(report))
     else:
-        _print(report)
-    if report.failed:
-        sys.exit(1)
+        _print_results(report.failed if failures_only else report.results)
+        _print_summary(report)
+    code = _EXIT_CODES[report.verdict]
+    sys.exit(1 if strict and code else code)
 
 
 def _run(target: Target, budget: Budget, sections: tuple[str, ...]) -> Report:
     if not checks(sections):
         known = ", ".join(dict.fromkeys(check.section for check in checks()))
         raise OperatorError("no check is in that section", f"Sections are {known}.")
-    if problem := reachable(target, budget):
-        raise OperatorError(f"{target.url} does not answer: {problem}", "Check the address, and that the server runs.")
-    with progress_bar("checking", len(checks(sections))) as advance:
-        return conform(target, budget, sections, lambda: advance(1))
+    try:
+        with progress_bar("checking", len(checks(sections))) as advance:
+            return conform(target, budget, sections, lambda: advance(1))
+    except Unreachable as problem:
+        remedy = "Check the address, and that the server runs."
+        raise OperatorError(f"{target.url} does not answer: {problem}", remedy) from None
 
 
-def _print(report: Report) -> None:
-    results = sorted(report.results, key=lambda each: (each.section, each.basis))
-    rows = [
-        [
-            (
-                each.section,
-                each.name,
-                each.claim,
-                each.basis,
-                Styled(each.verdict, _COLOURS[each.verdict]),
-                each.expected,
-                each.seen,
-            )
-            for each in section
-        ]
-        for _, section in groupby(results, key=lambda each: each.section)
-    ]
-    print_rows(("section", "check", "claim", "basis", "verdict", "expected", "seen"), rows)
-    counts = {verdict: report.count(verdict) for verdict in _COLOURS}
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    print_line(f"{'FAILS' if report.failed else 'conforms'}: {counted}; {report.requests} requests")
+def _print_results(results: list[Result]) -> None:
+    ordered = sorted(results, key=lambda each: (each.section, each.basis))
+    for section, group in groupby(ordered, key=lambda each: each.section):
+        print_styled((f"section {section}", "bold"))
+        for each in group:
+            _print_result(each)
+
+
+def _print_result(result: Result) -> None:
+    """One row within 100 columns. What was expected and seen stands below it, where that tells something."""
+    first, *rest = textwrap.wrap(result.claim, _WIDTH - _INDENT)
+    verdict = (f"{result.verdict:<13} ", _COLOURS[result.verdict])
+    print_styled((f"  {result.basis:<8} ", ""), verdict, (f"{result.name:<30} ", ""), (first, ""))
+    for line in rest:
+        print_line(f"{'':{_INDENT}}{line}")
+    if result.verdict in ("FAILS", "differs"):
+        _print_wrapped(f"{'':11}expected: ", result.expected)
+        _print_wrapped(f"{'':11}seen:     ", result.seen)
+
+
+def _print_wrapped(label: str, text: str) -> None:
+    for line in textwrap.wrap(text, _WIDTH, initial_indent=label, subsequent_indent=" " * len(label)):
+        print_line(line)
+
+
+def _print_summary(report: Report) -> None:
+    """Ends with the verdict and what a complete run needs."""
+    for basis, label in (("contract", "contract"), ("ruling", "rulings")):
+        counts: Counter[str] = Counter(each.verdict for each in report.results if each.basis == basis)
+        print_line(
+            f"{label + ':':<10}" + (", ".join(f"{counts[each]} {each}" for each in _COLOURS if counts[each]) or "none")
+        )
+    _print_unchecked(report)
+    if report.created_signers:
+        print_line(f"left behind: {len(report.created_signers)} signers (--json lists them)")
+    for each in report.left:
+        print_line(f"left behind: {each}")  # in one line: it may hold a URL to copy
+    print_styled((report.verdict, _COLOURS[report.verdict]), (f": {_reason(report)}; {report.requests} requests", ""))
+    if report.missing:
+        _print_wrapped("to check more, add: ", " ".join(report.missing))
+
+
+def _print_unchecked(report: Report) -> None:
+    for verdict in ("not checked", "did not occur"):
+        found = [each for each in report.results if each.verdict == verdict]
+        reasons = {reason: list(group) for reason, group in groupby(sorted(found, key=_seen), key=_seen)}
+        for reason, group in sorted(reasons.items(), key=lambda item: -len(item[1])):
+            of_contract = sum(each.basis == "contract" for each in group)
+            label = f"{verdict}: {of_contract} contract, {len(group) - of_contract} rulings: "
+            _print_wrapped(label, reason)
+
+
+def _seen(result: Result) -> str:
+    return result.seen
+
+
+def _reason(report: Report) -> str:
+    of_contract = sum(each.basis == "contract" for each in report.results)
+    match report.verdict:
+        case "conforms":
+            return f"all {report.count('holds')} contract checks that the server gave occasion to hold"
+        case "does not conform":
+            dropped = f", {report.unanswered} requests without a response" if report.unanswered else ""
+            return f"{len(report.failed)} of {of_contract} contract checks fail{dropped}"
+    if not report.unchecked:
+        return "no contract check was made"
+    return f"{len(report.unchecked)} of {of_contract} contract checks were not made"

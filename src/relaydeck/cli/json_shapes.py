@@ -163,17 +163,29 @@ class ConformanceResult(Shape, frozen=True):
     section: Annotated[str, _text("The section of the contract.")]
     claim: Annotated[str, _text("What is checked.")]
     basis: Annotated[Literal["contract", "ruling"], _text("What the check rests on.")]
-    verdict: Annotated[str, _text("`holds`, `FAILS`, `as ruled`, `differs` or `not checked`.")]
-    expected: Annotated[str, _text("What Relaydeck does.")]
-    seen: Annotated[str, _text("What this server did.")]
+    verdict: Annotated[str, _text("`holds`, `FAILS`, `as ruled`, `differs`, `not checked` or `did not occur`.")]
+    expected: Annotated[str, _text("What the contract asks for, or what Relaydeck does.")]
+    seen: Annotated[str, _text("What this server did, or why the check was not made.")]
+    options: Annotated[list[str], _text("The options that would allow the check.")]
 
 
 class Conformance(Shape, frozen=True):
     url: Annotated[str, _text("The server.")]
+    verdict: Annotated[
+        Literal["conforms", "does not conform", "incomplete"], _text("The command exits with 0, 1 or 3.")
+    ]
+    conforms: Annotated[bool, _text("Whether the verdict is `conforms`.")]
     requests: Annotated[int, _text("How many requests were sent.")]
-    conforms: Annotated[bool, _text("Whether no contract check failed. If not, the command exits with 1.")]
-    contract: Annotated[dict[str, int], _text("Contract checks by verdict: `holds`, `fails`, `not_checked`.")]
-    rulings: Annotated[dict[str, int], _text("Rulings by verdict: `as_ruled`, `differs`, `not_checked`.")]
+    unanswered: Annotated[int, _text("How many of them got no HTTP response that can be read.")]
+    contract: Annotated[
+        dict[str, int], _text("Contract checks by verdict: `holds`, `fails`, `not_checked`, `did_not_occur`.")
+    ]
+    rulings: Annotated[
+        dict[str, int], _text("Rulings by verdict: `as_ruled`, `differs`, `not_checked`, `did_not_occur`.")
+    ]
+    missing_options: Annotated[list[str], _text("The options that would allow more checks.")]
+    created_signers: Annotated[list[str], _text("Signers that the run created. The interface cannot delete them.")]
+    not_put_back: Annotated[list[str], _text("What the run changed and could not put back.")]
     results: Annotated[list[ConformanceResult], _text("Every check.")]
 
 

@@ -6,16 +6,19 @@ from typing import Literal, NamedTuple
 from relaydeck.conformance.probe import Probe
 
 Basis = Literal["contract", "ruling"]
+Verdict = Literal["holds", "FAILS", "as ruled", "differs", "not checked", "did not occur"]
+Run = Callable[[Probe], str | None]
 
 
 class Check(NamedTuple):
-    """`run` returns what it saw; it raises Differs or NotChecked."""
+    """`run` returns what it saw; it raises Differs, NotChecked or DidNotOccur."""
 
     name: str
     section: str
     basis: Basis
     claim: str
-    run: Callable[[Probe], str]
+    run: Run
+    looks_back: bool = False  # at the answers to all requests of the run
 
 
 class Result(NamedTuple):
@@ -25,29 +28,29 @@ class Result(NamedTuple):
     section: str
     basis: Basis
     claim: str
-    verdict: Literal["holds", "FAILS", "as ruled", "differs", "not checked"]
+    verdict: Verdict
     expected: str
     seen: str
+    options: tuple[str, ...] = ()  # that would allow a check that was not made
 
 
 CHECKS: list[Check] = []
-Run = Callable[[Probe], str | None]
 
 
-def contract(section: str, claim: str) -> Callable[[Run], Run]:
+def contract(section: str, claim: str, *, looks_back: bool = False) -> Callable[[Run], Run]:
     """Registers a check of what the contract shows. Its name is the function's."""
-    return _registering(section, "contract", claim)
+    return _registering(section, "contract", claim, looks_back)
 
 
-def ruling(section: str, claim: str) -> Callable[[Run], Run]:
+def ruling(section: str, claim: str, *, looks_back: bool = False) -> Callable[[Run], Run]:
     """Registers a look at what the contract leaves open: expected is what Relaydeck does."""
-    return _registering(section, "ruling", claim)
+    return _registering(section, "ruling", claim, looks_back)
 
 
-def _registering(section: str, basis: Basis, claim: str) -> Callable[[Run], Run]:
+def _registering(section: str, basis: Basis, claim: str, looks_back: bool) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         name = run.__name__.removeprefix("check_").replace("_", "-")
-        CHECKS.append(Check(name, section, basis, claim, lambda probe: run(probe) or "as expected"))
+        CHECKS.append(Check(name, section, basis, claim, run, looks_back))
         return run
 
     return register
@@ -55,4 +58,4 @@ def _registering(section: str, basis: Basis, claim: str) -> Callable[[Run], Run]
 
 def add(section: str, basis: Basis, name: str, claim: str, run: Run) -> None:
     """Registers one of several checks that differ only in a value."""
-    CHECKS.append(Check(name, section, basis, claim, lambda probe: run(probe) or "as expected"))
+    CHECKS.append(Check(name, section, basis, claim, run))

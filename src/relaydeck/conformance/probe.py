@@ -1,20 +1,30 @@
-"""Sends single requests to the server under test, within a budget of requests and seconds."""
+"""Sends single requests to the server under test, within a budget of requests and seconds.
+
+The server may answer anything. Each request has a connection of its own, so a dropped connection is never the end of
+an idle one; a response is read up to a number of bytes; and each request runs in a thread, so that nobody waits longer
+than the budget allows, however slowly the server sends.
+"""
 
 import http.client
 import json
 import secrets
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from relaydeck.conformance.verdicts import Differs, NotChecked
+from relaydeck.conformance.shapes import TOO_MANY_REQUESTS, Answer, Differs, NotChecked
 
 _NOTHING = object()
 _LONGEST_WAIT_SECONDS = 10
-_EXCERPT = 160
+_MOST_BYTES = 4 * 2**20  # of a response
+_MOST_BYTES_KEPT = 2**16  # of a response that checks look back at
 
 
 class Target(NamedTuple):
@@ -26,6 +36,7 @@ class Target(NamedTuple):
     allow_writes: bool = False
     relayer: str = ""
     notification: str = ""
+    replace_signing_key: bool = False
     transaction: str = ""
     fee_token: str = ""
 
@@ -36,44 +47,39 @@ class Target(NamedTuple):
 class Budget(NamedTuple):
     requests: int = 400
     seconds: float = 120.0
-    timeout: float = 10.0
+
+    @property
+    def timeout(self) -> float:
+        """The longest that one request takes. The same time is reserved for putting things back."""
+        return min(10.0, self.seconds / 4)
 
 
 class OutOfBudget(Exception):
     """No request may be sent any more."""
 
 
-class Answer(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """None when it is not JSON."""
-        try:
-            return json.loads(self.body)
-        except ValueError:
-            return None
-
-    @property
-    def shown(self) -> str:
-        text = self.body.decode("utf-8", "replace")
-        return f"{self.status} {text[:_EXCERPT]}{'…' if len(text) > _EXCERPT else ''}"
+class Unreachable(Exception):
+    """The first request got no HTTP response."""
 
 
 class Probe:
     def __init__(self, target: Target, budget: Budget) -> None:
         self.target = target
-        self._budget = budget
-        self._deadline = time.monotonic() + budget.seconds
+        self._timeout = budget.timeout
+        self._requests_left = budget.requests
+        self._deadline = time.monotonic() + budget.seconds - budget.timeout
         self._parts = urlsplit(target.url)
-        self._connection: http.client.HTTPConnection | None = None
         self.name = f"conform-{secrets.token_hex(4)}"  # begins the id of everything this run creates
+        self.basis = ""  # of the check that runs
         self.requests = 0
+        self.unanswered = 0  # requests without a readable HTTP response
         self.kept: dict[str, Answer] = {}  # answers that several checks look at
-        self.answers: list[Answer] = []  # of requests with the credential: some checks look at all of them
+        self.answers: list[Answer] = []  # some checks look at all of them
         self.secrets: list[str] = []  # that were sent, and must not come back
+        self.created: list[str] = []  # identifiers of signers
+        self.relayer: dict[str, Any] | None = None  # that JSON-RPC calls go through
+        self.notification: dict[str, Any] | None = None  # the caller's, before the first change
+        self.key_changed = False
 
     def ask(
         self,
@@ -84,26 +90,28 @@ class Probe:
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """`body` is sent as JSON, bytes as they are; `token=""` sends no credential. Raises Differs without answer."""
+        """`body` is sent as JSON, bytes as they are; `token=""` sends no credential.
+
+        Raises Differs without an answer, and NotChecked when the answer is that the rate limit is exceeded.
+        """
         chosen = self.target.token if token is None else token
-        sent = {"Accept": "application/json"} | ({"Authorization": f"Bearer {chosen}"} if chosen else {})
+        sent = {"Accept": "application/json", "Connection": "close"}
+        sent |= {"Authorization": f"Bearer {chosen}"} if chosen else {}
         content = body if isinstance(body, bytes) else None if body is _NOTHING else json.dumps(body).encode()
         if content is not None:
             sent["Content-Type"] = "application/json"
-        answer = self._patient(method, path, content, sent | dict(headers or {}))
-        self.answers.append(answer)
-        return answer
+        return self._patient(method, path, content, sent | dict(headers or {}))
 
     def write(self, method: str, path: str, body: object, **more: Any) -> Answer:
         """A request that may change something. Raises NotChecked when the caller did not allow that."""
         if not self.target.allow_writes:
-            raise NotChecked("needs --allow-writes")
+            raise NotChecked.without("--allow-writes")
         return self.ask(method, path, body, **more)
 
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def put_back_time(self) -> None:
+        """One more request, in the time that was reserved for it."""
+        self._requests_left = max(1, self._requests_left)
+        self._deadline += self._timeout
 
     @cached_property
     def signers(self) -> Answer:
@@ -113,81 +121,80 @@ class Probe:
     def relayers(self) -> Answer:
         return self.ask("GET", "/api/v1/relayers")
 
-    @cached_property
-    def relayer(self) -> dict[str, Any]:
-        """The relayer the caller chose, or the first there is."""
-        found = [each for each in _items(self.relayers) if self.target.relayer in ("", each.get("id"))]
-        if not found and self.target.relayer:
-            return {"id": self.target.relayer}
-        if not found:
-            raise NotChecked("the server lists no relayer")
-        return found[0]
-
-    @property
-    def notification(self) -> str:
-        """One that may be looked at: the caller's, or that of a relayer."""
-        found = self.target.notification or str(self.relayer.get("notification_id") or "")
-        if not found:
-            raise NotChecked("no relayer names a notification; give one with --notification")
-        return found
-
-    @property
-    def own_notification(self) -> str:
-        """One that may be changed."""
-        if not self.target.notification:
-            raise NotChecked("needs --notification: it changes url and signing key")
-        return self.target.notification
-
     def _patient(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> Answer:
         answer = self._once(method, path, content, headers)
         wait = answer.headers.get("retry-after", "")
-        if answer.status == 429 and wait.isdecimal() and int(wait) <= _LONGEST_WAIT_SECONDS:
-            time.sleep(int(wait))
+        if answer.is_limited and wait.isdecimal() and len(wait) < 3 and int(wait) <= _LONGEST_WAIT_SECONDS:
+            time.sleep(max(0.0, min(int(wait), self._deadline - time.monotonic())))
             answer = self._once(method, path, content, headers)
+        if answer.error == TOO_MANY_REQUESTS and path.startswith("/api/v1/relayers"):
+            raise NotChecked(f"the server answered {TOO_MANY_REQUESTS}; give it a higher limit")
         return answer
 
     def _once(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> Answer:
-        self.requests += 1
-        if self.requests > self._budget.requests or time.monotonic() > self._deadline:
+        seconds = min(self._timeout, self._deadline - time.monotonic())
+        if not self._requests_left or seconds <= 0:
             raise OutOfBudget
-        try:
-            return self._exchange(method, path, content, headers)
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            problem = type(error).__name__
-        raise Differs("an HTTP response", f"none: {problem}")
+        self.requests += 1
+        self._requests_left -= 1
+        exchange = _Exchange(self._connect(seconds), method, self._parts.path.rstrip("/") + path, content, headers)
+        answer = exchange.wait(seconds)
+        if isinstance(answer, str):
+            self.unanswered += 1
+            raise Differs("an HTTP response", f"none: {answer}")
+        if len(answer.body) <= _MOST_BYTES_KEPT:
+            self.answers.append(replace(answer, basis=self.basis))
+        return answer
 
-    def _exchange(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> Answer:
-        if self._connection is None:
-            self._connection = self._connect()
-        self._connection.request(method, self._parts.path.rstrip("/") + path, content, dict(headers))
-        response = self._connection.getresponse()
-        body = response.read()
-        if response.will_close:
-            self.close()
-        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
-
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connect(self, seconds: float) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
         if self._parts.scheme == "https":
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(host, port, timeout=self._budget.timeout, context=context)
-        return http.client.HTTPConnection(host, port, timeout=self._budget.timeout)
+            return http.client.HTTPSConnection(host, port, timeout=seconds, context=self._tls)
+        return http.client.HTTPConnection(host, port, timeout=seconds)
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
 
 
-def _items(answer: Answer) -> list[dict[str, Any]]:
-    body = answer.json
-    data = body.get("data") if isinstance(body, dict) else None
-    return [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
+class _Exchange(threading.Thread):
+    """One request and its response. A socket's timeout starts anew with each byte; waiting for a thread does not."""
 
+    def __init__(self, connection: http.client.HTTPConnection, method: str, path: str, *sent: Any) -> None:
+        super().__init__(daemon=True)
+        self._connection = connection
+        self._request: tuple[Any, ...] = (method, path, *sent)
+        self._outcome: Answer | str = "TimeoutError"
 
-def reachable(target: Target, budget: Budget) -> str:
-    """Why no request reaches the server; empty when one does."""
-    probe = Probe(target, budget)
-    try:
-        probe.ask("GET", "/api/v1/signers", token="")
-    except Differs as difference:
-        return difference.seen.removeprefix("none: ")
-    finally:
-        probe.close()
-    return ""
+    def wait(self, seconds: float) -> Answer | str:
+        """The answer, or why there is none."""
+        self.start()
+        try:
+            self.join(seconds)
+        except KeyboardInterrupt:
+            self.join(min(seconds, 1))  # so that what is put back comes after what was sent
+            raise
+        outcome = self._outcome
+        if self.is_alive() and isinstance(self._connection.sock, socket.socket):
+            with suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)  # ends the thread
+        return outcome
+
+    def run(self) -> None:
+        try:
+            self._outcome = self._exchange()
+        except Exception as error:  # whatever http.client makes of a response that is not HTTP
+            self._outcome = type(error).__name__
+        finally:
+            self._connection.close()
+
+    def _exchange(self) -> Answer | str:
+        self._connection.request(*self._request)
+        response = self._connection.getresponse()
+        body = response.read(_MOST_BYTES + 1)
+        if len(body) > _MOST_BYTES:
+            return f"more than {_MOST_BYTES} bytes"
+        if response.length:
+            return "IncompleteRead"
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, headers, body, " ".join(self._request[:2]))

@@ -9,49 +9,52 @@ from relaydeck.conformance.run import Report
 def as_json(report: Report) -> dict[str, Any]:
     return {
         "url": report.target.url,
+        "verdict": report.verdict,
+        "conforms": report.verdict == "conforms",
         "requests": report.requests,
-        "conforms": not report.failed,
+        "unanswered": report.unanswered,
         "contract": _counts(report, "contract", {"holds": "holds", "fails": "FAILS"}),
         "rulings": _counts(report, "ruling", {"as_ruled": "as ruled", "differs": "differs"}),
+        "missing_options": report.missing,
+        "created_signers": report.created_signers,
+        "not_put_back": report.left,
         "results": [result._asdict() for result in report.results],
     }
 
 
 def _counts(report: Report, basis: str, verdicts: dict[str, str]) -> dict[str, int]:
-    results = [result for result in report.results if result.basis == basis]
-    named = verdicts | {"not_checked": "not checked"}
-    return {name: sum(each.verdict == verdict for each in results) for name, verdict in named.items()}
+    named = verdicts | {"not_checked": "not checked", "did_not_occur": "did not occur"}
+    return {name: report.count(verdict, basis) for name, verdict in named.items()}
 
 
-def as_junit(report: Report) -> str:
-    """One suite for each section. A ruling never fails: what it found is in `system-out`."""
-    suites = ElementTree.Element("testsuites", name="relaydeck conform")
+def as_junit(report: Report, *, strict: bool) -> str:
+    """One suite for each section. A ruling never fails: what it found is in `system-out`.
+
+    With `strict` a contract check that was not made is a failure.
+    """
+    suites = ElementTree.Element("testsuites", name=f"relaydeck conform: {report.verdict}")
+    failed = report.failed + (report.unchecked if strict else [])
     for section in dict.fromkeys(result.section for result in report.results):
-        _add_suite(suites, section, report)
+        _add_suite(suites, section, [each for each in report.results if each.section == section], failed)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
 
 
-def _add_suite(suites: ElementTree.Element, section: str, report: Report) -> None:
-    results = [result for result in report.results if result.section == section]
+def _add_suite(suites: ElementTree.Element, section: str, results: list[Any], failed: list[Any]) -> None:
+    skipped = [each for each in results if each.verdict in ("not checked", "did not occur") and each not in failed]
     suite = ElementTree.SubElement(
         suites,
         "testsuite",
         name=f"section {section}",
         tests=str(len(results)),
-        failures=str(sum(result.verdict == "FAILS" for result in results)),
-        skipped=str(sum(result.verdict == "not checked" for result in results)),
+        failures=str(sum(each in failed for each in results)),
+        skipped=str(len(skipped)),
     )
     for result in results:
         case = ElementTree.SubElement(suite, "testcase", classname=result.basis, name=f"{result.name}: {result.claim}")
-        if result.verdict == "FAILS":
-            failure = ElementTree.SubElement(case, "failure", message=f"expected {_plain(result.expected)}")
-            failure.text = _plain(f"expected {result.expected}\nseen {result.seen}")
-        elif result.verdict == "not checked":
-            ElementTree.SubElement(case, "skipped", message=_plain(result.seen))
+        if result in failed:
+            failure = ElementTree.SubElement(case, "failure", message=f"expected {result.expected or result.claim}")
+            failure.text = f"expected {result.expected or result.claim}\nseen {result.seen}"
+        elif result in skipped:
+            ElementTree.SubElement(case, "skipped", message=f"{result.verdict}: {result.seen}")
         elif result.basis == "ruling":
-            ElementTree.SubElement(case, "system-out").text = _plain(f"{result.verdict}: {result.seen}")
-
-
-def _plain(text: str) -> str:
-    """Without the control characters that XML does not allow: a server may answer anything."""
-    return "".join(character if character >= " " or character in "\n\t" else "�" for character in text)
+            ElementTree.SubElement(case, "system-out").text = f"{result.verdict}: {result.seen}"

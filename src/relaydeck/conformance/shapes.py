@@ -1,12 +1,93 @@
-"""What bodies must look like, as functions that return the first problem found."""
+"""An answer, how a check of it ends when it does not hold, and what bodies must look like.
 
+Every value comes from a foreign server and may have any type: nothing here assumes one.
+"""
+
+import json
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from relaydeck.conformance.probe import Answer
-from relaydeck.conformance.verdicts import Differs
-
 Json = dict[str, Any]
+TOO_MANY_REQUESTS = "Too Many Requests"
+_EXCERPT = 160
+_PATH_OF_URL = re.compile(r'(https?://[^/\s"\\]+)/[^\s"\\]+')
+
+
+class Differs(Exception):
+    """The server did something else than expected."""
+
+    def __init__(self, expected: str, seen: str) -> None:
+        super().__init__(expected, seen)
+        self.expected = expected
+        self.seen = seen
+
+
+class NotChecked(Exception):
+    """The check cannot be made with these options, or on this server; `options` would allow it."""
+
+    def __init__(self, reason: str, *options: str) -> None:
+        super().__init__(reason)
+        self.options = options
+
+    @classmethod
+    def without(cls, *options: str) -> "NotChecked":
+        return cls(f"needs {' and '.join(option.partition(' ')[0] for option in options)}", *options)
+
+
+class DidNotOccur(Exception):
+    """The server showed no case of what is checked, and no request can bring one about."""
+
+
+def field(value: object, *path: str) -> Any:
+    """What a foreign value holds there; None where it holds nothing."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def objects(value: object) -> list[Json]:
+    """The objects in a foreign array."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    request: str  # method and path
+    basis: str = ""  # of the check that sent it
+
+    @cached_property
+    def json(self) -> Any:
+        """None when it is not JSON, or too deeply nested to read."""
+        try:
+            return json.loads(self.body.decode(), parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return None
+
+    @property
+    def error(self) -> str:
+        """The message of an error envelope; empty for any other body."""
+        message = field(self.json, "message")
+        return message if field(self.json, "success") is False and isinstance(message, str) else ""
+
+    @property
+    def is_limited(self) -> bool:
+        return self.status == 429 or self.error == TOO_MANY_REQUESTS
+
+    @property
+    def shown(self) -> str:
+        """Without the paths of URLs: those of nodes and webhooks hold keys."""
+        text = _PATH_OF_URL.sub(r"\1/…", self.body.decode("utf-8", "replace"))
+        return f"{self.status} {text[:_EXCERPT]}{'…' if len(text) > _EXCERPT else ''}"
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # NaN and Infinity are not JSON
 
 
 def is_text(value: object) -> bool:
@@ -18,7 +99,8 @@ def is_flag(value: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    """JSON has one type of numbers: 1.0 and 1e0 are integers."""
+    return is_number(value) and value == value // 1  # type: ignore[operator]
 
 
 def is_number(value: object) -> bool:
@@ -27,6 +109,10 @@ def is_number(value: object) -> bool:
 
 def is_object(value: object) -> bool:
     return isinstance(value, dict)
+
+
+def is_array(value: object) -> bool:
+    return isinstance(value, list)
 
 
 def is_texts(value: object) -> bool:
@@ -39,18 +125,30 @@ NAMES: dict[Callable[[object], bool], str] = {
     is_whole: "an integer",
     is_number: "a number",
     is_object: "an object",
+    is_array: "an array",
     is_texts: "an array of strings",
 }
+Fields = Mapping[str, Callable[[object], bool]]
 
 
-def require_fields(record: Json, fields: Mapping[str, Callable[[object], bool]], what: str, *, all_of: bool) -> None:
-    """Each field present has its type; with `all_of` each is present."""
+def require_fields(record: object, fields: Fields, what: str) -> Json:
+    """The record, in which each of these fields is present and has its type."""
+    if not isinstance(record, dict):
+        raise Differs(f"{what} is an object", repr(record))
     for name, has_type in fields.items():
         if name not in record:
-            if all_of:
-                raise Differs(f"{what} with {name}", f"fields {sorted(record)}")
-        elif not has_type(record[name]):
+            raise Differs(f"{what} with {name}", f"fields {sorted(record)}")
+        if not has_type(record[name]):
             raise Differs(f"{what}.{name} is {NAMES[has_type]}", repr(record[name]))
+    return record
+
+
+def require_types(record: object, fields: Fields, what: str) -> int:
+    """Each of these fields that has a value has its type: how many have one. Whether a field without a value is left
+    out or null is open."""
+    given = {name: has_type for name, has_type in fields.items() if field(record, name) is not None}
+    require_fields(record, given, what)
+    return len(given)
 
 
 def success(answer: Answer, what: str) -> Json:
@@ -75,24 +173,26 @@ def many(answer: Answer, what: str) -> list[Json]:
     return data
 
 
-def pagination(answer: Answer, what: str) -> Json:
+def pagination(answer: Answer, what: str) -> dict[str, int]:
     found = success(answer, what).get("pagination")
     if not isinstance(found, dict):
         raise Differs(f"{what} answered with a pagination object", answer.shown)
-    require_fields(
-        found, dict.fromkeys(("current_page", "per_page", "total_items"), is_whole), "pagination", all_of=True
-    )
-    return found
+    names = ("current_page", "per_page", "total_items")
+    require_fields(found, dict.fromkeys(names, is_whole), "pagination")
+    return {name: int(found[name]) for name in names}
+
+
+def require_error(answer: Answer) -> Json:
+    """The error envelope: data null, message a string, success false. Other fields are open."""
+    body = answer.json
+    if field(body, "success") is not False or not is_text(body.get("message")) or body.get("data", 0) is not None:
+        raise Differs("data null, message a string, success false", answer.shown)
+    return body  # type: ignore[no-any-return]
 
 
 def require_message(answer: Answer, message: str) -> None:
-    """The error envelope with that message: data null, message, success false, and nothing else."""
-    expected = {"data": None, "message": message, "success": False}
-    body = answer.json
-    if not isinstance(body, dict) or body.get("message") != message:
+    if require_error(answer)["message"] != message:
         raise Differs(f'message "{message}"', answer.shown)
-    if body != expected:
-        raise Differs(f"exactly {expected}", answer.shown)
 
 
 def equal(seen: object, expected: object, what: str) -> None:
