@@ -123,3 +123,10 @@ def test_behind_a_proxy_with_tls_the_address_is_that_of_the_proxy(service: Runni
 
 def test_the_token_that_it_creates_may_use_the_interface(page: str) -> None:
     assert 'export TOKEN="$(relaydeck token create my-client)"' in unescape(page)
+
+
+def test_a_field_tells_what_the_contract_decides_and_what_a_ruling(page: str) -> None:
+    told = re.search(r'id="type-RpcResponse".*?<code>id</code>.*?<p class="basis">(.*?)</p>', page, re.DOTALL)
+    assert told is not None
+    ruled = "types of the JSON-RPC <code>id</code>"
+    assert told[1] == f"Contract, section 4.5: presence, type. Ruling: value ({ruled}), meaning ({ruled})."

@@ -103,12 +103,19 @@ def _badge(described: Json) -> str:
 
 
 def _basis(described: Json) -> str:
-    """What each part rests on, in words; parts that rest on the same are named together."""
-    parts: dict[str, list[str]] = {}
-    for part, words in described.get(BASIS, {}).items():
-        parts.setdefault(words, []).append(part)
-    told = "; ".join(f"{', '.join(named)}: {_inline(words)}" for words, named in parts.items())
-    return f'<p class="basis">{told[:1].upper()}{told[1:]}.</p>' if told else ""
+    """What each part rests on: the parts that the contract decides by its sections, then the rulings."""
+    shown: dict[str, list[str]] = {}
+    ruled: list[str] = []
+    for part, told in described.get(BASIS, {}).items():
+        for words in told.split("; "):
+            source, _, item = words.partition(": ")
+            if item:
+                ruled.append(f"{part} ({_inline(item)})")
+            else:
+                shown.setdefault(source, []).append(part)
+    sentences = [f"{source.capitalize()}: {', '.join(parts)}." for source, parts in shown.items()]
+    sentences += [f"Ruling: {', '.join(ruled)}."] if ruled else []
+    return f'<p class="basis">{" ".join(sentences)}</p>' if sentences else ""
 
 
 def _by_tag(document: Json) -> Iterator[tuple[Json, list[tuple[str, str, Json]]]]:
@@ -344,7 +351,8 @@ def _plain_kind(schema: Json) -> str:
     if kind == "array":
         items, most = schema.get("items"), f", at most {schema['maxItems']}" if "maxItems" in schema else ""
         return f"array{most}" if items is True or items is None else f"array of {_kind(items)}{most}"
-    limits = [f"at least {schema['minimum']}"] if "minimum" in schema else []
+    limits = ["whole"] if schema.get("multipleOf") == 1 else []
+    limits += [f"at least {schema['minimum']}"] if "minimum" in schema else []
     if "maxLength" in schema:
         least = f"{schema['minLength']} to" if "minLength" in schema else "at most"
         limits.append(f"{least} {schema['maxLength']} characters")
