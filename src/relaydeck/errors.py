@@ -236,15 +236,21 @@ class OutOfDate(RequestError):
 
 
 class PlanChanged(OutOfDate):
-    """`changes` are the changes of records since the plan was made, each with `at`, `actor`, `action` and `record`."""
+    """`changes` are the changes of records since the plan was made, each with `at`, `actor`, `action` and `record`.
 
-    description = "The plan is no longer the one with this revision; `changes` lists what has changed since."
+    `records` are the records that differ from the reviewed plan, each with `kind` and `name`.
+    """
+
+    description = (
+        "The plan is not the one with this revision. `records` lists what differs, `changes` what was changed."
+    )
     traits = frozenset({"apply"})
 
-    def __init__(self, changes: list[dict[str, str]]) -> None:
+    def __init__(self, changes: list[dict[str, str]], records: list[dict[str, str]]) -> None:
         super().__init__("the plan is not the one that was reviewed: plan again, and review the new plan")
-        self.members = {"changes": changes}
+        self.members = {"changes": changes, "records": records}
         self.changes = changes
+        self.records = records
 
 
 class MistakenDocument(BadRequest):

@@ -180,11 +180,12 @@ def test_restore(home: Path, tmp_path: Path) -> None:
 def test_apply_prints_what_it_did(tmp_path: Path) -> None:
     report = json.loads(run_command(tmp_path / "home", "apply", "-", "--json", stdin=LOCAL).stdout)
     assert report.pop("revision").startswith("0-")
+    signer = [{"name": "type", "before": "", "after": "plain"}]
     assert report == {
         "applied": True,
         "steps": [
             {"action": "create", "kind": "network", "name": "sepolia", "fields": []},
-            {"action": "create", "kind": "signer", "name": "ops", "fields": []},
+            {"action": "create", "kind": "signer", "name": "ops", "fields": signer},
             {"action": "create", "kind": "notification", "name": "pager", "fields": []},
             {"action": "create", "kind": "relayer", "name": "sepolia-1", "fields": []},
         ],

@@ -43,6 +43,7 @@ def test_a_file_is_planned_applied_and_exported(remote: Remote) -> None:
     assert plan.splitlines()[:-1] == [
         "+ network sepolia",
         "+ signer ops",
+        "    type: plain",
         "+ notification pager",
         "+ relayer sepolia-1",
         "to create: 1 network, 1 signer, 1 notification, 1 relayer",
@@ -143,13 +144,14 @@ def test_of_two_pipelines_one_wins_and_the_other_learns_what_changed(remote: Rem
     won = remote.there("apply", "-", "--revision", revision_of(their_plan), stdin=theirs, token=other)
     assert (won.returncode, won.stdout) == (0, "changed: 1 notification\n")
     lost = remote.there("apply", "-", "--revision", revision_of(our_plan), stdin=ours)
-    first, since, change, remedy = lost.stderr.splitlines()
+    first, different, record, since, change, remedy = lost.stderr.splitlines()
     assert (lost.returncode, lost.stdout, first, since) == (
         1,
         "",
         "relaydeck: the plan is not the one that was reviewed",
         "Changed since:",
     )
+    assert (different, record) == ("Different from the reviewed plan:", "  notification contested")
     assert change.split("  ")[2:] == ["token:other-pipeline", "notification.updated", "contested"]
     assert remedy == "Nothing was changed. Plan again, and review the new plan."
     assert lost == remote.here("apply", "-", "--revision", revision_of(our_plan), stdin=ours)
@@ -189,10 +191,11 @@ def test_a_relayer_without_an_id_keeps_its_plan(remote: Remote) -> None:
 def test_another_file_is_not_the_plan_that_was_reviewed(remote: Remote) -> None:
     plan = remote.run("apply", "-", "--plan", stdin=declared("reviewed"))
     swapped = remote.there("apply", "-", "--revision", revision_of(plan), stdin=declared("swapped"))
-    assert (
-        swapped.stderr.splitlines()[1]
-        == "No record has changed since: the file, its secrets, --prune or an answer of a key system has."
-    )
+    assert swapped.stderr.splitlines()[1:4] == [
+        "Different from the reviewed plan:",
+        "  notification (more than one, or not in this file)",
+        "No record has changed since.",
+    ]
 
 
 # -- over HTTP -----------------------------------------------------------------------------------

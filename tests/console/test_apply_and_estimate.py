@@ -51,7 +51,7 @@ def test_a_plan_that_has_changed_is_shown_again_instead_of_applied(served: Runni
         served.ask("POST", "/admin/v1/signers", {"id": "taken", "type": "plain", "config": {"key": "k"}}).status == 201
     )
     again = operator.post("/apply/plan", form)
-    assert (again.status, "have changed since you saw the plan" in plain(again)) == (412, True)
+    assert (again.status, "The plan is not the one that you saw." in plain(again)) == (412, True)
     assert served.ask("GET", "/admin/v1/signers/applied%20later").status == 404
 
 

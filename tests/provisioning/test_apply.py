@@ -45,7 +45,7 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
     plan = provisioned.apply(WHOLE)
     assert lines(plan.steps) == [
         "Create networks sepolia",
-        "Create signers ops",
+        "Create signers ops | type:  -> plain",
         "Create notifications pager",
         "Create relayers one",
     ]

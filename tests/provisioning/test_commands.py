@@ -21,20 +21,25 @@ DEMO = Path(__file__).parents[2] / "examples" / "demo.toml"
 def without_revision(plan: str) -> str:
     """The lines of a plan with changes before its last one, which is its revision."""
     *lines, last = plan.splitlines(keepends=True)
-    assert re.fullmatch(r"revision: [0-9]+-[0-9a-f]{16}\n", last)
+    assert re.fullmatch(r"revision: [0-9]+-[0-9a-f]{96}\n", last)
     return "".join(lines)
 
 
 def test_the_demonstration(home: Path) -> None:
     planned = run_command(home, "apply", str(DEMO), "--plan")
-    note = f"note: there is no Relaydeck data at {home / 'relaydeck.db'}: the plan starts from nothing\n"
+    note = f"note: there is no Relaydeck data at {home / 'relaydeck.db'}: the plan starts from nothing, and has no"
+    note += " revision before there is a master key\n"
     webhook = f"note: notifications[0].url {REFUSED}\n"
     assert (planned.returncode, planned.stderr) == (0, note + webhook)
-    assert without_revision(planned.stdout) == (
+    assert planned.stdout == (
         "+ network sepolia\n"
         "+ network local\n"
         "+ signer ops\n"
+        "    type: plain\n"
         "+ signer vault\n"
+        "    type: provider_a_kms\n"
+        "    config.key_id: alias/ops\n"
+        "    config.region: eu-west-1\n"
         "+ notification pager\n"
         "+ relayer sepolia-1\n"
         "+ relayer local-1\n"
@@ -123,6 +128,8 @@ def test_a_file_without_records_creates_no_home(home: Path) -> None:
 
 
 def test_the_plan_for_a_new_home_is_applied_by_its_revision(home: Path) -> None:
+    home.mkdir(0o700)
+    (home / "master.key").write_text("07" * 32)
     planned = run_command(home, "apply", "-", "--plan", stdin=NETWORK)
     revision = planned.stdout.splitlines()[-1].removeprefix("revision: ")
     assert run_command(home, "apply", "-", "--revision", revision, stdin=NETWORK).stdout == "created: 1 network\n"

@@ -16,7 +16,7 @@ def test_relayers_go_before_what_they_refer_to(provisioned: ProvisionedHome) -> 
     assert lines(provisioned.apply("", prune=True).steps) == [
         "Remove relayers one",
         "Remove notifications pager",
-        "Remove signers ops",
+        "Remove signers ops | type: plain -> ",
         "Remove networks sepolia",
     ]
     assert provisioned.state() == {"networks": [], "signers": [], "notifications": [], "relayers": []}
@@ -70,9 +70,9 @@ def test_a_relayer_that_the_file_moves_elsewhere_frees_its_old_signer(provisione
     provisioned.apply(WHOLE)
     moved = NETWORK + SIGNER.replace('"ops"', '"new"') + NOTIFICATION + RELAYER.replace('"ops"', '"new"')
     assert lines(provisioned.apply(moved, prune=True).steps) == [
-        "Create signers new",
+        "Create signers new | type:  -> plain",
         "Change relayers one | signer_id: ops -> new",
-        "Remove signers ops",
+        "Remove signers ops | type: plain -> ",
     ]
 
 

@@ -92,7 +92,7 @@ class _Apply:
     def change(self, context: ChangeContext) -> Content:
         if isinstance(self._prepared, MistakenDocument):
             raise self._prepared
-        require_same(self._prepared.plan, self._expected, context.transaction.all)
+        require_same(self._prepared.plan, self._expected, context.transaction.all, context.vault.plan_key)
         self._prepared.write(context)
         return Content(encoded(apply_report(self._prepared.plan, applied=True)))
 

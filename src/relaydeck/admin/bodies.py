@@ -180,15 +180,20 @@ class ApplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class PlannedField(msgspec.Struct, frozen=True):
     name: Annotated[str, field("Name of the field.", example="policies.min_balance")]
-    before: Annotated[str, field("Its value before. Empty with `after`: a secret, which has changed.", example="0")]
-    after: Annotated[str, field("Its value after.", example="1000000")]
+    before: Annotated[
+        str, field("Its value before; empty: the record is new. Both empty: a secret has changed.", example="0")
+    ]
+    after: Annotated[str, field("Its value after; empty: the record is removed.", example="1000000")]
 
 
 class PlannedStep(msgspec.Struct, frozen=True, omit_defaults=True):
     action: Annotated[Literal["create", "change", "remove"], field("What is done.", example="change")]
     kind: Annotated[str, field("What the record is.", example="relayer")]
     name: Annotated[str, field("Its name or id.", example="sepolia-1")]
-    fields: Annotated[tuple[PlannedField, ...], field("The fields that change.")]
+    fields: Annotated[
+        tuple[PlannedField, ...],
+        field("The fields that change; of a new or removed signer, its type and the fields that are not secret."),
+    ]
     title: Annotated[str, field("The name of a relayer, if `name` is its id.", example="Sepolia one")] = ""
 
 
@@ -196,7 +201,7 @@ class ApplyReport(msgspec.Struct, frozen=True):
     applied: Annotated[bool, field("Whether the steps were taken.", example=True)]
     revision: Annotated[
         str,
-        field("Identifies the plan. As `If-Match`, only this plan is applied.", example="42-0123456789abcdef"),
+        field("Identifies the plan. As `If-Match`, only this plan is applied.", example="42-" + "0123456789abcdef" * 6),
     ]
     steps: Annotated[tuple[PlannedStep, ...], field("The steps, in their order.")]
     notes: Annotated[tuple[str, ...], field("Notes about the document.", example=[])]

@@ -14,8 +14,12 @@ def apply_report(plan: Plan, *, applied: bool) -> ApplyReport:
 def _step(step: Step, by_name: set[str]) -> PlannedStep:
     kind = step.resource[:-1]
     if isinstance(step, Remove):
-        return PlannedStep("remove", kind, step.name, (), step.title)
+        return PlannedStep("remove", kind, step.name, _fields(step), step.title)
     title = step.record.name if isinstance(step.record, Relayer) else ""
     if isinstance(step, Change):
-        return PlannedStep("change", kind, step.name, tuple(PlannedField(*each) for each in step.fields), title)
-    return PlannedStep("create", kind, title if step.name in by_name else step.name, ())
+        return PlannedStep("change", kind, step.name, _fields(step), title)
+    return PlannedStep("create", kind, title if step.name in by_name else step.name, _fields(step))
+
+
+def _fields(step: Step) -> tuple[PlannedField, ...]:
+    return tuple(PlannedField(*each) for each in step.fields)

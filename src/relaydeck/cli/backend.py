@@ -120,15 +120,17 @@ class ApplyFile(NamedTuple):
 class OutdatedPlan(OperatorError):
     """The plan that was reviewed is not the plan that would be applied."""
 
-    def __init__(self, changes: Sequence[Mapping[str, str]]) -> None:
-        lines = [f"  {each['at']}  {each['actor']}  {each['action']}  {each['record']}" for each in changes]
-        since = (
-            "Changed since:"
-            if lines
-            else "No record has changed since: the file, its secrets, --prune or an answer of a key system has."
-        )
+    def __init__(self, changes: Sequence[Mapping[str, str]], records: Sequence[Mapping[str, str]]) -> None:
+        different = [f"  {each['kind']} {each['name'] or '(more than one, or not in this file)'}" for each in records]
+        since = [f"  {each['at']}  {each['actor']}  {each['action']}  {each['record']}" for each in changes]
         super().__init__(
-            "\n".join(["the plan is not the one that was reviewed", since, *lines]),
+            "\n".join(
+                [
+                    "the plan is not the one that was reviewed",
+                    *(["Different from the reviewed plan:", *different] if different else []),
+                    *(["Changed since:", *since] if since else ["No record has changed since."]),
+                ]
+            ),
             "Nothing was changed. Plan again, and review the new plan.",
         )
 

@@ -15,7 +15,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.quantities import counted, first_few
 
 _MOST_NAMED = 20  # in a question
-_REVISION = re.compile(r"[0-9]{1,18}-[0-9a-f]{16}")
+_REVISION = re.compile(r"[0-9]{1,18}-([0-9a-f]{16}|[0-9a-f]{96})")
 CHANGES = 2  # the exit code of a plan that contains changes, with --detailed-exitcode
 _STYLES = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red")}
 _DONE = {"create": "created", "change": "changed", "remove": "removed"}
@@ -48,7 +48,7 @@ def plan_file(file: str, *, prune: bool, detailed_exitcode: bool, as_json: bool)
     print_notes(report["notes"])
     if not as_json:
         _print_steps(report)
-    revision = [f"revision: {report['revision']}"] if report["steps"] else []
+    revision = [f"revision: {report['revision']}"] if report["steps"] and report["revision"] else []
     print_outcome(report, as_json, *_summary(report), *revision)
     if report["steps"] and detailed_exitcode:
         sys.exit(CHANGES)
@@ -89,7 +89,7 @@ def _named(step: Json) -> str:
 
 def _described(change: Json) -> str:
     """Nothing of a secret is shown."""
-    return "(changed)" if change["before"] == change["after"] else f"{change['before']} -> {change['after']}"
+    return " -> ".join(filter(None, (change["before"], change["after"]))) or "(changed)"
 
 
 def _summary(report: Json) -> Iterator[str]:

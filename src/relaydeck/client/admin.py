@@ -692,7 +692,8 @@ def apply(
     """Make the records match the content of an apply file, all of it or nothing.
 
     A reference in the document needs its value in `references`. With the `revision` of an earlier plan as `if_match`,
-    another plan is not applied: `PreconditionFailed`, whose `problem["changes"]` lists what has changed.
+    another plan is not applied: `PreconditionFailed`, whose `problem["records"]` lists the records that differ and
+    `problem["changes"]` what has changed since.
 
     >>> document = {"notifications": [{"id": "n9", "type": "webhook", "url": "https://hooks.example.com/"}]}
     >>> plan = client.admin.apply(document, plan_only=True)

@@ -28,6 +28,14 @@ class ProblemChange(msgspec.Struct, frozen=True):
     record: Annotated[str, own_field("The record it was done to.", example="sepolia-1")]
 
 
+class ProblemRecord(msgspec.Struct, frozen=True):
+    kind: Annotated[str, field("What the record is; `option`: `name` is that of an option.", example="relayer")]
+    name: Annotated[
+        str,
+        field("Its name or id; empty: several of the kind differ, or one that is not in the document.", example="one"),
+    ]
+
+
 class Problem(msgspec.Struct, frozen=True):
     """Problem details, as RFC 9457 defines them."""
 
@@ -44,6 +52,10 @@ class Problem(msgspec.Struct, frozen=True):
     changes: Annotated[
         tuple[ProblemChange, ...] | UnsetType,
         own_field("What has changed since the plan was made, oldest first, at most 50.", example=UNSET),
+    ] = UNSET
+    records: Annotated[
+        tuple[ProblemRecord, ...] | UnsetType,
+        field("The records that differ from the plan that was reviewed.", example=UNSET, basis="own"),
     ] = UNSET
 
 

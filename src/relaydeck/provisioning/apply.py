@@ -62,16 +62,17 @@ class Provisioner:
         `expected` is the revision of a plan that was reviewed: another plan is not applied.
         """
         self._ask_keys()
+        key = self._store.vault.plan_key
 
         def prepare(read: ReadRows) -> PreparedPlan:
             prepared = PreparedPlan(self._planner, self._plan(read, _UNCHANGED), read, self._store.vault, progress)
             if not prepared.plan.steps:
-                require_same(prepared.plan, expected, read)
+                require_same(prepared.plan, expected, read, key)
                 raise _Unchanged(prepared.plan)
             return prepared
 
         def write(prepared: PreparedPlan, context: ChangeContext) -> Plan:
-            require_same(prepared.plan, expected, context.transaction.all)
+            require_same(prepared.plan, expected, context.transaction.all, key)
             prepared.write(context)
             return prepared.plan
 
@@ -94,7 +95,7 @@ class Provisioner:
         self._ask_keys()
         with self._store.database.snapshot():
             plan = self._plan(self._store.database.read, remedy)
-            require_same(plan, expected, self._store.database.read)
+            require_same(plan, expected, self._store.database.read, self._store.vault.plan_key)
             return plan
 
     def _plan(self, read: ReadRows, remedy: str) -> Plan:

@@ -10,6 +10,8 @@ from relaydeck.fields import Field, fields_of
 from relaydeck.provisioning.declared_records import settable_fields
 from relaydeck.provisioning.plan import FieldChange
 from relaydeck.secret import Secret
+from relaydeck.signers.signer_types import NewSigner, secret_fields
+from relaydeck.web_addresses import shown_address
 
 
 def differences(
@@ -70,6 +72,25 @@ def shown(field: Field, value: Any) -> str:
     if isinstance(value, msgspec.Struct):
         return _shown_record(value)
     return field.form.show(value) if field.form else str(value)
+
+
+def signer_fields(before: NewSigner | None, after: NewSigner | None) -> Iterator[FieldChange]:
+    """The type and the fields that are not secret, of a signer that is created or removed."""
+    old, new = _open_fields(before), _open_fields(after)
+    return (FieldChange(name, old.get(name, ""), new.get(name, "")) for name in old | new)
+
+
+def _open_fields(signer: NewSigner | None) -> dict[str, str]:
+    if signer is None:
+        return {}
+    names = [each for each in signer.config.__struct_fields__ if each not in secret_fields(type(signer.config))]
+    values = {name: getattr(signer.config, name) for name in names}
+    return {"type": signer.type} | {f"config.{name}": _text(each) for name, each in values.items() if each is not UNSET}
+
+
+def _text(value: str) -> str:
+    """An address with a user part or a query may contain a password."""
+    return shown_address(value) if "://" in value and any(mark in value for mark in "@?#") else value
 
 
 def _shown_record(record: msgspec.Struct) -> str:

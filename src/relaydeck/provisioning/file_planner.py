@@ -27,13 +27,14 @@ class FilePlanner(NamedTuple):
         """With every mistake of the file."""
         plan = make_plan(self.file.declared, Stored(read, vault), addresses, prune=self.prune, urls=self.urls)
         plan.mistakes = self.file.mistakes + plan.mistakes
-        plan.revision = plan_revision(plan, read)
+        if not plan.mistakes:
+            plan.revision = plan_revision(plan, read, vault.plan_key, prune=self.prune)
         return plan
 
     def reviewed_plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses, expected: str) -> Plan:
         """Raises MistakenDocument, or PlanChanged when the plan is not the one with the expected revision."""
         plan = self.sound_plan(read, vault, addresses)
-        require_same(plan, expected, read)
+        require_same(plan, expected, read, vault.plan_key)
         return plan
 
     def sound_plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses) -> Plan:

@@ -1,7 +1,7 @@
 """The difference between declared and stored records, as steps in the order in which they are taken."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -10,7 +10,10 @@ from relaydeck.provisioning.mistakes import Mistake
 
 
 class FieldChange(NamedTuple):
-    """A field with its values before and after, as far as they may be shown; both are empty if they may not."""
+    """A field with its values before and after, as far as they may be shown; both are empty if they may not.
+
+    One of them is empty if the record is created or removed.
+    """
 
     name: str
     before: str = ""
@@ -21,6 +24,7 @@ class Create(NamedTuple):
     resource: Resource
     name: str
     record: msgspec.Struct
+    fields: tuple[FieldChange, ...] = ()  # of a signer
 
 
 class Change(NamedTuple):
@@ -34,9 +38,22 @@ class Remove(NamedTuple):
     resource: Resource
     name: str
     title: str = ""  # the name of a relayer, which `name` identifies by its id
+    fields: tuple[FieldChange, ...] = ()  # of a signer
 
 
 Step = Create | Change | Remove
+
+
+class Pinned(NamedTuple):
+    """A record that the file declares or the plan removes: what a revision pins."""
+
+    resource: Resource
+    name: str
+    declared: Any  # secrets included; None: it is removed
+    stored: Any  # what is replaced; None: nothing
+
+
+UNCHANGED = "unchanged"  # stored as declared: nothing is replaced
 
 
 @dataclass
@@ -47,6 +64,7 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     generated_ids: set[str] = field(default_factory=set)  # of new relayers that the file gives no id
+    pinned: list[Pinned] = field(default_factory=list)
     revision: str = ""
 
     def note_mistake(self, place: str, problem: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from relaydeck.identifiers import new_identifier
 from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord, Resource
 from relaydeck.provisioning.differences import differences
-from relaydeck.provisioning.plan import Change, Create, Plan
+from relaydeck.provisioning.plan import UNCHANGED, Change, Create, Pinned, Plan
 from relaydeck.provisioning.pruning import plan_removals
 from relaydeck.provisioning.reader import Values, may_be, missing_in
 from relaydeck.provisioning.signer_planner import SignerPlanner
@@ -83,10 +83,18 @@ class _Planner:
         after = RECORD_TYPES[declared.resource](**complete)
         self._check_nodes(declared, after, found)
         self._check_webhook(declared, after, found)
+        changes = tuple(differences(found.record, after, damaged=found.damaged)) if found else ()
         if found is None:
             self.plan.steps.append(Create(declared.resource, name, after))
-        elif changes := tuple(differences(found.record, after, damaged=found.damaged)):
+        elif changes:
             self.plan.steps.append(Change(declared.resource, name, after, changes))
+        self._pin(declared.resource, name, values, found if changes or not found else UNCHANGED)
+
+    def _pin(self, resource: Resource, name: str, values: Values, stored: Any) -> None:
+        """A generated id is another one in each plan."""
+        if name in self.plan.generated_ids:
+            name, values = values["name"], values | {"id": ""}
+        self.plan.pinned.append(Pinned(resource, name, values, stored))
 
     def _check_nodes(self, declared: DeclaredRecord, after: msgspec.Struct, found: StoredRecord | None) -> None:
         """A URL that is stored stays, whoever set it."""

@@ -1,8 +1,10 @@
 """Plans what pruning removes: records that an apply created, the file no longer declares and nothing refers to."""
 
 from relaydeck.provisioning.declared_records import Declared, Resource
-from relaydeck.provisioning.plan import Plan, Remove
+from relaydeck.provisioning.differences import signer_fields
+from relaydeck.provisioning.plan import FieldChange, Pinned, Plan, Remove
 from relaydeck.provisioning.stored import Stored
+from relaydeck.signers.signer_types import NewSigner
 
 _REFERRED_TO: tuple[Resource, ...] = ("notifications", "signers", "networks")
 
@@ -22,7 +24,8 @@ class _Pruning:
     def plan_all(self, named: set[str]) -> None:
         applied = self._stored.applied_relayers
         relayers = [each for each in applied if each not in named]
-        self._plan.steps += [Remove("relayers", each, applied[each]) for each in relayers]
+        for each in relayers:
+            self._remove(Remove("relayers", each, applied[each]))
         # What a declared relayer refers to is in the file; what it refers to now does not matter.
         settled = named | set(relayers)
         for resource in _REFERRED_TO:
@@ -36,7 +39,16 @@ class _Pruning:
             problem = f"the {resource[:-1]} {record!r} cannot be removed: {user} refers to it"
             self._plan.note_mistake("--prune", problem)
         else:
-            self._plan.steps.append(Remove(resource, record))
+            self._remove(Remove(resource, record, fields=self._fields(resource, record)))
+
+    def _remove(self, step: Remove) -> None:
+        """The audit log shows whether the record changes after this."""
+        self._plan.pinned.append(Pinned(step.resource, step.name, None, step.title))
+        self._plan.steps.append(step)
+
+    def _fields(self, resource: Resource, record: str) -> tuple[FieldChange, ...]:
+        signer = self._stored.signer(record) if resource == "signers" else None
+        return tuple(signer_fields(signer, None)) if isinstance(signer, NewSigner) else ()
 
     def _remaining_user(self, resource: Resource, record: str, settled: set[str]) -> str:
         users = (each for each in self._stored.referring(resource, record) if each not in settled)

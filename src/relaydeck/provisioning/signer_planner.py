@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from relaydeck.provisioning.declared_records import Declared, DeclaredRecord
-from relaydeck.provisioning.plan import Create, Plan
+from relaydeck.provisioning.differences import signer_fields
+from relaydeck.provisioning.plan import Create, Pinned, Plan
 from relaydeck.provisioning.reader import missing_in
 from relaydeck.provisioning.references import Missing
 from relaydeck.provisioning.stored import Stored
@@ -28,6 +29,7 @@ class SignerPlanner:
 
     def plan_signer(self, declared: DeclaredRecord) -> None:
         before = self._stored.signer(declared.name)
+        self._plan.pinned.append(Pinned("signers", declared.name, declared.values, before))
         if before is None:
             self._plan_new(declared)
         elif isinstance(before, NewSigner):
@@ -44,7 +46,7 @@ class SignerPlanner:
         config = SHAPES[kind](**values)
         signer = self._signers[declared.name] = NewSigner(declared.name, kind, config)
         self._plan.notes += [f"{declared.place}.{hint}" for hint in hints(config)]
-        self._plan.steps.append(Create("signers", declared.name, signer))
+        self._plan.steps.append(Create("signers", declared.name, signer, tuple(signer_fields(None, signer))))
 
     def _compare(self, declared: DeclaredRecord, before: NewSigner) -> None:
         self._signers[declared.name] = before

@@ -18,11 +18,12 @@ _CHECK_FILE = "Check the file and its permissions, or restore it from your backu
 
 
 class MasterKey:
-    """Wraps data keys; the key that proves rows is derived from it."""
+    """Wraps data keys; the keys that prove rows and identify plans are derived from it."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
         self.proofs = RowProofs(derived_key(key, b"relaydeck row proofs 1"))
+        self.plan_key = derived_key(key, b"relaydeck plan revisions 1")
 
     def wrap(self, data_key: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)

@@ -21,6 +21,7 @@ class Vault:
         self._database = database
         self._master = master
         self.proofs = master.proofs
+        self.plan_key = master.plan_key
         self.keyring = read_keyring(database, master)
 
     def open(self, sealed: bytes, place: Place) -> bytes:

@@ -31,10 +31,16 @@ _PLANNED_FROM_NOTHING = "0-"  # the start of such a revision
 class LocalProvisioning:
     def plan(self, file: ApplyFile, *, prune: bool) -> Json:
         settings = read_settings()
+        has_key = settings.master_key_path.exists()
         if not has_data(settings):
-            print_note(f"note: there is no Relaydeck data at {settings.database}: the plan starts from nothing")
+            unpinned = "" if has_key else ", and has no revision before there is a master key"
+            print_note(
+                f"note: there is no Relaydeck data at {settings.database}: the plan starts from nothing{unpinned}"
+            )
         with store_for_apply(may_create=False) as store:
             plan = _provisioner(file, prune)(store).plan()
+        if not has_key:
+            plan.revision = ""  # computed with the key of the temporary store
         return json_values(apply_report(plan, applied=False))
 
     def apply(self, file: ApplyFile, *, prune: bool, revision: str) -> Json:
@@ -75,7 +81,7 @@ def _naming_changes() -> Iterator[None]:
     try:
         yield
     except PlanChanged as refusal:
-        raise OutdatedPlan(refusal.changes) from None
+        raise OutdatedPlan(refusal.changes, refusal.records) from None
 
 
 def _with_progress(steps: list[Step]) -> Iterable[Step]:

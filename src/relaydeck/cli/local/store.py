@@ -37,7 +37,10 @@ def existing_store() -> Iterator[Store]:
 
 @contextmanager
 def store_for_apply(*, may_create: bool) -> Iterator[Store]:
-    """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder."""
+    """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder.
+
+    A master key that exists already is used: the revision of a plan is computed with it.
+    """
     settings = read_settings()
     if may_create or has_data(settings):
         with closing(open_or_create(settings)) as store, _refusals_for_operators():
@@ -45,7 +48,8 @@ def store_for_apply(*, may_create: bool) -> Iterator[Store]:
         return
     with TemporaryDirectory(prefix="relaydeck-plan-") as folder:
         home = Path(folder)
-        with closing(open_store_at(home, home / "relaydeck.db", home / "master.key")) as store:
+        key = settings.master_key_path if settings.master_key_path.exists() else home / "master.key"
+        with closing(open_store_at(home, home / "relaydeck.db", key)) as store:
             yield store
 
 

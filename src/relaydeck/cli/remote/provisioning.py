@@ -48,7 +48,7 @@ def _words(refusal: Refused, file_name: str, remedy: str) -> Exception:
     problem = refusal.error.problem
     if "mistakes" in problem:
         return MistakenFile(file_name, [Mistake(**each) for each in problem["mistakes"]], remedy)
-    return OutdatedPlan(problem["changes"]) if "changes" in problem else refusal
+    return OutdatedPlan(problem["changes"], problem.get("records", ())) if "changes" in problem else refusal
 
 
 def _references(value: Any) -> Iterator[Reference]:

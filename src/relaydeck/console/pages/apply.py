@@ -25,7 +25,7 @@ async def plan(visit: Visit) -> Reply:
     return await _plan_page(visit, text, prune=prune)
 
 
-async def _plan_page(visit: Visit, text: str, *, prune: bool, changed: bool = False) -> Reply:
+async def _plan_page(visit: Visit, text: str, *, prune: bool, changed: PlanChanged | None = None) -> Reply:
     try:
         found = await visit.admin.change("POST", "apply", document=_request(text, prune=prune, plan_only=True))
     except RequestError as error:
@@ -42,8 +42,8 @@ async def apply(visit: Visit) -> Reply:
     try:
         request = _request(text, prune=prune, plan_only=False)
         done = await visit.admin.change("POST", "apply", document=request, if_match=f'"{form.get("revision", "")}"')
-    except PlanChanged:
-        return await _plan_page(visit, text, prune=prune, changed=True)
+    except PlanChanged as changed:
+        return await _plan_page(visit, text, prune=prune, changed=changed)
     except RequestError as error:
         return _refused(visit, error)
     return visit.page("apply_done.html", plan=done.data)
