@@ -1,14 +1,20 @@
 """Traces, received over OTLP by a real HTTP server: requests, estimates, node calls and deliveries, and no secret."""
 
 import asyncio
+import json
+import logging
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as ExportedSpan
+from opentelemetry.sdk.trace import Span
 
+from relaydeck import __version__
 from relaydeck.errors import OperatorError
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import notification_rows
@@ -16,6 +22,7 @@ from relaydeck.notifications.model import Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Policies
 from relaydeck.secret import Secret
+from relaydeck.tracing import ProblemReports, Tracing
 from relaydeck.worker.traces import open_tracing
 from tests.networks.fault_node import FaultNode
 from tests.notifications.receiver import Receiver
@@ -101,6 +108,8 @@ async def play(home: Path) -> Scene:
     assert await scene.ask("POST", "/api/v1/relayers/r1/rpc", call) == 200
     assert await scene.ask("GET", "/api/v1/relayers?page=1&secret=query-secret") == 200
     assert await scene.ask("POST", "/admin/v1/relayers/r1/pause") == 200
+    assert await scene.ask("GET", "/console/relayers/path-secret") == 303
+    assert await scene.ask("GET", "/path-secret") == 404
     async with asyncio.timeout(60):
         while not scene.hook.got:
             await asyncio.sleep(0.02)
@@ -111,8 +120,10 @@ async def play(home: Path) -> Scene:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    """What was sent where, after a request, an estimate and a delivery."""
-    return asyncio.run(play(tmp_path_factory.mktemp("traces") / "home"))
+    """What was sent where, after requests, an estimate and a delivery."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OTEL_SERVICE_NAME", "relayers-eu")
+        return asyncio.run(play(tmp_path_factory.mktemp("traces") / "home"))
 
 
 def passed_on(span: Any) -> str:
@@ -122,11 +133,11 @@ def passed_on(span: Any) -> str:
 
 def facts(span: Any) -> dict[str, Any]:
     found = {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
-    return {name: value for name, value in found.items() if name not in ("relaydeck.request_id", "server.port")}
+    return {name: value for name, value in found.items() if name != "relaydeck.request_id"}
 
 
 def test_a_request_its_estimate_and_its_node_calls_are_one_trace(scene: Scene) -> None:
-    (request,) = scene.named("POST relayer_rpc")
+    (request,) = scene.named("POST /api/v1/relayers/{relayer_id}/rpc")
     (estimate,) = scene.named("feeEstimate")
     calls = [span for span in scene.named("node call") if span.trace_id.hex() == TRACE]
     assert (request.trace_id.hex(), request.parent_span_id.hex()) == (TRACE, PARENT)
@@ -135,7 +146,7 @@ def test_a_request_its_estimate_and_its_node_calls_are_one_trace(scene: Scene) -
     assert {span.parent_span_id for span in calls} == {estimate.span_id}
     assert facts(request) == {
         "http.request.method": "POST",
-        "http.route": "relayer_rpc",
+        "http.route": "/api/v1/relayers/{relayer_id}/rpc",
         "http.response.status_code": 200,
     }
     assert facts(estimate) == {
@@ -146,8 +157,66 @@ def test_a_request_its_estimate_and_its_node_calls_are_one_trace(scene: Scene) -
     assert facts(calls[0]) == {
         "http.request.method": "POST",
         "server.address": "127.0.0.1",
+        "server.port": scene.node.port,
         "http.response.status_code": 200,
     }
+
+
+def test_a_request_is_named_after_its_path_template(scene: Scene) -> None:
+    requests = [facts(span) | {"name": span.name} for span in scene.spans if span.kind == ExportedSpan.SPAN_KIND_SERVER]
+    assert {each["name"]: each.get("http.route") for each in requests} == {
+        "GET": None,
+        "GET /api/v1/relayers": "/api/v1/relayers",
+        "GET /console/{page}": "/console/{page}",
+        "GET /healthz": "/healthz",
+        "POST /admin/v1/relayers/{id}/pause": "/admin/v1/relayers/{id}/pause",
+        "POST /api/v1/relayers/{relayer_id}/rpc": "/api/v1/relayers/{relayer_id}/rpc",
+    }
+
+
+def test_the_service_has_the_name_of_the_environment(scene: Scene) -> None:
+    requests = [ExportTraceServiceRequest.FromString(each.body) for each in scene.collector.got]
+    resources = [each.resource.attributes for request in requests for each in request.resource_spans]
+    assert {each.value.string_value for found in resources for each in found if each.key == "service.name"} == {
+        "relayers-eu"
+    }
+
+
+def test_otherwise_the_service_is_called_relaydeck() -> None:
+    tracing = Tracing("http://127.0.0.1:9", lambda collector, problems: None)
+    span = tracing.tracer.start_span("unused")
+    tracing.close()
+    assert isinstance(span, Span)
+    assert {name: span.resource.attributes[name] for name in ("service.name", "service.version")} == {
+        "service.name": "relaydeck",
+        "service.version": __version__,
+    }
+
+
+def test_a_collector_that_cannot_be_reached_is_one_line_of_the_log(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "1")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds
+    port, deadline = free_port(), time.monotonic() + 60
+    with Running(home, otel_endpoint=f"http://127.0.0.1:{port}/path-secret", log_format="json") as running:
+        while "collector" not in running.log:
+            assert running.ask("GET", "/healthz").status == 200
+            assert time.monotonic() < deadline, running.log
+    lines = [json.loads(line) for line in running.log.splitlines()]
+    reported = [line for line in lines if "collector" in line]
+    assert [(each["level"], each["event"], each["collector"], each["problems"]) for each in reported] == [
+        ("warning", "traces do not reach the collector", f"http://127.0.0.1:{port}", 1)
+    ]
+    assert "path-secret" not in running.log
+
+
+def test_problems_are_reported_once_a_minute_with_their_number() -> None:
+    now, reported = [0.0], list[int]()
+    handler = ProblemReports(reported.append, clock=lambda: now[0])
+    record = logging.LogRecord("opentelemetry", logging.ERROR, "", 0, "http://collector/path-secret", (), None)
+    for second in range(0, 121, 10):
+        now[0] = float(second)
+        handler.handle(record)
+    assert reported == [1, 6, 6]
 
 
 def test_nodes_get_the_trace_of_the_request(scene: Scene) -> None:
@@ -163,7 +232,16 @@ def test_a_receiver_gets_the_trace_of_the_delivery(scene: Scene) -> None:
 
 def test_no_span_has_a_secret(scene: Scene) -> None:
     exported = b"".join(each.body for each in scene.collector.got)
-    secrets = (scene.token, SIGNING_KEY, "secret-key", "node-secret", "hook-secret", "query-secret", TRANSFER)
+    secrets = (
+        scene.token,
+        SIGNING_KEY,
+        "secret-key",
+        "node-secret",
+        "hook-secret",
+        "query-secret",
+        "path-secret",
+        TRANSFER,
+    )
     assert [secret for secret in secrets if secret.encode() in exported] == []
 
 
@@ -171,7 +249,7 @@ def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.
     monkeypatch.delitem(sys.modules, "relaydeck.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
     with pytest.raises(OperatorError) as refused:
-        open_tracing("http://127.0.0.1:4318")
+        open_tracing("http://127.0.0.1:4318", lambda collector, problems: None)
     assert str(refused.value) == (
         "RELAYDECK_OTEL_ENDPOINT needs the extra otel, and its package 'opentelemetry.sdk.resources' is not installed "
         "(pip install '.[otel]' in the clone)\nInstall the extra, or remove the setting."

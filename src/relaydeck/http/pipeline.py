@@ -142,13 +142,19 @@ class Pipeline:
         self._id_numbers = count(1)
         self.busy: set[Peer] = set()  # clients with a credential that wait for a response
 
-    def route_name(self, scope: Scope) -> str:
-        """For traces: the name of the route that answers a request."""
+    def path_template(self, scope: Scope) -> str:
+        """For traces: the path with placeholders. Empty when nothing is served at it."""
         try:
             found = (self._exact_routes.get(scope["raw_path"]) or {}).get(scope["method"])
-            return (found or self._find_route(scope["method"], scope["path"], scope["raw_path"]))[0].name
+            route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
         except RequestError:
-            return UNMATCHED.name
+            return ""
+        if route.name == "console" and argument:
+            return "/console/{page}"
+        parts = scope["raw_path"].decode("latin-1").split("/")
+        if argument:  # an identifier, in the fifth part of every path that has one
+            parts[4] = "{id}" if parts[1] == "admin" else f"{{{parts[3][:-1]}_id}}"
+        return "/".join(parts)
 
     # Steps are inline where a call would cost as much as the step itself.
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -15,12 +15,12 @@ class TracedPipeline:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        route = self._pipeline.route_name(scope)
+        route = self._pipeline.path_template(scope)
         span = self._tracer.start_span(
-            f"{scope['method']} {route}",
+            f"{scope['method']} {route}".rstrip(),
             context=PROPAGATOR.extract(headers),
             kind=SpanKind.SERVER,
-            attributes={"http.request.method": scope["method"], "http.route": route},
+            attributes={"http.request.method": scope["method"]} | ({"http.route": route} if route else {}),
         )
         status = 500  # of a request that ends without a response
 

@@ -78,7 +78,7 @@ class CoreWorker:
     def _start_tracing(self) -> "Tracing | None":
         if self._settings.otel_endpoint is None:
             return None
-        tracing = open_tracing(self._settings.otel_endpoint)
+        tracing = open_tracing(self._settings.otel_endpoint, self._reports.lost_traces)
         self._closers.push_async_callback(asyncio.to_thread, tracing.close)
         return tracing
 

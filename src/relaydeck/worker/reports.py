@@ -49,6 +49,9 @@ class Reports:
         self._metrics.count(UNEXPECTED_FAILURES)
         self._log.event("error", "a fee estimate failed unexpectedly", error=type(error).__name__, at=innermost(error))
 
+    def lost_traces(self, collector: str, problems: int) -> None:
+        self._log.event("warning", "traces do not reach the collector", collector=collector, problems=problems)
+
     def estimate(self, outcome: str, nanoseconds: int) -> None:
         self._metrics.count(ESTIMATES, outcome)
         self._metrics.observe(ESTIMATE_SECONDS, nanoseconds, outcome)

@@ -1,5 +1,7 @@
 """Traces of a worker. What they need is imported here, and only with RELAYDECK_OTEL_ENDPOINT."""
 
+import asyncio
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -17,9 +19,10 @@ _PIPELINE = "relaydeck.http.traced_pipeline"
 _ESTIMATOR = "relaydeck.fees.traced_estimator"
 
 
-def open_tracing(endpoint: str) -> "Tracing":
-    """Raises OperatorError when the extra is not installed."""
-    tracing: Tracing = load_tracing().Tracing(endpoint)
+def open_tracing(endpoint: str, report: Callable[[str, int], None]) -> "Tracing":
+    """For a running event loop, where `report` is called. Raises OperatorError when the extra is not installed."""
+    make, loop = load_tracing().Tracing, asyncio.get_running_loop()
+    tracing: Tracing = make(endpoint, lambda *problems: loop.call_soon_threadsafe(report, *problems))
     vars(import_module(_OUTGOING))["trace_with"] = tracing.outgoing
     return tracing
 
