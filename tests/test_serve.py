@@ -22,7 +22,7 @@ from relaydeck.cli.commands import cli
 from tests.console.conftest import Operator
 from tests.contract import shapes
 from tests.http.raw import Wire
-from tests.running import COMMAND, Running, children, clean_environment, free_port, run_command
+from tests.running import COMMAND, Running, children, clean_environment, eventually, free_port, run_command
 from tests.seeding import issue, opened
 from tests.statements import run_statement
 from tests.tls import RunningTls, self_signed
@@ -142,6 +142,18 @@ def test_a_worker_that_is_killed_is_replaced(home: Path) -> None:
             time.sleep(0.05)
         running.await_answer()
         assert running.ask("GET", SIGNERS).status == 200
+
+
+def test_the_log_says_which_worker_serves_again_and_after_how_long(home: Path) -> None:
+    with Running(home, "--workers", "2") as running:
+        for pid in filter(is_worker, children(running.process.pid)):
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: running.log.count('"a worker was replaced and serves again"') == 2)
+    lines = [json.loads(line) for line in running.log.splitlines()]
+    ended = [line["event"].rpartition(" ")[2] for line in lines if line["event"].startswith("Unexpected exit from")]
+    again = [line for line in lines if line["event"] == "a worker was replaced and serves again"]
+    assert sorted(line["worker"] for line in again) == sorted(ended) == ["worker-1", "worker-2"]
+    assert all(line["level"] == "info" and line["seconds"] > 0 for line in again)
 
 
 def test_a_worker_that_dies_during_a_rolling_upgrade_is_replaced(home: Path) -> None:

@@ -2,9 +2,10 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from relaydeck.errors import operator_words
 from relaydeck.http.asgi import Handle, Receive, Scope, Send
@@ -15,6 +16,13 @@ from relaydeck.settings import Settings
 from relaydeck.worker.upkeep import calm_garbage_collection
 
 _UNMASK_TURNS = 10
+
+
+class ReplacedWorker(NamedTuple):
+    """A worker that ended unexpectedly, and when, by the machine's clock."""
+
+    name: str
+    ended_at: float
 
 
 class StartedWorker(Protocol):
@@ -41,11 +49,20 @@ def worker_class(settings: Settings) -> MakeWorker:
 class Application:
     """The ASGI application. It makes its worker when the server's event loop has started."""
 
-    def __init__(self, settings: Settings, metrics_path: Path, log: Log, make_worker: MakeWorker) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics_path: Path,
+        log: Log,
+        make_worker: MakeWorker,
+        replaced: ReplacedWorker | None = None,
+    ) -> None:
+        """`replaced`: the worker that this one replaces."""
         self._make_worker = make_worker
         self._settings = settings
         self._metrics_path = metrics_path
         self._log = log
+        self._replaced = replaced
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http":
@@ -70,10 +87,18 @@ class Application:
         for _ in range(_UNMASK_TURNS):
             await asyncio.sleep(0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        self._report_replacement()
         await receive()
         await worker.stop()
         self._log.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _report_replacement(self) -> None:
+        if self._replaced is not None:
+            seconds = round(time.monotonic() - self._replaced.ended_at, 3)
+            self._log.event(
+                "info", "a worker was replaced and serves again", worker=self._replaced.name, seconds=seconds
+            )
 
     def _start(self) -> StartedWorker:
         self._log.write_in_thread(asyncio.get_running_loop())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.cli.server import _server_logging
+from relaydeck.cli.server import ServerLog
 from relaydeck.log import Log
 
 KILLING = "Killing worker-1 after it refused to gracefully stop"
@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 def logged(file: Path, *messages: str) -> list[str]:
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT)
     try:
-        handler = _server_logging(Log(as_json=True, descriptor=descriptor))["handlers"]["log"]["()"]()
+        handler = ServerLog(Log(as_json=True, descriptor=descriptor))
         for message in messages:
             handler.emit(logging.LogRecord("granian", logging.WARNING, "", 0, message, (), None))
     finally:

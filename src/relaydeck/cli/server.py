@@ -7,6 +7,7 @@ import secrets
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,7 +21,7 @@ from granian.log import LogLevels
 from granian.server.common import AbstractServer
 
 from relaydeck import __version__
-from relaydeck.app import Application, worker_class
+from relaydeck.app import Application, ReplacedWorker, worker_class
 from relaydeck.cli.connection_limit import apply_file_limit
 from relaydeck.errors import OperatorError
 from relaydeck.http.metric_counts import allocate, remove_abandoned
@@ -34,10 +35,49 @@ _WORKER_NAME = "granian-worker"  # of the processes that Granian starts
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+class ServerLog(logging.Handler):
+    """Routes Granian's own messages into our log, and knows from them which worker is being replaced.
+
+    Granian names the worker in a message and then forks, in the same thread: the new process finds its name here.
+    """
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+        self._ended: dict[str, float] = {}  # by the name of the worker
+        self.replaced: ReplacedWorker | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        words, _, worker = message.rpartition(" ")
+        if words == "Unexpected exit from":
+            self._ended[worker] = time.monotonic()
+        elif words == "Respawning" and worker in self._ended:
+            self.replaced = ReplacedWorker(worker, self._ended[worker])
+        if record.levelno >= logging.WARNING and not _is_mistaken(message):
+            self.log.event(record.levelname.lower() if record.levelname != "CRITICAL" else "error", message)
+
+    def config(self) -> dict[str, Any]:
+        """For `logging.config`."""
+        loggers = {name: {"handlers": ["log"], "level": "INFO", "propagate": False} for name in ("_granian", "granian")}
+        handlers = {"log": {"()": lambda: self}}
+        return {"version": 1, "disable_existing_loggers": False, "handlers": handlers, "loggers": loggers}
+
+
+def _is_mistaken(message: str) -> bool:
+    """Two threads of Granian wait for the end of a worker. The one that stops it may learn of it last, and then warns
+    that it kills a worker that has ended by itself."""
+    return message.startswith("Killing worker-") and not _a_worker_runs()
+
+
 def serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, **options: Any) -> None:
     metrics_path = _fresh_metrics(settings, workers, log)
-    server = _server(settings, log, host, port, workers=workers, **options)
-    load = partial(Application, settings, metrics_path, log, worker_class(settings))
+    server_log, make_worker = ServerLog(log), worker_class(settings)
+    server = _server(settings, server_log, host, port, workers=workers, **options)
+
+    def load() -> Application:
+        return Application(settings, metrics_path, log, make_worker, server_log.replaced)
+
     facts = {"address": f"{host_in_url(host)}:{port}", "home": str(settings.home.absolute())}
     if settings.core == "on":
         facts["core"] = "on"
@@ -78,7 +118,7 @@ def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
 
     assert settings.operations_address is not None
     host, port = settings.operations_address
-    server = _server(settings, log, host, port)
+    server = _server(settings, ServerLog(log), host, port)
     load = partial(Application, settings, metrics_path, log, partial(OperationsWorker, os.getppid()))
     _run(server, load, None)
 
@@ -103,8 +143,8 @@ def _stop_on_signal(server: AbstractServer[Any], stop_mark: Path | None) -> None
     server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
 
 
-def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) -> AbstractServer[Any]:
-    limit = apply_file_limit(log, tls=bool(options.get("ssl_cert")))
+def _server(settings: Settings, log: ServerLog, host: str, port: int, **options: Any) -> AbstractServer[Any]:
+    limit = apply_file_limit(log.log, tls=bool(options.get("ssl_cert")))
     return Granian(
         "relaydeck",
         address=host if ":" in host else socket.gethostbyname(host),  # Granian does not resolve names
@@ -120,31 +160,10 @@ def _server(settings: Settings, log: Log, host: str, port: int, **options: Any) 
         backpressure=limit.connections,  # a worker that holds so many stops accepting
         respawn_failed_workers=True,
         workers_kill_timeout=max(1, round(settings.stop_timeout_seconds)),
-        log_level=LogLevels.warning,
-        log_dictconfig=_server_logging(log),
+        log_level=LogLevels.info,
+        log_dictconfig=log.config(),
         **options,
     )
-
-
-def _server_logging(log: Log) -> dict[str, Any]:
-    """Route Granian's own log messages into ours."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            message = record.getMessage()
-            # Two threads of Granian wait for the end of a worker. The one that stops it may learn of it last, and then
-            # warns that it kills a worker that has ended by itself.
-            if not message.startswith("Killing worker-") or _a_worker_runs():
-                log.event(record.levelname.lower() if record.levelname != "CRITICAL" else "error", message)
-
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "handlers": {"log": {"()": Handler}},
-        "loggers": {
-            name: {"handlers": ["log"], "level": "WARNING", "propagate": False} for name in ("_granian", "granian")
-        },
-    }
 
 
 def _a_worker_runs() -> bool:
