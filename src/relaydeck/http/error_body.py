@@ -29,10 +29,12 @@ class ProblemChange(msgspec.Struct, frozen=True):
 
 
 class ProblemRecord(msgspec.Struct, frozen=True):
-    kind: Annotated[str, field("What the record is; `option`: `name` is that of an option.", example="relayer")]
+    kind: Annotated[str, own_field("What the record is; `option`: `name` is that of an option.", example="relayer")]
     name: Annotated[
         str,
-        field("Its name or id; empty: several of the kind differ, or one that is not in the document.", example="one"),
+        own_field(
+            "Its name or id; empty: several of the kind differ, or one that is not in the document.", example="one"
+        ),
     ]
 
 
@@ -55,7 +57,7 @@ class Problem(msgspec.Struct, frozen=True):
     ] = UNSET
     records: Annotated[
         tuple[ProblemRecord, ...] | UnsetType,
-        field("The records that differ from the plan that was reviewed.", example=UNSET, basis="own"),
+        own_field("The records that differ from the plan that was reviewed.", example=UNSET),
     ] = UNSET
 
 
