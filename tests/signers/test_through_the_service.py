@@ -23,6 +23,10 @@ native_symbol = "ETH"
 KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 OTHER = "0x" + "11" * 20
+WRONG_SECRET = (
+    "Vault does not accept the role_id with the secret_id: one of them is wrong, or the secret_id has expired"
+    " or is used up"
+)
 DRIVER = {"driver_provider_c": "vault-kv", "driver_allow": "127.0.0.1"}
 
 
@@ -99,7 +103,7 @@ def test_a_key_out_of_reach_gives_no_address_and_nothing_is_stored(service: Runn
     service.ask("POST", "/admin/v1/signers", key.signer())
     key.disable()
     refused = service.ask("POST", "/admin/v1/relayers", relayer())
-    reason = "Vault refuses the AppRole login with this role_id and secret_id"
+    reason = WRONG_SECRET
     assert (refused.status, refused.headers["relaydeck-reason"]) == (400, f"address: is missing, and {reason}")
     assert service.ask("GET", "/admin/v1/relayers").json["data"] == []
     stored = service.ask("POST", "/admin/v1/relayers", relayer(address=OTHER))
@@ -165,12 +169,12 @@ async def test_a_disabled_key_raises_an_alarm_within_a_round_and_recovers_by_its
             {
                 "signer_id": "kv",
                 "outcome": "access_denied",
-                "explanation": "Vault refuses the AppRole login with this role_id and secret_id",
+                "explanation": WRONG_SECRET,
             },
         )
         why = service.ask("GET", "/admin/v1/relayers/r1/why").json["data"]
         assert [state["state"] for state in why["states"]] == ["signer_unreachable"]
-        assert why["states"][0]["cause"].startswith("signer 'kv': Vault refuses the AppRole login")
+        assert why["states"][0]["cause"].startswith(f"signer 'kv': {WRONG_SECRET}")
         key.enable()
         await eventually(lambda: len(receiver.got) >= 2)
         assert receiver.got[1].json["type"] == "signer.recovered"

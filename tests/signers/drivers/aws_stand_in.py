@@ -32,6 +32,7 @@ class AwsKmsStandIn(KeySystem):
         self.lifetime = timedelta(hours=6)
         self.denied = False
         self.disabled = False
+        self.spec_names = ["CustomerMasterKeySpec", "KeySpec"]  # the older name, and today's
 
     def environment(self) -> dict[str, str]:
         return {
@@ -65,8 +66,8 @@ class AwsKmsStandIn(KeySystem):
     async def answer(self, request: web.BaseRequest, body: bytes) -> web.Response:
         if request.path == "/credentials":
             return self._issue()
-        if self.denied or not self._is_authentic(request, body):
-            return _problem("AccessDeniedException")
+        if refusal := self._refusal(request, body):
+            return _problem(refusal)
         asked = json.loads(body)
         if asked["KeyId"] not in (KEY_ID, RSA_KEY_ID):
             return _problem("NotFoundException")
@@ -78,7 +79,8 @@ class AwsKmsStandIn(KeySystem):
         if target == "TrentService.GetPublicKey":
             spec = "ECC_SECG_P256K1" if asked["KeyId"] == KEY_ID else "RSA_2048"
             public = b64encode(self.key.der).decode()
-            return _answer({"KeyId": asked["KeyId"], "KeySpec": spec, "KeyUsage": "SIGN_VERIFY", "PublicKey": public})
+            specs = dict.fromkeys(self.spec_names, spec)
+            return _answer({"KeyId": asked["KeyId"], **specs, "KeyUsage": "SIGN_VERIFY", "PublicKey": public})
         assert (target, asked["MessageType"], asked["SigningAlgorithm"]) == (
             "TrentService.Sign",
             "DIGEST",
@@ -94,7 +96,7 @@ class AwsKmsStandIn(KeySystem):
         body = {"AccessKeyId": made.access_key, "SecretAccessKey": made.secret_key, "Token": made.token}
         return web.json_response(body | {"Expiration": until.strftime("%Y-%m-%dT%H:%M:%SZ")})
 
-    def _is_authentic(self, request: web.BaseRequest, body: bytes) -> bool:
+    def _refusal(self, request: web.BaseRequest, body: bytes) -> str:
         """Sign what arrived once more, with the secret that was issued, and compare."""
         given = dict(
             part.strip().split("=", 1) for part in request.headers["Authorization"].split(" ", 1)[1].split(",")
@@ -102,8 +104,10 @@ class AwsKmsStandIn(KeySystem):
         access_key, _, scope = given["Credential"].partition("/")
         _, region, service, _ = scope.split("/")
         credentials = self.issued.get(access_key)
-        if credentials is None or (region, service) != (REGION, "kms"):
-            return False
+        if credentials is None:
+            return "UnrecognizedClientException"
+        if (region, service) != (REGION, "kms"):
+            return "InvalidSignatureException"
         names = given["SignedHeaders"].split(";")
         copy = AWSRequest(
             request.method, self.url + request.path, {name: request.headers[name] for name in names}, body
@@ -111,7 +115,9 @@ class AwsKmsStandIn(KeySystem):
         copy.context["timestamp"] = request.headers["X-Amz-Date"]
         auth = SigV4Auth(credentials, service, region)
         canonical = auth.canonical_request(copy)
-        return bool(auth.signature(auth.string_to_sign(copy, canonical), copy) == given["Signature"])
+        if auth.signature(auth.string_to_sign(copy, canonical), copy) != given["Signature"]:
+            return "InvalidSignatureException"
+        return "AccessDeniedException" if self.denied else ""
 
 
 def _answer(body: dict[str, Any]) -> web.Response:

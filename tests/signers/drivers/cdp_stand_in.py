@@ -28,6 +28,7 @@ class CdpStandIn(KeySystem):
         self._ec_api_key = ec.generate_private_key(ec.SECP256R1())
         self._wallet_key = ec.generate_private_key(ec.SECP256R1())
         self.granted = True
+        self.permitted = True
 
     def config(self, address: str = "", api_key_secret: str = "") -> WalletServiceConfig:
         return WalletServiceConfig(
@@ -64,6 +65,8 @@ class CdpStandIn(KeySystem):
     async def answer(self, request: web.BaseRequest, body: bytes) -> web.Response:
         if not self.granted or not self._is_authentic(request):
             return _problem(401, "unauthorized")
+        if not self.permitted:
+            return _problem(403, "forbidden")
         address = request.path.split("/")[5]
         if address.lower() != self.key.address.lower():
             return _problem(404, "not_found")

@@ -42,6 +42,7 @@ class GoogleKmsStandIn(KeySystem):
         self._account_key = _account_key()
         self.tokens: dict[str, float] = {}
         self.granted = True
+        self.permitted = True
         self.disabled = False
         self.damaged = False
         self.lifetime = 3600
@@ -91,7 +92,7 @@ class GoogleKmsStandIn(KeySystem):
         token = request.headers["Authorization"].removeprefix("Bearer ")
         if token not in self.tokens:
             return _problem(401, "UNAUTHENTICATED")
-        if not self.granted:
+        if not self.permitted:
             return _problem(403, "PERMISSION_DENIED")
         name = request.path.removeprefix("/v1/").removesuffix("/publicKey").removesuffix(":asymmetricSign")
         if name not in (NAME, OTHER_KIND):
@@ -120,21 +121,32 @@ class GoogleKmsStandIn(KeySystem):
         form = parse_qs(body.decode())
         assert form["grant_type"] == ["urn:ietf:params:oauth:grant-type:jwt-bearer"]
         if not self.granted:
-            return web.json_response({"error": "invalid_grant"}, status=400)
-        claims = jwt.decode(
-            form["assertion"][0],
-            self._account_key.public_key(),
-            algorithms=["RS256"],
-            audience=f"{self.url}/token",
-            issuer=EMAIL,
-            options={"require": ["exp", "iat", "iss", "aud"]},
-            leeway=10**9,  # the tests move the driver's clock
-        )
+            return _login_problem(
+                "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe."
+            )
+        try:
+            claims = jwt.decode(
+                form["assertion"][0],
+                self._account_key.public_key(),
+                algorithms=["RS256"],
+                audience=f"{self.url}/token",
+                issuer=EMAIL,
+                options={"require": ["exp", "iat", "iss", "aud"]},
+                leeway=10**9,  # the tests move the driver's clock
+            )
+        except jwt.InvalidIssuerError:
+            return _login_problem("Invalid grant: account not found")
+        except jwt.InvalidSignatureError:
+            return _login_problem("Invalid JWT Signature.")
         assert claims["scope"] == "https://www.googleapis.com/auth/cloudkms"
         assert jwt.get_unverified_header(form["assertion"][0])["kid"] == "k1"
         token = "ya29." + secrets.token_urlsafe(32)
         self.tokens[token] = time.time()
         return web.json_response({"access_token": token, "expires_in": self.lifetime, "token_type": "Bearer"})
+
+
+def _login_problem(description: str) -> web.Response:
+    return web.json_response({"error": "invalid_grant", "error_description": description}, status=400)
 
 
 def _problem(status: int, name: str) -> web.Response:

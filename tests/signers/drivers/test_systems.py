@@ -1,12 +1,20 @@
 """What is particular to one key system."""
 
-import pytest
+import json
 
+import msgspec
+import pytest
+from botocore.credentials import Credentials
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from relaydeck.secret import Secret
 from relaydeck.signers.drivers.interface import DriverContext
-from relaydeck.signers.signer_types import KmsConfig
+from relaydeck.signers.signer_types import Config, KmsConfig
 from tests.signers.drivers.aws_stand_in import AwsKmsStandIn
 from tests.signers.drivers.cdp_stand_in import CdpStandIn
 from tests.signers.drivers.google_stand_in import GoogleKmsStandIn
+from tests.signers.drivers.system import KeySystem
 from tests.signers.drivers.test_conformance import check, drivers, keys_for, outcome
 from tests.signers.drivers.turnkey_stand_in import TurnkeyStandIn
 from tests.signers.drivers.vault_system import VaultKvSystem, VaultTransitSystem
@@ -101,6 +109,139 @@ async def test_aws_key_in_another_region(system: AwsKmsStandIn) -> None:
         assert await outcome(keys, system, config) == "access_denied"  # the stand-in serves one region
 
 
+@drivers(["aws-kms"])
+@pytest.mark.parametrize("names", [["KeySpec"], ["CustomerMasterKeySpec"], ["CustomerMasterKeySpec", "KeySpec"]])
+async def test_aws_key_spec_under_either_name(system: AwsKmsStandIn, names: list[str]) -> None:
+    system.spec_names = names
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system) == "ok"
+        assert await outcome(keys, system, system.key_of_another_kind()) == "wrong_key_kind"
+
+
+@drivers(["aws-kms"])
+async def test_aws_key_without_a_spec(system: AwsKmsStandIn) -> None:
+    system.spec_names = []
+    async with keys_for(system) as keys:
+        assert await outcome(keys, system) == "wrong_key_kind"
+
+
+async def explanation(system: KeySystem, config: Config | None = None) -> str:
+    """Why access is denied."""
+    async with keys_for(system) as keys:
+        answer = await check(keys, system, config)
+    assert answer.outcome == "access_denied"
+    return answer.explanation
+
+
+@drivers(["aws-kms"])
+@pytest.mark.parametrize(
+    ("access_key", "secret_key", "expected"),
+    [
+        (
+            "AKIAUNKNOWN",
+            "right",
+            "AWS does not know the access key: it was deleted or deactivated, or is of another partition",
+        ),
+        (
+            "AKIAKNOWN",
+            "wrong",
+            "AWS does not accept the signature: the secret access key is not that of the access key, or this machine's"
+            " clock is wrong",
+        ),
+        (
+            "AKIAKNOWN",
+            "right",
+            "AWS knows these credentials, but no policy allows them kms:GetPublicKey and kms:Sign with this key",
+        ),
+    ],
+)
+async def test_aws_tells_why_access_is_denied(
+    system: AwsKmsStandIn, monkeypatch: pytest.MonkeyPatch, access_key: str, secret_key: str, expected: str
+) -> None:
+    system.issued["AKIAKNOWN"] = Credentials("AKIAKNOWN", "right", "")
+    system.denied = True
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret_key)
+    assert await explanation(system) == expected
+
+
+@drivers(["google-kms"])
+async def test_google_tells_why_access_is_denied(system: GoogleKmsStandIn) -> None:
+    account = json.loads(bytes(system.config().service_account))
+    other = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+    def changed(**fields: str) -> Config:
+        raw = msgspec.Raw(json.dumps(account | fields).encode())
+        return msgspec.structs.replace(system.config(), service_account=raw)
+
+    unknown = await explanation(system, changed(client_email="nobody@demo.iam.gserviceaccount.com"))
+    wrong = await explanation(system, changed(private_key=other.decode()))
+    system.permitted = False
+    forbidden = await explanation(system)
+    system.granted = False
+    late = await explanation(system)
+    assert [unknown, wrong, forbidden, late] == [
+        "Google does not know the service account: its client_email is wrong, or it was deleted",
+        "the private_key is not, or no longer, a key of the service account",
+        "Cloud KMS knows the service account, but it lacks the permission to use this key: grant it"
+        " roles/cloudkms.signerVerifier",
+        "Google does not accept the time of the request: this machine's clock is wrong",
+    ]
+
+
+@drivers(["turnkey"])
+async def test_turnkey_tells_why_access_is_denied(system: TurnkeyStandIn) -> None:
+    system.permitted = False
+    forbidden = await explanation(system)
+    await system.revoke_access()
+    assert [forbidden, await explanation(system)] == [
+        "Turnkey knows this API key, but no policy lets its user use the key",
+        "Turnkey does not accept this API key in this organization",
+    ]
+
+
+@drivers(["cdp"])
+async def test_cdp_tells_why_access_is_denied(system: CdpStandIn) -> None:
+    system.permitted = False
+    forbidden = await explanation(system)
+    await system.revoke_access()
+    assert [forbidden, await explanation(system)] == [
+        "the platform knows this API key, but its permissions or the account's policy forbid the use",
+        "the platform does not accept this API key or this wallet secret",
+    ]
+
+
+@drivers(["vault-kv", "vault-transit"])
+async def test_vault_tells_why_access_is_denied(system: VaultKvSystem | VaultTransitSystem) -> None:
+    """The real Vault: it does not tell a wrong role_id from a wrong secret_id."""
+    role, config = f"auth/approle/role/{system.name}", system.config()
+    wrong = [
+        await explanation(system, msgspec.structs.replace(config, role_id=Secret("wrong"))),
+        await explanation(system, msgspec.structs.replace(config, secret_id=Secret("wrong"))),
+    ]
+    system.vault.call("POST", role, {"token_policies": "default"})
+    forbidden = await explanation(system)
+    system.vault.call("POST", role, {"secret_id_bound_cidrs": "10.0.0.0/8"})
+    elsewhere = await explanation(system)
+    system.vault.call("DELETE", "sys/auth/approle")
+    try:
+        disabled = await explanation(system)
+    finally:
+        system.vault.call("POST", "sys/auth/approle", {"type": "approle"})
+    assert [*wrong, forbidden, elsewhere, disabled] == [
+        *[
+            "Vault does not accept the role_id with the secret_id: one of them is wrong, or the secret_id has expired"
+            " or is used up"
+        ]
+        * 2,
+        "Vault accepts the AppRole, but its policies do not permit reading the key",
+        "Vault accepts this AppRole from other addresses only: see the CIDR restrictions of the role",
+        "Vault permits no AppRole login: nothing is enabled at auth/approle, or not in this namespace",
+    ]
+
+
 @drivers(["turnkey"])
 @pytest.mark.parametrize(
     ("status", "expected"),
@@ -171,8 +312,6 @@ async def test_vault_namespace_is_sent(system: VaultKvSystem) -> None:
 @drivers(["vault-kv"])
 @pytest.mark.parametrize("name", ["../../sys/mounts", "", "a//b", "."])
 async def test_vault_path_that_climbs_out_is_not_sent(system: VaultKvSystem, name: str) -> None:
-    import msgspec
-
     async with keys_for(system) as keys:
         answer = await check(keys, system, msgspec.structs.replace(system.config(), key_name=name))
     assert (answer.outcome, system.requests) == ("unusable_config", [])

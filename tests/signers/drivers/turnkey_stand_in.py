@@ -26,6 +26,7 @@ class TurnkeyStandIn(KeySystem):
         super().__init__()
         self._api_key = ECC.generate(curve="P-256")
         self.known_api_keys = {self._public()}
+        self.permitted = True
         self.activity_status = "ACTIVITY_STATUS_COMPLETED"
 
     def _public(self) -> str:
@@ -61,6 +62,8 @@ class TurnkeyStandIn(KeySystem):
     async def answer(self, request: web.BaseRequest, body: bytes) -> web.Response:
         if not self._is_authentic(request.headers["X-Stamp"], body):
             return _problem(401, 16)
+        if not self.permitted:
+            return _problem(403, 7)
         asked = json.loads(body)
         assert asked["organizationId"] == ORGANIZATION
         if request.path == "/public/v1/query/get_private_key":

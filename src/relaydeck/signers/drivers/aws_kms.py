@@ -41,29 +41,39 @@ from relaydeck.signers.signer_types import Config, KmsConfig
 
 KEY_SPEC = "ECC_SECG_P256K1"
 _THREADS = 4
+_UNKNOWN_KEY = AccessDenied(
+    "AWS does not know the access key: it was deleted or deactivated, or is of another partition"
+)
+_WRONG_SECRET = AccessDenied(
+    "AWS does not accept the signature: the secret access key is not that of the access key, or this machine's clock is"
+    " wrong"
+)
+_NO_PERMISSION = AccessDenied(
+    "AWS knows these credentials, but no policy allows them kms:GetPublicKey and kms:Sign with this key"
+)
+_EXPIRED = AccessDenied("the AWS session token has expired: its source must renew it")
+_THROTTLED = Throttled("AWS KMS refuses more requests for now")
+_NO_KEY_ID = ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN")
 _REFUSALS: dict[str, DriverError] = {
-    "NotFoundException": KeyNotFound("AWS KMS has no such key in this region"),
+    "AccessDeniedException": _NO_PERMISSION,
     "DisabledException": AccessDenied("the key is disabled in AWS KMS"),
+    "ExpiredTokenException": _EXPIRED,
+    "IncompleteSignature": _WRONG_SECRET,
+    "InvalidArnException": _NO_KEY_ID,
+    "InvalidClientTokenId": _UNKNOWN_KEY,
+    "InvalidKeyUsageException": WrongKeyKind("the key's usage in AWS KMS is not SIGN_VERIFY"),
+    "InvalidSignatureException": _WRONG_SECRET,
     "KMSInvalidStateException": AccessDenied("the key is not enabled in AWS KMS"),
     "KeyUnavailableException": KeySystemUnreachable("the key is unavailable in AWS KMS for now"),
-    "ThrottlingException": Throttled("AWS KMS refuses more requests for now"),
-    "LimitExceededException": Throttled("AWS KMS refuses more requests for now"),
-    "InvalidKeyUsageException": WrongKeyKind("the key's usage in AWS KMS is not SIGN_VERIFY"),
+    "LimitExceededException": _THROTTLED,
+    "NotAuthorized": _NO_PERMISSION,
+    "NotFoundException": KeyNotFound("AWS KMS has no such key in this region"),
+    "OptInRequired": AccessDenied("the AWS account has not enabled this region or service"),
+    "SignatureDoesNotMatch": _WRONG_SECRET,
+    "ThrottlingException": _THROTTLED,
+    "UnrecognizedClientException": _UNKNOWN_KEY,
     "UnsupportedOperationException": WrongKeyKind("the key is not an asymmetric key in AWS KMS"),
-    "InvalidArnException": ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN"),
-    "ValidationException": ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN"),
-}
-_DENIED = {
-    "AccessDeniedException",
-    "ExpiredTokenException",
-    "IncompleteSignature",
-    "InvalidClientTokenId",
-    "InvalidSignatureException",
-    "MissingAuthenticationToken",
-    "MissingAuthenticationTokenException",
-    "NotAuthorized",
-    "OptInRequired",
-    "UnrecognizedClientException",
+    "ValidationException": _NO_KEY_ID,
 }
 
 
@@ -71,6 +81,7 @@ class _PublicKey(msgspec.Struct, rename="pascal"):
     public_key: str
     key_usage: str
     key_spec: str = ""
+    customer_master_key_spec: str = ""  # the field's older name, which local stand-ins of KMS still use alone
 
 
 class _Signed(msgspec.Struct, rename="pascal"):
@@ -94,7 +105,7 @@ class AwsKmsDriver:
 
     async def identify(self, config: KmsConfig) -> KeyIdentity:
         key = (await self._call(config, "GetPublicKey", {"KeyId": config.key_id})).decode(_PublicKey)
-        if key.key_usage != "SIGN_VERIFY" or key.key_spec != KEY_SPEC:
+        if key.key_usage != "SIGN_VERIFY" or (key.key_spec or key.customer_master_key_spec) != KEY_SPEC:
             raise WrongKeyKind(f"the key is not a signing key of the spec {KEY_SPEC}")
         return identity_of_der(_from_base64(key.public_key))
 
@@ -182,8 +193,8 @@ def _refusal(answer: HttpAnswer) -> Exception:
     known = _REFUSALS.get(name)
     if known is not None:
         return type(known)(*known.args)  # a new one each time: an exception collects its traceback
-    if name in _DENIED or answer.status in (401, 403):
-        return AccessDenied("AWS KMS denies these credentials the use of the key")
+    if answer.status in (401, 403) or name.startswith("MissingAuthenticationToken"):
+        return AccessDenied("AWS KMS refuses these credentials, and does not say why")
     return AnswerRejected(f"AWS KMS answered HTTP {answer.status}")
 
 

@@ -125,6 +125,12 @@ def _wallet_key(secret: Secret) -> EllipticCurvePrivateKey:
 def _refusal(answer: HttpAnswer) -> Exception:
     if answer.status == 404:
         return KeyNotFound("the platform has no such account in this project")
-    if answer.status in (400, 401, 402, 403):
-        return AccessDenied("the platform refuses this API key, this wallet secret, or the account's policy forbids it")
+    if answer.status == 401:
+        return AccessDenied("the platform does not accept this API key or this wallet secret")
+    if answer.status == 403:
+        return AccessDenied(
+            "the platform knows this API key, but its permissions or the account's policy forbid the use"
+        )
+    if answer.status in (400, 402):
+        return AccessDenied(f"the platform refuses the request of this project with HTTP {answer.status}")
     return AnswerRejected(f"the platform answered HTTP {answer.status}")

@@ -87,6 +87,10 @@ class _Signed(msgspec.Struct):
     checksum: str | int | None = msgspec.field(name="signatureCrc32c", default=None)
 
 
+class _LoginProblem(msgspec.Struct):
+    error_description: str = ""
+
+
 class _Problem(msgspec.Struct):
     status: str = ""
 
@@ -154,16 +158,32 @@ class GoogleKmsDriver:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         answer = await self._token_client.send("POST", account.token_uri, headers, form)
         if answer.status != 200:
-            raise AccessDenied("Google refuses the service account's key")
+            raise _login_refusal(answer)
         token = answer.decode(_Token)
         return self._tokens.issued(token.access_token, token.expires_in)
+
+
+def _login_refusal(answer: HttpAnswer) -> Exception:
+    problem = answer.error(_LoginProblem) or _LoginProblem()
+    if "account not found" in problem.error_description:
+        return AccessDenied("Google does not know the service account: its client_email is wrong, or it was deleted")
+    if "Invalid JWT Signature" in problem.error_description:
+        return AccessDenied("the private_key is not, or no longer, a key of the service account")
+    if "reasonable timeframe" in problem.error_description:
+        return AccessDenied("Google does not accept the time of the request: this machine's clock is wrong")
+    return AccessDenied("Google refuses the service account's key")
 
 
 def _refusal(answer: HttpAnswer) -> Exception:
     error = answer.error(_ErrorBody)
     status = error.error.status if error else ""
-    if answer.status in (401, 403):
-        return AccessDenied("Cloud KMS denies this service account the use of the key")
+    if answer.status == 401:
+        return AccessDenied("Cloud KMS does not accept the access token that Google issued for the service account")
+    if answer.status == 403:
+        return AccessDenied(
+            "Cloud KMS knows the service account, but it lacks the permission to use this key: grant it"
+            " roles/cloudkms.signerVerifier"
+        )
     if answer.status == 404:
         return KeyNotFound("Cloud KMS has no such key version")
     if status == "FAILED_PRECONDITION":

@@ -150,6 +150,8 @@ def _refusal(answer: HttpAnswer) -> Exception:
     problem = answer.error(_Problem)
     if answer.status == 404 or (problem is not None and problem.code == _NOT_FOUND):
         return KeyNotFound("Turnkey has no such key in this organization")
-    if answer.status in (400, 401, 403):
-        return AccessDenied("Turnkey refuses this API key")
+    if answer.status == 403:
+        return AccessDenied("Turnkey knows this API key, but no policy lets its user use the key")
+    if answer.status in (400, 401):
+        return AccessDenied("Turnkey does not accept this API key in this organization")
     return AnswerRejected(f"Turnkey answered HTTP {answer.status}")

@@ -26,6 +26,10 @@ class _Login(msgspec.Struct):
     auth: _Auth
 
 
+class _Problem(msgspec.Struct):
+    errors: list[str] = []
+
+
 class Place(NamedTuple):
     """Where a login is valid, and with what."""
 
@@ -51,7 +55,7 @@ class VaultSession:
         if answer.status == 403:  # the token may have been revoked, which looks the same as a missing permission
             answer = await self._read_once(place, path)
         if answer.status == 403:
-            raise AccessDenied("Vault denies this AppRole permission to read the key")
+            raise AccessDenied("Vault accepts the AppRole, but its policies do not permit reading the key")
         if answer.status == 404:
             raise KeyNotFound("Vault has no such key at this mount point")
         if answer.status != 200:
@@ -77,7 +81,7 @@ class VaultSession:
         body = {"role_id": place.role_id.reveal(), "secret_id": place.secret_id.reveal()}
         answer = await self._send(place, "POST", "auth/approle/login", body=body)
         if answer.status != 200:
-            raise AccessDenied("Vault refuses the AppRole login with this role_id and secret_id")
+            raise _login_refusal(answer)
         return self._issued(answer)
 
     def _issued(self, answer: HttpAnswer) -> AccessToken:
@@ -102,6 +106,25 @@ class VaultSession:
             raise ConfigUnusable(f"config.namespace {problem}: nothing was sent")
         address = (self._endpoint or config.address).rstrip("/")
         return Place(address, config.namespace or "", config.role_id, config.secret_id)
+
+
+def _login_refusal(answer: HttpAnswer) -> Exception:
+    """Vault does not tell a wrong role_id from a wrong secret_id."""
+    problem = answer.error(_Problem)
+    if problem is not None and any("CIDR" in each for each in problem.errors):
+        return AccessDenied(
+            "Vault accepts this AppRole from other addresses only: see the CIDR restrictions of the role"
+        )
+    if answer.status == 400:
+        return AccessDenied(
+            "Vault does not accept the role_id with the secret_id: one of them is wrong, or the secret_id has expired"
+            " or is used up"
+        )
+    if answer.status in (403, 404):
+        return AccessDenied(
+            "Vault permits no AppRole login: nothing is enabled at auth/approle, or not in this namespace"
+        )
+    return AccessDenied(f"Vault refused the AppRole login with HTTP {answer.status}")
 
 
 def vault_path(text: str, field: str) -> str:
