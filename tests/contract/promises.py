@@ -10,7 +10,7 @@ from tests.running import Answer
 Json = dict[str, Any]
 
 # What the HTTP server adds to every answer by itself.
-TRANSPORT = {"content-type", "content-length", "server", "date"}
+TRANSPORT = {"content-type", "content-length", "cache-control", "server", "date"}
 
 
 def closed(schema: Any) -> Any:

@@ -130,3 +130,8 @@ def test_a_field_tells_what_the_contract_decides_and_what_a_ruling(page: str) ->
     assert told is not None
     ruled = "types of the JSON-RPC <code>id</code>"
     assert told[1] == f"Contract, section 4.5: presence, type. Ruling: value ({ruled}), meaning ({ruled})."
+
+
+@pytest.mark.parametrize("path", ["/docs", "/admin/v1/docs"])
+def test_no_cache_shows_the_address_of_one_sender_to_others(service: Running, path: str) -> None:
+    assert service.ask("GET", path, token="").headers["cache-control"] == "no-store"

@@ -9,10 +9,8 @@ import msgspec
 
 from relaydeck.admin.routes import Methods
 from relaydeck.http.built_once import BuiltOnce
-from relaydeck.http.own_address import with_own_address
+from relaydeck.http.own_address import page_with_own_address
 from relaydeck.http.pipeline import JSON, Call, Reply
-
-_HTML = (b"content-type", b"text/html; charset=utf-8")
 
 
 class AdminDescription:
@@ -30,7 +28,7 @@ class AdminDescription:
         return Reply(200, await self._document.get(), JSON)
 
     async def docs(self, call: Call) -> Reply:
-        return Reply(200, with_own_address(await self._page.get(), call), _HTML)
+        return page_with_own_address(await self._page.get(), call)
 
     async def _build_page(self) -> bytes:
         document = await self._document.get()

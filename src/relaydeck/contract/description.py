@@ -7,10 +7,8 @@ from typing import Any
 import msgspec
 
 from relaydeck.http.built_once import BuiltOnce
-from relaydeck.http.own_address import with_own_address
+from relaydeck.http.own_address import HTML, page_with_own_address
 from relaydeck.http.pipeline import JSON, Call, Reply, Route
-
-_HTML = (b"content-type", b"text/html; charset=utf-8")
 
 
 class DescriptionRoutes:
@@ -33,7 +31,7 @@ class DescriptionRoutes:
 
     async def docs(self, call: Call) -> Reply:
         page = await self._page.get()
-        return Reply(200, with_own_address(page, call) if self._serves_operations else page, _HTML)
+        return page_with_own_address(page, call) if self._serves_operations else Reply(200, page, HTML)
 
     async def _build_page(self) -> bytes:
         document = await self._document.get()
