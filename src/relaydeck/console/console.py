@@ -2,8 +2,9 @@
 
 import msgspec
 
-from relaydeck.console.guard import require_form
+from relaydeck.console.guard import require_form_token, require_same_origin
 from relaydeck.console.live import LiveUpdates, StreamLimit
+from relaydeck.console.request import with_form
 from relaydeck.console.responses import ROOT, asset, event_stream
 from relaydeck.console.router import Router
 from relaydeck.console.services import Sources
@@ -12,9 +13,12 @@ from relaydeck.console.visitor import Visitor
 from relaydeck.errors import RequestError
 from relaydeck.http.pipeline import Call, Reply
 
+_MOST_BYTES = 512 * 1024  # of a form; that of an apply file may be as large as any body
+
 
 class Console:
     def __init__(self, sources: Sources) -> None:
+        self._max_body = sources.settings.max_body_bytes
         self._live = LiveUpdates(sources.revision, sources.is_stopping)
         self._streams = StreamLimit(sources.settings.console_streams)
         self._sign_in = SignIn(sources)
@@ -48,15 +52,26 @@ class Console:
 
     async def _show(self, call: Call, method: str, path: str, visitor: Visitor) -> Reply:
         if method != "GET":
-            require_form(call, visitor.secret)
-            if path == "/sign-out":
-                return await self._sign_in.sign_out(call, visitor.secret)
+            return await self._submit(call, method, path, visitor)
         if path == "/live":
             return event_stream(self._live.open())
         page, visit = self._router.open(visitor, call, method, path)
-        if method != "GET":
-            visit.require_change()
         return await page(visit)
+
+    async def _submit(self, call: Call, method: str, path: str, visitor: Visitor) -> Reply:
+        """The form is read after everything that can refuse it by its headers."""
+        require_same_origin(call.headers)
+        if path == "/sign-out":
+            require_form_token(await self._with_form(call, path), visitor.secret)
+            return await self._sign_in.sign_out(call, visitor.secret)
+        page, visit = self._router.open(visitor, call, method, path)
+        visit.require_change()
+        visit = visit._replace(call=await self._with_form(visit.call, path))
+        require_form_token(visit.call, visitor.secret)
+        return await page(visit)
+
+    async def _with_form(self, call: Call, path: str) -> Call:
+        return await with_form(call, self._max_body if path.startswith("/apply") else min(self._max_body, _MOST_BYTES))
 
     def _admitted(self, reply: Reply, visitor: Visitor) -> Reply:
         """The reply; its stream, if it has one, counts against the session. Raises TooManyRequests."""

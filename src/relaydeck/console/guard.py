@@ -31,9 +31,8 @@ def require_same_origin(headers: Mapping[bytes, bytes]) -> None:
         raise Forbidden("the form comes from another site")
 
 
-def require_form(call: Call, session: Secret) -> None:
-    """Refuse a form of another site or another session. Raises Forbidden, BadRequest."""
-    require_same_origin(call.headers)
+def require_form_token(call: Call, session: Secret) -> None:
+    """Refuse a form of another session. Raises Forbidden, BadRequest."""
     given = dict(form_fields(call)).get("form_token", "")
     if not hmac.compare_digest(form_token(session).encode(), given.encode()):
         raise Forbidden("the form does not belong to this session: load the page again")

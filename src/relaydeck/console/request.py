@@ -2,6 +2,8 @@
 
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from relaydeck.errors import BadRequest, RequestError
 from relaydeck.http.parameters import query_parameters
 from relaydeck.http.pipeline import Call
@@ -15,6 +17,11 @@ def query_of(call: Call) -> dict[str, str]:
     if any("\0" in value for value in found.values()):
         raise BadRequest("a value in the query contains a NUL character")
     return found
+
+
+async def with_form(call: Call, most: int) -> Call:
+    """The call with its body. A session and a page are found without it. Raises BodyTooLarge."""
+    return call if call.read_body is None else msgspec.structs.replace(call, body=await call.read_body(most))
 
 
 def form_fields(call: Call) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from relaydeck.console.guard import FailedSignIns, require_same_origin
 from relaydeck.console.rendering import render
-from relaydeck.console.request import form_fields, query_of, reason_of, theme_of
+from relaydeck.console.request import form_fields, query_of, reason_of, theme_of, with_form
 from relaydeck.console.responses import page, redirect
 from relaydeck.console.services import Sources
 from relaydeck.console.sessions import Sessions
@@ -14,6 +14,7 @@ _UNKNOWN_TOKEN = "This is not a live access token."  # noqa: S105
 _WRONG_KIND = "A token of this kind cannot use the console. Use one of kind admin or readonly."
 _UNKNOWN_LINK = "This link was used before or has expired. Print another with: relaydeck console"
 _TOO_MANY = "Too many attempts failed. Try again in a minute. A valid token or link works at once."
+_MOST_BYTES = 4096  # of a form without a session; tokens and codes are short
 _ENDED = "Your session has ended. Sign in again."
 
 
@@ -46,7 +47,7 @@ class SignIn:
         return _form(call, _TOO_MANY if isinstance(error, TooManyRequests) else reason_of(error), error.status)
 
     async def _by_token(self, call: Call) -> Reply:
-        token = _submitted(call, "token")
+        token = await _submitted(call, "token")
         found = await self._sessions.token_of(token)
         if found is None:
             self._failures.add(call, token)
@@ -56,7 +57,7 @@ class SignIn:
         return self._enter(call, await self._sessions.open(found))
 
     async def _by_link(self, call: Call) -> Reply:
-        code = _submitted(call, "code")
+        code = await _submitted(call, "code")
         secret = await self._sessions.open_with_code(code)
         if secret is None:
             self._failures.add(call, code)
@@ -71,10 +72,10 @@ class SignIn:
         return redirect("", (self._sessions.cookie(call, secret),))
 
 
-def _submitted(call: Call, field: str) -> Secret:
+async def _submitted(call: Call, field: str) -> Secret:
     """What a form of this site contains. Raises Forbidden, BadRequest."""
     require_same_origin(call.headers)
-    return Secret(dict(form_fields(call)).get(field, "").strip())
+    return Secret(dict(form_fields(await with_form(call, _MOST_BYTES))).get(field, "").strip())
 
 
 def _form(call: Call, problem: str = "", status: int = 200, code: str = "") -> Reply:

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from relaydeck.console.admin_calls import AdminCalls
 from relaydeck.console.rendering import render
 from relaydeck.console.request import form_fields, query_of, reason_of, theme_of
@@ -65,7 +67,7 @@ class Visits(NamedTuple):
     revision: Callable[[], int]
 
     def begin(self, visitor: Visitor, call: Call, path: str, identifier: str) -> Visit:
-        named = Call(identifier, call.headers, call.body, call.query, visitor.credential, call.scheme, call.peer)
+        named = msgspec.structs.replace(call, argument=identifier, credential=visitor.credential)
         admin = AdminCalls(self.find_admin, visitor.credential)
         return Visit(visitor, named, admin, self.read, path, self.revision())
 

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from itertools import count
 
 import msgspec
@@ -26,7 +27,7 @@ from relaydeck.errors import (
 )
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.asgi import Receive, Scope, Send
-from relaydeck.http.body import BodyReader, discard
+from relaydeck.http.body import BodyReader, IncomingBody
 from relaydeck.http.clients import Peer
 from relaydeck.http.credential import Credential, FindCredential
 from relaydeck.http.error_body import failure_body
@@ -35,10 +36,12 @@ from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log
 
 Headers = list[tuple[bytes, bytes]]
+ReadBody = Callable[[int], Awaitable[bytes]]
 
 JSON = (b"content-type", b"application/json")
 _PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else 0x3F for byte in range(256))  # in a header, other bytes become `?`
 _ANONYMOUS = '"-"'
+_WITHOUT_BODY = frozenset({"GET", "HEAD"})  # a body has no meaning there (RFC 9110) and is not read
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
@@ -52,6 +55,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     credential: Credential | None  # None: the route needs none
     scheme: str = "http"
     peer: Peer = None
+    read_body: ReadBody | None = None  # where the route reads late: reads a body of at most so many bytes
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -73,6 +77,7 @@ class Route(msgspec.Struct, frozen=True):
     answer: Callable[[Call], Awaitable[Reply]] | None = None
     denied: type[RequestError] = Unauthorized  # raised when the credential lacks the permission
     max_body: int = 0  # the largest body in bytes, where it is not that of every operation
+    reads_late: bool = False  # the operation can refuse a request without its body, and reads the body by itself
 
 
 Written = tuple[tuple[bytes, bytes], ...]
@@ -168,12 +173,14 @@ class Pipeline:
         if request_id is None or not _REQUEST_ID.fullmatch(request_id):
             request_id = b"%b%x" % (self._id_prefix, next(self._id_numbers))
         extra: Headers = [(b"x-request-id", request_id)]
-        route, token, reason, unread, credential = UNMATCHED, _ANONYMOUS, "", True, None
-        stream, peer = None, scope["client"]
+        route, token, reason, credential, stream = UNMATCHED, _ANONYMOUS, "", None, None
+        peer, method = scope["client"], scope["method"]
+        has_body = b"content-length" in headers or b"transfer-encoding" in headers
+        incoming = IncomingBody(headers, receive) if has_body else None
         try:
             methods = self._exact_routes.get(scope["raw_path"])
-            found = methods.get(scope["method"]) if methods else None
-            route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
+            found = methods.get(method) if methods else None
+            route, argument = found or self._find_route(method, scope["path"], scope["raw_path"])
             if b"transfer-encoding" in headers:
                 _require_chunks(headers)
             if route.permission is not None:
@@ -200,18 +207,25 @@ class Pipeline:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 status, body, content_type = 200, route.page(scope["query_string"]), JSON
             else:
-                unread = False
+                content, read_late = b"", None
                 if credential is not None:
                     self.busy.add(peer)
                 try:
-                    content = await self._bodies.read(headers, receive, route.max_body)
+                    if incoming is not None and method not in _WITHOUT_BODY:
+                        if route.reads_late:
+                            read_late = partial(self._bodies.read, incoming)
+                        else:
+                            content = await self._bodies.read(incoming, route.max_body)
                     if credential is not None and b"relaydeck-min-revision" in headers:
                         await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                     assert route.answer is not None
-                    call = Call(argument, headers, content, scope["query_string"], credential, scope["scheme"], peer)
+                    query, scheme = scope["query_string"], scope["scheme"]
+                    call = Call(argument, headers, content, query, credential, scheme, peer, read_late)
                     reply = await route.answer(call)
                 finally:
                     self.busy.discard(peer)
+                    if incoming is not None and incoming.room is not None:
+                        incoming.room.leave(incoming.share)
                 status, body, content_type, stream = reply.status, reply.body, reply.content_type, reply.stream
                 extra += reply.headers
                 token = reply.logged_name or token
@@ -223,8 +237,6 @@ class Pipeline:
                 extra.append((b"relaydeck-reason", reason.encode("ascii", "replace")[:200].translate(_PRINTABLE)))
             as_problem = scope["raw_path"].startswith(self._problem_paths)
             content_type, body = failure_body(failure, request_id, as_problem=as_problem)
-        if unread and (b"content-length" in headers or b"transfer-encoding" in headers) and b"expect" not in headers:
-            await discard(receive)
         extra.append(content_type)
         await send({"type": "http.response.start", "status": status, "headers": extra})
         if stream is not None:
@@ -232,6 +244,8 @@ class Pipeline:
         await send({"type": "http.response.body", "body": body})
         taken, forwarded = self._nanoseconds() - started, given(b"x-forwarded-for")
         self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason))
+        if incoming is not None and incoming.is_unread and stream is None:
+            await self._bodies.discard(incoming)
 
     def _failure_of(self, error: Exception, request_id: bytes) -> RequestError:
         """The failure to answer with. Those of the service are logged."""

@@ -35,7 +35,7 @@ class LateConsole:
         self._admin, self._estimator, self._revision = admin, estimator, revision
         self._on_close = on_close
         self._console: Console | None = None
-        self._route = Route("console", None, answer=self._answer)
+        self._route = Route("console", None, answer=self._answer, reads_late=True)
 
     def find(self, method: str, _path: str, raw_path: bytes) -> tuple[Route, str]:
         """Every path below `/console` is one route: the console finds its pages by itself."""

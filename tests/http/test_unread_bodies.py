@@ -1,0 +1,150 @@
+"""A body is read only where an operation takes one, and after everything that can refuse the request without it."""
+
+import asyncio
+import json
+import select
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from relaydeck.http.body import Room
+from tests.console.conftest import Operator
+from tests.contract import shapes
+from tests.http.raw import Wire
+from tests.running import Answer, Running
+from tests.seeding import issue
+
+MIB = 1_048_576
+ROOM = 16  # bodies of 1 MiB that a worker reads at a time
+SIGNERS, APPLY = "/api/v1/signers", "/admin/v1/apply"
+JSON = "Content-Type: application/json"
+FORM = "Content-Type: application/x-www-form-urlencoded"
+UNFINISHED = f"Content-Length: {MIB}"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Whoever waits for a body waits for longer than a test."""
+    home = tmp_path_factory.mktemp("bodies") / "home"
+    with Running(home, token=issue(home, kind="admin"), body_timeout_seconds="600") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cookie(served: Running) -> str:
+    operator = Operator(served.port)
+    assert operator.post("/sign-in", {"token": served.token}).status == 303
+    return f"Cookie: {operator.cookie}"
+
+
+def ask(running: Running, method: str, path: str, *headers: str) -> Answer:
+    """The response to a request whose body does not come."""
+    with Wire(running) as wire:
+        wire.send(wire.head(method, path, *headers, f"Origin: http://127.0.0.1:{running.port}"))
+        return wire.answer()
+
+
+@pytest.mark.parametrize("path", [SIGNERS, "/api/v1/relayers", "/admin/v1/relayers", "/healthz", "/metrics", "/docs"])
+def test_get_does_not_wait_for_a_body(served: Running, path: str) -> None:
+    assert ask(served, "GET", path, JSON, UNFINISHED).status == 200
+
+
+def test_the_connection_serves_on_after_a_body_that_nobody_reads(served: Running) -> None:
+    with Wire(served) as wire:
+        wire.send(wire.head("GET", "/healthz", UNFINISHED) + b" " * MIB + wire.head("GET", SIGNERS))
+        assert [answer.status for answer in wire.answers(2)] == [200, 200]
+
+
+def test_a_page_of_the_console_does_not_wait_for_a_body(served: Running, cookie: str) -> None:
+    assert ask(served, "GET", "/console", cookie, FORM, UNFINISHED).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("POST", "/relayers", 401), ("POST", "/apply", 401), ("POST", "/sign-in", 403), ("PUT", "/sign-in", 401)],
+)
+def test_the_console_refuses_strangers_without_their_forms(
+    served: Running, method: str, path: str, status: int
+) -> None:
+    with Wire(served) as wire:
+        wire.send(wire.head(method, f"/console{path}", "Origin: http://elsewhere.example", FORM, UNFINISHED))
+        assert wire.answer().status == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("POST", "/nothing", 404), ("PUT", "/relayers", 405), ("POST", "/relayers", 413)]
+)
+def test_the_console_refuses_an_operator_without_the_form(
+    served: Running, cookie: str, method: str, path: str, status: int
+) -> None:
+    with Wire(served) as wire:
+        origin = "Sec-Fetch-Site: same-origin"
+        wire.send(wire.head(method, f"/console{path}", cookie, origin, FORM, UNFINISHED))
+        assert wire.answer().status == status
+
+
+def test_a_form_without_a_session_has_at_most_4_kib(served: Running) -> None:
+    with Wire(served) as wire:
+        wire.send(wire.head("POST", "/console/sign-in", "Sec-Fetch-Site: same-origin", FORM, "Content-Length: 4097"))
+        assert wire.answer().status == 413
+
+
+def signer(name: str, size: int) -> bytes:
+    """The request to create a signer, padded to so many bytes."""
+    return json.dumps(shapes.request("plain", id=name)).encode().ljust(size)
+
+
+def test_large_bodies_wait_their_turn_and_small_ones_do_not(served: Running) -> None:
+    with ExitStack() as stack:
+        wires = [stack.enter_context(Wire(served)) for _ in range(ROOM + 1)]
+        for number, wire in enumerate(wires[:-1]):
+            wire.send(wire.head("POST", SIGNERS, JSON, UNFINISHED) + signer(f"slow-{number}", MIB)[:-1])
+        last = wires[-1]
+        last.send(last.head("POST", SIGNERS, JSON, "Content-Length: 16385") + signer("waits", 16_385))
+        others = [served.ask("POST", SIGNERS, signer("small", 16_384)), served.ask("GET", SIGNERS)]
+        waits = not select.select([last.socket], [], [], 0)[0]
+        for wire in wires[:-1]:
+            wire.send(b" ")
+        finished = [wire.answer().status for wire in wires]
+    assert ([each.status for each in others], waits, finished) == ([201, 200], True, [201] * (ROOM + 1))
+
+
+def test_large_bodies_in_chunks_wait_their_turn(served: Running) -> None:
+    with ExitStack() as stack:
+        wires = [stack.enter_context(Wire(served)) for _ in range(ROOM + 1)]
+        for number, wire in enumerate(wires):
+            body = signer(f"chunked-{number}", 65_536)
+            wire.send(wire.head("POST", SIGNERS, JSON, "Transfer-Encoding: chunked") + b"10000\r\n" + body + b"\r\n")
+        small = served.ask("POST", SIGNERS, signer("small beside chunks", 0)).status
+        for wire in wires:
+            wire.send(b"0\r\n\r\n")
+        assert (small, [wire.answer().status for wire in wires]) == (201, [201] * (ROOM + 1))
+
+
+def test_the_largest_apply_document_has_room(served: Running) -> None:
+    answer = served.ask("POST", APPLY, b"{}".ljust(32 * MIB))
+    assert (answer.status, answer.json["detail"]) == (400, "Object missing required field document")
+
+
+async def test_whoever_gives_up_waiting_lets_the_next_one_in() -> None:
+    room = Room(10)
+    await room.enter(8)
+    first, second = (asyncio.ensure_future(room.enter(share)) for share in (9, 2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait_for(second, 10)
+    room.leave(8)
+    room.leave(2)
+    await asyncio.wait_for(room.enter(10), 10)
+
+
+async def test_whoever_is_cancelled_when_its_turn_comes_gives_its_share_back() -> None:
+    room = Room(10)
+    await room.enter(10)
+    waiting = asyncio.ensure_future(room.enter(5))
+    await asyncio.sleep(0)
+    room.leave(10)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    await asyncio.wait_for(room.enter(10), 10)
