@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.console.conftest import Operator
+from tests.http.test_refused_requests import KINDS, left_behind
 from tests.proofs.unfinished_bodies import OPERATIONS
 from tests.running import Running, ask, children
 from tests.seeding import issue
@@ -72,3 +73,7 @@ def test_unfinished_bodies_take_little_memory_and_give_it_back(tmp_path: Path) -
         print(f"{before / 1e6:.0f} MB before, {most / 1e6:.0f} at most, {memory(running) / 1e6:.0f} after")
     unanswered, slowest = sum(each[0] for each in waves), max(each[1] for each in waves)
     assert (unanswered, most < MOST_MEMORY, given_back, slowest < LONGEST_SECONDS) == (0, True, True, True)
+
+
+def test_10000_refusals_of_each_kind_leave_nothing_in_memory(tmp_path: Path) -> None:
+    assert left_behind(tmp_path, 10_000) == {kind: [int(kind[:3]), {}] for kind in KINDS}

@@ -237,6 +237,7 @@ class Pipeline:
                 extra.append((b"relaydeck-reason", reason.encode("ascii", "replace")[:200].translate(_PRINTABLE)))
             as_problem = scope["raw_path"].startswith(self._problem_paths)
             content_type, body = failure_body(failure, request_id, as_problem=as_problem)
+            _release_frames(error)
         extra.append(content_type)
         await send({"type": "http.response.start", "status": status, "headers": extra})
         if stream is not None:
@@ -308,6 +309,19 @@ def _require_chunks(headers: dict[bytes, bytes]) -> None:
     """
     if headers[b"transfer-encoding"].lower() != b"chunked":
         raise BadFraming("the only transfer encoding that is accepted is chunked")
+
+
+def _release_frames(error: BaseException) -> None:
+    """Take the tracebacks off an exception and off those that led to it.
+
+    A traceback holds frames, and a frame (or a future in it) may hold the exception: only the garbage collector would
+    free such a cycle, with the request and its body, and under load it would do so after thousands of them.
+    """
+    chain: list[BaseException | None] = [error]
+    while chain:
+        if (each := chain.pop()) is not None:
+            chain += each.__cause__, each.__context__
+            each.__traceback__ = each.__cause__ = each.__context__ = None
 
 
 def innermost(error: BaseException) -> str:

@@ -199,13 +199,16 @@ class Writer:
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
-            group, finish, confirm = task
-            try:
-                outcomes = finish()
-            except BaseException as error:
-                outcomes, confirm = _all_failed(error, len(group)), _nothing
-            self._call_in_loop(self._answer, group, outcomes, confirm)
+            self._finish(*task)
+            del task  # while this thread waits, it must not keep the requests of the last group
         self._call_in_loop(self._set_ended)
+
+    def _finish(self, group: _Group, finish: Callable[[], list[Any]], confirm: Callable[[], None]) -> None:
+        try:
+            outcomes = finish()
+        except BaseException as error:
+            outcomes, confirm = _all_failed(error, len(group)), _nothing
+        self._call_in_loop(self._answer, group, outcomes, confirm)
 
     def _call_in_loop(self, function: Callable[..., None], *values: Any) -> None:
         with suppress(RuntimeError):  # the loop may have ended while this thread hung
