@@ -47,8 +47,8 @@ prove: $(VENV)/.dev $(TEST_TOOLS) $(VENV)/bin/nginx ## Run the slow proofs: kill
 explore: $(VENV)/.dev ## Fail each call of each operation in turn (ARGS="--hours 1" goes on with random faults and the model)
 	@$(BIN)/python -m tests.explore $(ARGS)
 
-mutate: $(VENV)/.dev ## Change the code in small ways and see which changes no test notices (ARGS="relaydeck.fees.exact*")
-	@nice $(BIN)/mutmut run $(ARGS); $(BIN)/mutmut results
+mutate: $(VENV)/.dev ## Change the code in small ways and see which changes no test notices; writes docs/mutation.md (ARGS="relaydeck.fees.exact*")
+	@nice $(BIN)/mutmut run $(ARGS); $(BIN)/mutmut results; $(BIN)/python -m tests.mutation_page $(ARGS)
 
 paid: $(VENV)/.dev $(VENV)/geth/geth tests/node/node_modules/.installed ## Compare estimates with what is paid on real nodes; writes docs/fee-estimate.md
 	@$(BIN)/python -m tests.fees.paid

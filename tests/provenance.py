@@ -18,6 +18,11 @@ class Provenance(NamedTuple):
     version: str
     machine: str
 
+    @property
+    def short(self) -> str:
+        """Where the machine is said elsewhere."""
+        return f"{self.date}, {self.version}"
+
     def __str__(self) -> str:
         return f"{self.date}, version {self.version}, on {self.machine}"
 

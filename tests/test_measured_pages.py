@@ -11,6 +11,7 @@ from bench.comparing import Ratio
 from bench.load import Count, read_wrk
 from bench.report import Section, page, read_sections, readme_sentence, write_all, write_sections
 from bench.rows import CPU, Row
+from tests import mutation_page
 from tests.provenance import Provenance, here_and_now, region, with_region
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +30,16 @@ ROWS = [
 ]
 ABSOLUTE = Section(RUN, "wrk", [], FIGURES, [])
 LISTS = Section(RUN, "wrk", ROWS, [], ["list-signers, ours: 40.0 µs CPU"])
+
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+BEGINNING = re.compile(r"^<!-- (\w+): written by", re.MULTILINE)
+REGIONS = [(path, name) for path in PAGES for name in BEGINNING.findall(path.read_text("utf-8"))]
+WHEN = r"20\d\d-\d\d-\d\d, (?:version )?\d+\.\d+\.\d+"
+# Words of somebody who tells what a stopwatch said. `growth.md` plans with such figures, and says so.
+TOLD = re.compile(
+    r"\d µs\b|\btook (?:about )?[\da]|\bmeasured (?:on|at|so far|with)\b"
+    r"|\b(?:busy|idle) machine\b|\bload (?:average )?of \d"
+)
 
 WRK = """Running 3s test @ http://127.0.0.1:8080
   1 threads and 64 connections
@@ -125,3 +136,46 @@ def test_where_a_figure_comes_from() -> None:
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", date)
     assert re.fullmatch(r"\d+\.\d+\.\d+( \([0-9a-f]{7,}(-dirty)?\))?", version)
     assert re.fullmatch(r".+, \d+ cores, Linux \S+, Python 3\.\d+\.\d+\S*", machine)
+
+
+@pytest.mark.parametrize(("path", "name"), REGIONS, ids=[name for _, name in REGIONS])
+def test_every_measured_table_says_when_it_was_measured_and_with_which_version(path: Path, name: str) -> None:
+    text = region(path.read_text("utf-8"), name)
+    if not re.search(rf"Measured\s+{WHEN}", " ".join(text.split())):
+        columns, _, *rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+        place = columns.index("measured")
+        assert [row for row in rows if row[0] != "all" and not re.match(WHEN, row[place])] == []
+        assert rows != []
+
+
+def test_which_tables_are_written_by_programs() -> None:
+    assert sorted(name for _, name in REGIONS) == ["bench", "explored", "mutants", "paid", "recovery"]
+
+
+@pytest.mark.parametrize("path", [each for each in PAGES if each.name != "growth.md"], ids=lambda path: path.name)
+def test_no_page_tells_a_figure_that_no_program_wrote(path: Path) -> None:
+    text = path.read_text("utf-8")
+    for name in BEGINNING.findall(text):
+        text = with_region(text, name, "")
+    assert [line for line in text.splitlines() if TOLD.search(line) and path.name != "benchmarks.md"] == []
+
+
+MUTATED = mutation_page.read_rows(mutation_page.PAGE.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("module", MUTATED)
+def test_the_results_of_mutation_testing_are_those_of_the_present_code(module: str) -> None:
+    """If not: `make mutate` for this module, or remove its row."""
+    row = MUTATED[module]
+    assert row.code == mutation_page.digest(module)
+    assert int(row.mutants) == int(row.detected) + int(row.survived)
+
+
+def test_rows_of_mutants_are_read_as_they_were_written() -> None:
+    text = f"<!-- mutants: x -->\n{mutation_page.table(list(MUTATED.values()))}<!-- /mutants -->\n"
+    assert mutation_page.read_rows(text) == MUTATED != {}
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "decisions").glob("*.md")), ids=lambda path: path.name)
+def test_a_decision_says_when_it_was_recorded(path: Path) -> None:
+    assert re.search(r"^\*Recorded 20\d\d-\d\d-\d\d\.", path.read_text("utf-8"), re.MULTILINE)

@@ -6,12 +6,14 @@ from pathlib import Path
 from tests.explore.boundary import KINDS
 from tests.explore.explorer import Tally, kinds_of
 from tests.explore.operations import OPERATIONS, by_name
+from tests.provenance import here_and_now, region, with_region
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
 Tallies = Mapping[tuple[str, str], Tally]  # by engine and operation
 _Rows = dict[tuple[str, str], list[str]]
-_COLUMNS = ("operation", "database", "boundary calls", "each call", "faults tried", *KINDS, "acknowledged", "findings")
-_BEGIN, _END = "<!-- explored: written by `make explore` -->", "<!-- /explored -->"
+_COUNTS = ("faults tried", *KINDS, "acknowledged", "findings")
+_COLUMNS = ("operation", "database", "boundary calls", "each call", *_COUNTS, "measured")
+_REGION = "explored"
 
 
 def table(tallies: Tallies) -> str:
@@ -26,12 +28,12 @@ def _row(engine: str, name: str, tally: Tally) -> list[str]:
     by_kind = [tally.by_kind[kind] for kind in KINDS]
     coverage = tally.coverage(kinds_of(by_name(name), engine))
     figures = (tally.faults, *by_kind, tally.acknowledged, len(tally.findings))
-    return [name, engine, str(tally.calls), coverage, *map(str, figures)]
+    return [name, engine, str(tally.calls), coverage, *map(str, figures), here_and_now().short]
 
 
 def _table(rows: _Rows) -> str:
-    sums = [sum(int(row[column]) for row in rows.values()) for column in range(4, len(_COLUMNS))]
-    return "\n".join(map(_line, [_COLUMNS, ["---"] * len(_COLUMNS), *rows.values(), ["all", "", "", "", *sums]]))
+    sums = [sum(int(row[column]) for row in rows.values()) for column in range(4, 4 + len(_COUNTS))]
+    return "\n".join(map(_line, [_COLUMNS, ["---"] * len(_COLUMNS), *rows.values(), ["all", "", "", "", *sums, ""]]))
 
 
 def _line(cells: Iterable[object]) -> str:
@@ -40,12 +42,11 @@ def _line(cells: Iterable[object]) -> str:
 
 def write(tallies: Tallies) -> None:
     """Put the rows of this run in the page; rows of what was not explored this time stay."""
-    before, _, rest = PAGE.read_text().partition(_BEGIN)
-    old, _, after = rest.partition(_END)
-    found = _read(old) | _rows(tallies)
+    page = PAGE.read_text()
+    found = _read(region(page, _REGION)) | _rows(tallies)
     names = [each.name for each in OPERATIONS]
     ordered = {place: found[place] for place in sorted(found, key=lambda place: (names.index(place[1]), place[0]))}
-    PAGE.write_text(f"{before}{_BEGIN}\n\n{_table(ordered)}\n\n{_END}{after}")
+    PAGE.write_text(with_region(page, _REGION, f"\n{_table(ordered)}\n\n"))
 
 
 def _read(text: str) -> _Rows:

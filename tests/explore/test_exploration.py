@@ -12,6 +12,7 @@ from tests.explore.explorer import Tally
 from tests.explore.operations import OPERATIONS
 from tests.explore.page import PAGE
 from tests.explore.planted import BUGS
+from tests.provenance import region
 
 _SECONDS = 40
 _ROOT = Path(__file__).parent.parent.parent
@@ -53,8 +54,8 @@ def test_the_page_reports_every_operation_on_both_databases_and_nothing_found() 
 
 
 def _explored_rows() -> list[dict[str, str]]:
-    table = PAGE.read_text().partition("<!-- explored")[2].partition("<!-- /explored")[0]
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    table = region(PAGE.read_text(), "explored").splitlines()
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table if line[:1] == "|"]
     columns, _, *rows = lines
     return [dict(zip(columns, row, strict=True)) for row in rows]
 

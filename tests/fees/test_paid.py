@@ -8,7 +8,8 @@ from eth_utils.address import to_checksum_address
 from relaydeck.fees import Estimator, FeeOptions
 from tests.accounts import account
 from tests.fees.paid.suite import NODES, Suite
-from tests.fees.paid.table import END, PAGE, START, close_share, faults
+from tests.fees.paid.table import PAGE, REGION, close_share, faults
+from tests.provenance import region
 
 # What `eth_estimateGas` gets wrong, and a simulation does not.
 HARD = (
@@ -71,9 +72,8 @@ async def test_every_kind_and_some_at_random(node: str) -> None:
 
 def test_the_page_shows_that_the_promise_was_kept() -> None:
     """At least 49 kinds and 500 random ones on each node, 95 % of all within 2 %, nothing missing, nothing too low."""
-    page = PAGE.read_text()
-    table = page[page.index(START) : page.index(END)]
-    sums = {cells[0]: cells[1:] for line in table.splitlines()[3:7] if (cells := line.strip("| ").split(" | "))}
+    table = region(PAGE.read_text(), REGION).splitlines()
+    sums = {cells[0]: cells[1:] for line in table[4:8] if (cells := line.strip("| ").split(" | "))}
     assert list(sums) == [*NODES, "all"]
     for node in NODES:
         assert int(sums[node][0]) >= 549

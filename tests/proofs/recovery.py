@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.proofs.recovery_stage import Crowd, Machines, on_postgresql, on_sqlite
+from tests.provenance import here_and_now, region, with_region
 from tests.running import children
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
-_BEGIN, _END = "<!-- recovery: written by `python -m tests.proofs.recovery` -->", "<!-- /recovery -->"
+_REGION = "recovery"
 _COUNTS = ("rounds", "acknowledged", "lost", "doubled", "other statuses")
-_COLUMNS = ("fault", "database", *_COUNTS, "recovered: median", "longest")
+_COLUMNS = ("fault", "database", *_COUNTS, "recovered: median", "longest", "measured")
 _AWAY_SECONDS = 3.0
 _CLOCK_STEPS = (7200.0, 0.0, -7200.0, 0.0)
 
@@ -192,7 +193,7 @@ class Result(NamedTuple):
     @property
     def cells(self) -> list[str]:
         times = (f"{statistics.median(self.seconds):.2f} s", f"{max(self.seconds):.2f} s")
-        return [self.fault, self.engine, *map(str, self[2:7]), *times]
+        return [self.fault, self.engine, *map(str, self[2:7]), *times, here_and_now().short]
 
 
 def bring_about(fault: Fault, engine: str, machines: Machines, rounds: int) -> Result:
@@ -224,13 +225,12 @@ def _line(cells: Sequence[str]) -> str:
 
 def _write(results: Sequence[Result]) -> None:
     """Rows of faults that were not brought about this time stay."""
-    before, _, rest = PAGE.read_text().partition(_BEGIN)
-    old, _, after = rest.partition(_END)
-    kept = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("|")][2:]
+    page = PAGE.read_text()
+    kept = [line.strip("| ").split(" | ") for line in region(page, _REGION).splitlines() if line.startswith("|")][2:]
     rows = {(row[0], row[1]): row for row in (*kept, *(each.cells for each in results))}
     order = [(fault.name, engine) for engine, (_, faults) in ENGINES.items() for fault in faults]
     lines = [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *(_line(rows[each]) for each in order if each in rows)]
-    PAGE.write_text(f"{before}{_BEGIN}\n\n" + "\n".join(lines) + f"\n\n{_END}{after}")
+    PAGE.write_text(with_region(page, _REGION, "\n" + "\n".join(lines) + "\n\n"))
 
 
 def main() -> None:

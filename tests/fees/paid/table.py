@@ -5,9 +5,10 @@ from decimal import Decimal
 from pathlib import Path
 
 from tests.fees.paid.suite import Outcome
+from tests.provenance import here_and_now, with_region
 
 PAGE = Path(__file__).parents[3] / "docs" / "fee-estimate.md"
-START, END = "<!-- paid: written by make paid -->\n", "<!-- end of paid -->\n"
+REGION = "paid"
 Outcomes = dict[str, list[Outcome]]  # by node
 
 
@@ -22,13 +23,11 @@ def faults(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def written(found: Outcomes) -> str:
-    return "".join([START, *_summary(found), "\n", *_kinds(found), END])
+    return "".join([f"Measured {here_and_now()}:\n\n", *_summary(found), "\n", *_kinds(found)])
 
 
 def write(found: Outcomes) -> None:
-    page = PAGE.read_text()
-    before, after = page[: page.index(START)], page[page.index(END) + len(END) :]
-    PAGE.write_text(before + written(found) + after)
+    PAGE.write_text(with_region(PAGE.read_text(), REGION, written(found)))
 
 
 def _summary(found: Outcomes) -> list[str]:
