@@ -21,7 +21,7 @@ KEY_SERVICE = {
     "public_key": "k",
 }
 WALLET = {"account_address": "0x" + "ab" * 20, "api_key_id": "i", "api_key_secret": "s", "wallet_secret": "w"}
-NO_URL = "config.address is not an http(s) URL, so it cannot be reached"
+NO_URL = "config.address must begin with http:// or https://: nothing is sent there"
 SIGNERS = {
     "no key": ("plain", {"key": "unusable-value"}, [NO_KEY]),
     "short key": ("plain", {"key": "0x1234"}, [NO_KEY]),
@@ -30,6 +30,16 @@ SIGNERS = {
     "empty region": ("provider_a_kms", {"key_id": "k", "region": ""}, ["config.region is empty"]),
     "no URL": ("provider_c", VAULT | {"address": "unusable-value"}, [NO_URL]),
     "no URL of transit": ("provider_c_transit", TRANSIT | {"address": "ftp://unusable-value"}, [NO_URL]),
+    "user part": (
+        "provider_c",
+        VAULT | {"address": "https://unusable-value@vault.example.com"},
+        ["config.address must consist of a scheme, a host, a port and a plain path: nothing is sent there"],
+    ),
+    "blank in a header": (
+        "provider_c",
+        VAULT | {"namespace": " unusable-value"},
+        ["config.namespace must not be empty, and must not begin or end with a blank: nothing is sent with it"],
+    ),
     "empty secret": ("provider_d", KEY_SERVICE | {"api_private_key": ""}, ["config.api_private_key is empty"]),
     "no address": (
         "provider_e",
