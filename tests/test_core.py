@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,19 @@ def test_what_is_recorded_while_the_core_runs_is_delivered_by_the_next_whole_ser
         assert (waiting["state"], waiting["tries"]) == ("pending", 0)
         with Running(home, webhook_allow="127.0.0.0/8"):
             assert receiver.next()["type"] == "relayer.paused"
+
+
+def test_it_serves_callers_beside_a_whole_service(home: Path, lend: Callable[[Path, str], Path]) -> None:
+    applied(lend(home, "postgresql"))
+    token = make_token(home, "tests", "--kind", "admin")
+    with Running(home, token=token) as service, Running(home, "--core", token=token) as core:
+        paused = service.ask("POST", "/admin/v1/relayers/sepolia-1/pause")
+        headers = {"Relaydeck-Min-Revision": paused.headers["relaydeck-revision"]}
+        (shown,) = core.ask("GET", "/api/v1/relayers", headers=headers).json["data"]
+        assert (paused.status, shown["paused"]) == (200, True)
+        assert [core.ask(method, path, body).status for method, path, body, _ in OPERATIONS] == [
+            status for *_, status in OPERATIONS
+        ]
 
 
 def test_the_core_needs_no_driver(home: Path) -> None:
