@@ -190,6 +190,13 @@ MUTANTS |= {
     "relayer-policies": put(lists("relayers"), "data", "*", "policies", "min_balance", value="0"),
 }
 
+# Section 3
+
+MUTANTS |= {
+    "signer-state": put(lists("signers"), "data", "*", "status", value="active"),
+    "notification-state": put(updates, "data", "paused", value=False),
+}
+
 # Section 4.1
 
 MUTANTS |= {
@@ -420,6 +427,24 @@ RULINGS: dict[str, tuple[Mutation, str]] = {
     "metadata-present": (put(lists("signers"), "metadata"), "none"),
     "default-page": (put(unqueried("signers"), "pagination", "current_page", value=0), "0"),
     "listed-as-answered": (put(lists("signers"), "data", "*", "config", value={}), "{}"),
+    "integers": (put(lists("signers"), "pagination", "total_items", value=2.0), "2.0"),
+    "network-types": (put(lists("relayers"), "data", "*", "network_type", value="svm"), "'svm'"),
+    "disabled-reasons": (
+        put(lists("relayers"), "data", "*", "disabled_reason", value={"type": "Broken", "details": ""}),
+        "'Broken'",
+    ),
+    "estimate-amounts": (
+        edit(
+            lambda asked: calls(asked) and b"feeEstimate" in asked.body,
+            lambda body: body.get("result", {}).update(estimated_fee="1.20e-5"),
+        ),
+        "1.20e-5",
+    ),
+    "other-operation": (
+        Mutation(before=lambda asked: asked._replace(path=SIGNERS) if "/signers/conform" in asked.path else asked),
+        "200",
+    ),
+    "large-body": (refuse(lambda asked: calls(asked) and len(asked.body) > 2**20), "400 Bad Request"),
     "url-absent": (
         rewrite(lambda asked: updates(asked) and asked.json == {}, lambda body: {"url": "https://example.com"}),
         "'https://example.com'",
@@ -568,14 +593,19 @@ def _null_for_unset(body: Any) -> Any:
     return body | {"error": None, "data": [unset | each for each in body["data"]]}
 
 
+def _large_amounts(body: Any) -> None:
+    for relayer in body["data"]:
+        relayer["policies"] |= {"min_balance": 1e18, "gas_price_cap": 1.5e11}
+
+
+def _plain_types(body: Any) -> None:
+    for signer in body["data"]:
+        signer["type"] = signer["type"].replace("local", "plain")
+
+
 CONFORMING: dict[str, Mutation] = {
     "every status is 200": Mutation(after=lambda _, answer: answer._replace(status=200)),
-    "amounts as 1e18": edit(
-        lists("relayers"),
-        lambda body: (
-            [each["policies"].update(min_balance=1e18, gas_price_cap=1.5e11) for each in body["data"]] and None
-        ),
-    ),
+    "amounts as 1e18": edit(lists("relayers"), _large_amounts),
     "integers with a fraction of zero": edit(
         lambda asked: asked.method == "GET",
         lambda body: body["pagination"].update({name: float(value) for name, value in body["pagination"].items()}),
@@ -615,10 +645,7 @@ CONFORMING: dict[str, Mutation] = {
     "unknown fields ignored": Mutation(before=_unknown_ignored),
     "plain signers": both(
         put(creates_type("plain"), "data", "type", value="plain"),
-        edit(
-            lists("signers"),
-            lambda body: [each.update(type=each["type"].replace("local", "plain")) for each in body["data"]] and None,
-        ),
+        edit(lists("signers"), _plain_types),
     ),
     "any scheme": Mutation(before=_any_scheme),
 }

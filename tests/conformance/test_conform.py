@@ -85,6 +85,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conforming]:
             yield Conforming(running, readonly)
 
 
+# sentence: 2.1-integers
 def test_our_own_server_conforms(server: Conforming) -> None:
     report = conform(server.target())
     unlike = [result for result in report.results if result.verdict not in ("holds", "as ruled")]
@@ -244,7 +245,7 @@ def test_a_signing_key_is_only_replaced_with_permission(server: Conforming) -> N
         "key-hidden",
         "update-key-no-string",
     }
-    assert (report.verdict, report.missing) == ("incomplete", ["--replace-signing-key"])
+    assert (report.verdict, report.missing()) == ("incomplete", ["--replace-signing-key"])
     assert notification(server, "signed") == {"url": WEBHOOK, "has_signing_key": True}
 
 
@@ -306,7 +307,7 @@ def test_the_command_prints_a_table_and_succeeds(server: Conforming) -> None:
     assert code == 0
     assert "  contract holds         signers-default-per-page       per_page defaults to 10\n" in printed
     assert max(map(len, printed.splitlines())) <= 100
-    assert printed.splitlines()[-1].startswith("conforms: all 11 contract checks ")
+    assert printed.splitlines()[-1].startswith("conforms: 11 contract checks hold; ")
 
 
 def test_the_command_fails_with_what_was_expected_and_seen(server: Conforming, tmp_path: Path) -> None:
@@ -333,22 +334,22 @@ def test_a_run_that_checked_nothing_is_incomplete(server: Conforming) -> None:
     assert printed[-6:] == [
         "contract: 14 not checked",
         "rulings:  1 not checked",
-        "not checked: 13 contract, 1 rulings: needs --allow-writes and --notification",
-        "not checked: 1 contract, 0 rulings: needs --allow-writes",
-        "incomplete: 14 of 14 contract checks were not made; 1 requests",
-        "to check more, add: --allow-writes --notification ID",
+        "not checked: 13 contract, 1 ruling: needs --allow-writes and --notification",
+        "not checked: 1 contract: needs --allow-writes",
+        "incomplete: 14 of 14 contract checks were not made; 1 request",
+        "for a complete run, add: --allow-writes --notification ID",
     ]
 
 
 def test_a_section_without_a_contract_check_is_incomplete(server: Conforming) -> None:
     code, printed, _ = run(server, "--section", "8", token=server.token)
-    assert (code, printed[-1]) == (3, "incomplete: no contract check was made; 4 requests")
+    assert (code, printed[-1]) == (3, "incomplete: no contract check was made; 5 requests")
 
 
 def test_strict_makes_an_incomplete_run_a_failure(server: Conforming, tmp_path: Path) -> None:
     junit = tmp_path / "report.xml"
     code, printed, _ = run(server, "--section", "4.3", "--strict", "--junit", str(junit), token=server.token)
-    assert (code, printed[-2]) == (1, "incomplete: 14 of 14 contract checks were not made; 1 requests")
+    assert (code, printed[-2]) == (1, "incomplete: 14 of 14 contract checks were not made; 1 request")
     suites = ElementTree.parse(junit).getroot()
     assert suites.get("name") == "relaydeck conform: incomplete"
     assert [suite.attrib for suite in suites] == [
@@ -423,7 +424,7 @@ def test_ctrl_c_ends_with_a_report_and_everything_put_back(server: Conforming) -
         printed, reported = process.communicate(timeout=60)
         released.set()
     assert (process.returncode, reported) == (3, "")
-    assert "not checked: 11 contract, 1 rulings: the run was interrupted\n" in printed
+    assert "not checked: 11 contract, 1 ruling: the run was interrupted\n" in printed
     assert notification(server, "unsigned") == {"url": WEBHOOK, "has_signing_key": False}
 
 

@@ -3,6 +3,8 @@
 import pytest
 
 from pages.sentences import ROOT, marks
+from relaydeck.conformance.checks import Check
+from relaydeck.conformance.run import checks
 from relaydeck.conformance.sentences import SENTENCES, Sentence
 from tests.test_open_items_page import ROWS
 
@@ -32,6 +34,23 @@ def test_each_sentence_has_a_test(sentence: Sentence) -> None:
 
 def test_code_and_tests_name_sentences_that_exist() -> None:
     assert sorted((CODE.keys() | TESTS.keys()) - SENTENCES.keys()) == []
+
+
+@pytest.mark.parametrize("sentence", [each for each in SENTENCES.values() if not each.unseen], ids=key)
+def test_each_sentence_that_a_client_can_see_has_a_check(sentence: Sentence) -> None:
+    assert sentence.key in {key for check in checks() for key in check.sentences}
+
+
+@pytest.mark.parametrize("check", checks(), ids=lambda check: check.name)
+def test_a_check_names_sentences_of_its_own_basis(check: Check) -> None:
+    assert check.sentences
+    named = [SENTENCES[each] for each in check.sentences]
+    assert [each.key for each in named if each.is_open != (check.basis == "ruling") or each.unseen] == []
+
+
+def test_checks_have_names_of_their_own() -> None:
+    names = [check.name for check in checks()]
+    assert sorted(set(names)) == sorted(names)
 
 
 def test_code_claims_no_open_sentence_as_the_contracts() -> None:

@@ -270,7 +270,7 @@ def test_4_3_a_change_is_there_at_the_next_request(contract: Running, webhook: s
     assert update(contract, webhook, {}).json == changed
 
 
-# sentence: 4.3-empty
+# sentence: 4.3-empty 4.3-fields-kept
 def test_4_3_an_empty_object_is_allowed_and_changes_nothing(contract: Running, webhook: str) -> None:
     assert update(contract, webhook, {}).json["data"]["url"] == WEBHOOK
 

@@ -90,7 +90,8 @@ def _print_result(result: Result) -> None:
 
 
 def _print_wrapped(label: str, text: str) -> None:
-    for line in textwrap.wrap(text, _WIDTH, initial_indent=label, subsequent_indent=" " * len(label)):
+    rest = " " * len(label)
+    for line in textwrap.wrap(text, _WIDTH, initial_indent=label, subsequent_indent=rest, break_on_hyphens=False):
         print_line(line)
 
 
@@ -98,40 +99,43 @@ def _print_summary(report: Report) -> None:
     """Ends with the verdict and what a complete run needs."""
     for basis, label in (("contract", "contract"), ("ruling", "rulings")):
         counts: Counter[str] = Counter(each.verdict for each in report.results if each.basis == basis)
-        print_line(
-            f"{label + ':':<10}" + (", ".join(f"{counts[each]} {each}" for each in _COLOURS if counts[each]) or "none")
-        )
+        counted = ", ".join(f"{counts[each]} {each}" for each in _COLOURS if counts[each])
+        print_line(f"{label + ':':<10}{counted or 'none'}")
     _print_unchecked(report)
     if report.created_signers:
-        print_line(f"left behind: {len(report.created_signers)} signers (--json lists them)")
+        print_line(f"left behind: {_number(len(report.created_signers), 'signer')} (--json lists them)")
     for each in report.left:
         print_line(f"left behind: {each}")  # in one line: it may hold a URL to copy
-    print_styled((report.verdict, _COLOURS[report.verdict]), (f": {_reason(report)}; {report.requests} requests", ""))
-    if report.missing:
-        _print_wrapped("to check more, add: ", " ".join(report.missing))
+    requests = _number(report.requests, "request")
+    print_styled((report.verdict, _COLOURS[report.verdict]), (f": {_reason(report)}; {requests}", ""))
+    for basis, label in (("contract", "for a complete run, add: "), ("ruling", "for more rulings, add: ")):
+        if options := [
+            each for each in report.missing(basis) if basis == "contract" or each not in report.missing("contract")
+        ]:
+            _print_wrapped(label, " ".join(options))
 
 
 def _print_unchecked(report: Report) -> None:
     for verdict in ("not checked", "did not occur"):
-        found = [each for each in report.results if each.verdict == verdict]
-        reasons = {reason: list(group) for reason, group in groupby(sorted(found, key=_seen), key=_seen)}
-        for reason, group in sorted(reasons.items(), key=lambda item: -len(item[1])):
-            of_contract = sum(each.basis == "contract" for each in group)
-            label = f"{verdict}: {of_contract} contract, {len(group) - of_contract} rulings: "
-            _print_wrapped(label, reason)
+        reasons: Counter[str] = Counter(each.seen for each in report.results if each.verdict == verdict)
+        for reason, count in reasons.most_common():
+            found = [each for each in report.results if (each.verdict, each.seen) == (verdict, reason)]
+            rulings = sum(each.basis == "ruling" for each in found)
+            counts = [f"{count - rulings} contract"] * (count > rulings) + [_number(rulings, "ruling")] * (rulings > 0)
+            _print_wrapped(f"{verdict}: {', '.join(counts)}: ", reason)
 
 
-def _seen(result: Result) -> str:
-    return result.seen
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _reason(report: Report) -> str:
     of_contract = sum(each.basis == "contract" for each in report.results)
     match report.verdict:
         case "conforms":
-            return f"all {report.count('holds')} contract checks that the server gave occasion to hold"
+            return f"{report.count('holds')} contract checks hold"
         case "does not conform":
-            dropped = f", {report.unanswered} requests without a response" if report.unanswered else ""
+            dropped = f", {_number(report.unanswered, 'request')} without a response" if report.unanswered else ""
             return f"{len(report.failed)} of {of_contract} contract checks fail{dropped}"
     if not report.unchecked:
         return "no contract check was made"

@@ -18,6 +18,7 @@ class Check(NamedTuple):
     basis: Basis
     claim: str
     run: Run
+    sentences: tuple[str, ...]  # keys of what it holds
     looks_back: bool = False  # at the answers to all requests of the run
 
 
@@ -37,25 +38,27 @@ class Result(NamedTuple):
 CHECKS: list[Check] = []
 
 
-def contract(section: str, claim: str, *, looks_back: bool = False) -> Callable[[Run], Run]:
+def contract(section: str, claim: str, *sentences: str, looks_back: bool = False) -> Callable[[Run], Run]:
     """Registers a check of what the contract shows. Its name is the function's."""
-    return _registering(section, "contract", claim, looks_back)
+    return _registering(section, "contract", claim, sentences, looks_back)
 
 
-def ruling(section: str, claim: str, *, looks_back: bool = False) -> Callable[[Run], Run]:
+def ruling(section: str, claim: str, *sentences: str, looks_back: bool = False) -> Callable[[Run], Run]:
     """Registers a look at what the contract leaves open: expected is what Relaydeck does."""
-    return _registering(section, "ruling", claim, looks_back)
+    return _registering(section, "ruling", claim, sentences, looks_back)
 
 
-def _registering(section: str, basis: Basis, claim: str, looks_back: bool) -> Callable[[Run], Run]:
+def _registering(
+    section: str, basis: Basis, claim: str, sentences: tuple[str, ...], looks_back: bool
+) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         name = run.__name__.removeprefix("check_").replace("_", "-")
-        CHECKS.append(Check(name, section, basis, claim, run, looks_back))
+        CHECKS.append(Check(name, section, basis, claim, run, sentences, looks_back))
         return run
 
     return register
 
 
-def add(section: str, basis: Basis, name: str, claim: str, run: Run) -> None:
+def add(section: str, basis: Basis, name: str, claim: str, run: Run, *sentences: str) -> None:
     """Registers one of several checks that differ only in a value."""
-    CHECKS.append(Check(name, section, basis, claim, run))
+    CHECKS.append(Check(name, section, basis, claim, run, sentences))

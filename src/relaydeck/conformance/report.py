@@ -15,7 +15,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "unanswered": report.unanswered,
         "contract": _counts(report, "contract", {"holds": "holds", "fails": "FAILS"}),
         "rulings": _counts(report, "ruling", {"as_ruled": "as ruled", "differs": "differs"}),
-        "missing_options": report.missing,
+        "missing_options": report.missing(),
         "created_signers": report.created_signers,
         "not_put_back": report.left,
         "results": [result._asdict() for result in report.results],

@@ -43,10 +43,10 @@ class Report:
         """Contract checks that could have been made, and were not."""
         return [each for each in self.results if each.basis == "contract" and each.verdict == "not checked"]
 
-    @property
-    def missing(self) -> list[str]:
+    def missing(self, basis: str = "") -> list[str]:
         """The options that would let more checks be made."""
-        return list(dict.fromkeys(option for result in self.results for option in result.options))
+        chosen = [each for each in self.results if basis in ("", each.basis)]
+        return list(dict.fromkeys(option for result in chosen for option in result.options))
 
     def count(self, verdict: str, basis: str = "") -> int:
         return sum(each.verdict == verdict and basis in ("", each.basis) for each in self.results)

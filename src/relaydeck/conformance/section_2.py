@@ -1,4 +1,4 @@
-"""Section 2: the envelope and the resources."""
+"""Sections 2 and 3: the envelope, the resources and their states."""
 
 import uuid
 from functools import partial
@@ -77,18 +77,18 @@ def _pagination(probe: Probe, name: str) -> None:
     shapes.pagination(_list(probe, name), f"the list of {name}")
 
 
-for each in ("signers", "relayers"):
-    for ending, claim, run in (
-        ("success", "success is true", _success_flag),
-        ("data", "data is an array", _array),
-        ("error-field", "error is a string", _error_field),
-        ("metadata", "metadata holds arrays: logs, traces", _metadata),
-        ("pagination", "pagination holds three integers", _pagination),
+for each, section in (("signers", "4.2"), ("relayers", "4.4")):
+    for ending, claim, run, *sentences in (
+        ("success", "success is true", _success_flag, "2.1-success", "5-bearer"),
+        ("data", "data is an array", _array, "2.1-data", f"{section}-list"),
+        ("error-field", "error is a string", _error_field, "2.1-error"),
+        ("metadata", "metadata holds arrays: logs, traces", _metadata, "2.1-metadata"),
+        ("pagination", "pagination holds three integers", _pagination, "2.1-pagination", f"{section}-list"),
     ):
-        add("2.1", "contract", f"{each}-{ending}", f"list {each}: {claim}", partial(run, name=each))
+        add("2.1", "contract", f"{each}-{ending}", f"list {each}: {claim}", partial(run, name=each), *sentences)
 
 
-@contract("2.1", "each log entry has level and message, both strings", looks_back=True)
+@contract("2.1", "each log entry has level and message, both strings", "2.1-logs", looks_back=True)
 def check_log_entries(probe: Probe) -> str:
     logs = [field(answer.json, "metadata", "logs") for answer in probe.answers]
     entries = [entry for each in logs if isinstance(each, list) for entry in each]
@@ -108,13 +108,13 @@ def _signers(probe: Probe) -> list[shapes.Json]:
     return listed + made
 
 
-@contract("2.2", "a signer has id, type and config")
+@contract("2.2", "a signer has id, type and config", "2.2-signer")
 def check_signer_fields(probe: Probe) -> None:
     for signer in _signers(probe):
         shapes.require_fields(signer, _SIGNER, "signer")
 
 
-@contract("2.2", "the shown config fields are strings")
+@contract("2.2", "the shown config fields are strings", "2.2-response-config")
 def check_signer_config(probe: Probe) -> str:
     shown = dict.fromkeys(("address", "key_name", "mount_point", "namespace"), is_text)
     return _counted("signer config", [signer.get("config") for signer in _signers(probe)], shown)
@@ -140,10 +140,29 @@ def _hides(probe: Probe, kind: str) -> None:
         raise Differs("no secret of the request in the response", f"{len(leaked)} of its secrets")
 
 
-def _requires(probe: Probe, kind: str, missing: str) -> None:
+def _requires(probe: Probe, kind: str) -> str:
     chosen, _ = config(kind)
-    del chosen[missing]
-    shapes.require_message(post_signer(probe, {"type": kind, "config": chosen}), "Bad Request")
+    required = [name for name in chosen if name not in ("mount_point", "namespace")]
+    for missing in required:
+        less = {name: value for name, value in chosen.items() if name != missing}
+        shapes.require_message(post_signer(probe, {"type": kind, "config": less}), "Bad Request")
+    return f"{len(required)} fields"
+
+
+def _no_state(records: list[shapes.Json], what: str) -> None:
+    for record in records:
+        if found := {"state", "status", "paused", "system_disabled", "disabled_reason"} & set(record):
+            raise Differs(f"{what} without a field for a state", f"{sorted(found)}")
+
+
+@contract("3", "a signer has no state", "3-no-state")
+def check_signer_state(probe: Probe) -> None:
+    _no_state(_signers(probe), "a signer")
+
+
+@contract("3", "a notification has no state", "3-no-state")
+def check_notification_state(probe: Probe) -> None:
+    _no_state([shapes.one(update(probe, {}), "an empty update")], "a notification")
 
 
 for each in TYPES:
@@ -154,28 +173,24 @@ for each in TYPES:
             f"signer-type-{each}",
             f"{each} is accepted with its config",
             partial(_accepts, kind=each),
+            "2.2-types",
+            "4.1-create",
         )
 for each in WITH_SECRETS:
-    add("2.2", "contract", f"secrets-{each}", f"{each}: no secret is echoed", partial(_hides, kind=each))
-for each, required in (
-    ("plain", "key"),
-    ("provider_a_kms", "region"),
-    ("provider_b_kms", "service_account"),
-    ("provider_c", "role_id"),
-    ("provider_c_transit", "pubkey"),
-    ("provider_d", "organization_id"),
-    ("provider_e", "wallet_secret"),
-):
     add(
         "2.2",
         "contract",
-        f"config-{each}",
-        f"{each} without {required}: Bad Request",
-        partial(_requires, kind=each, missing=required),
+        f"secrets-{each}",
+        f"{each}: no secret is echoed",
+        partial(_hides, kind=each),
+        "2.2-no-secrets",
     )
+for each in TYPES:
+    claim = f"{each} without a required field: Bad Request"
+    add("2.2", "contract", f"config-{each}", claim, partial(_requires, kind=each), f"2.2-config-{each}")
 
 
-@contract("2.2", "mount_point and namespace are optional")
+@contract("2.2", "mount_point and namespace are optional", "2.2-config-provider_c")
 def check_optional_config_fields(probe: Probe) -> None:
     chosen, hidden = config("provider_c")
     del chosen["mount_point"], chosen["namespace"]
@@ -184,13 +199,13 @@ def check_optional_config_fields(probe: Probe) -> None:
     shapes.one(post_signer(probe, body), "a create without them")
 
 
-@contract("2.2", "the caller's id is the signer's")
+@contract("2.2", "the caller's id is the signer's", "2.2-id-given")
 def check_signer_id(probe: Probe) -> None:
     signer = shapes.one(created(probe, "plain"), "a create")
     shapes.equal(signer.get("id"), signer_id(probe, "plain"), "id")
 
 
-@contract("2.2", "without an id a UUID is generated")
+@contract("2.2", "without an id a UUID is generated", "2.2-id-generated", "4.1-required")
 def check_signer_uuid(probe: Probe) -> None:
     signer = shapes.one(created_without_id(probe), "a create without id")
     try:
@@ -199,7 +214,7 @@ def check_signer_uuid(probe: Probe) -> None:
         raise Differs("id is a UUID", repr(signer.get("id"))) from None
 
 
-@contract("2.3", "a notification has id, type, url, has_signing_key")
+@contract("2.3", "a notification has id, type, url, has_signing_key", "2.3-fields", "2.3-type")
 def check_notification_fields(probe: Probe) -> None:
     found = shapes.one(update(probe, {}), "an empty update")
     fields = {"id": is_text, "type": is_text, "url": is_text, "has_signing_key": is_flag}
@@ -208,17 +223,17 @@ def check_notification_fields(probe: Probe) -> None:
     shapes.equal(found["id"], probe.target.notification, "id")
 
 
-@contract("2.4", "the relayer's text fields are strings")
+@contract("2.4", "the relayer's text fields are strings", "2.4-strings")
 def check_relayer_fields(probe: Probe) -> str:
     return _counted("relayer", [*_relayers(probe)], _RELAYER)
 
 
-@contract("2.4", "paused and system_disabled are booleans")
+@contract("2.4", "paused and system_disabled are booleans", "2.4-flags", "3-indicators")
 def check_relayer_flags(probe: Probe) -> str:
     return _counted("relayer", [*_relayers(probe)], {"paused": is_flag, "system_disabled": is_flag})
 
 
-@contract("2.4", "custom_rpc_urls are objects with url and weight")
+@contract("2.4", "custom_rpc_urls are objects with url and weight", "2.4-rpc-urls")
 def check_relayer_rpc_urls(probe: Probe) -> str:
     urls = []
     for relayer in _relayers(probe):
@@ -231,7 +246,7 @@ def check_relayer_rpc_urls(probe: Probe) -> str:
     return f"{len(urls)} URLs"
 
 
-@contract("2.4", "disabled_reason has type and details, both strings")
+@contract("2.4", "disabled_reason has type and details, both strings", "2.4-disabled-reason", "3-indicators")
 def check_relayer_disabled_reason(probe: Probe) -> str:
     found = [relayer["disabled_reason"] for relayer in _relayers(probe) if relayer.get("disabled_reason") is not None]
     if not found:
@@ -241,7 +256,7 @@ def check_relayer_disabled_reason(probe: Probe) -> str:
     return f"{len(found)} reasons"
 
 
-@contract("2.4", "policies have the shown types")
+@contract("2.4", "policies have the shown types", "2.4-policies")
 def check_relayer_policies(probe: Probe) -> str:
     return _counted("policies", [relayer.get("policies") for relayer in _relayers(probe)], _POLICIES)
 

@@ -39,24 +39,31 @@ def _refuses(probe: Probe, body: Any) -> None:
     shapes.require_message(post_signer(probe, body), BAD_REQUEST)
 
 
-for name, claim, sent in (
-    ("create-malformed", "a body that is not JSON: Bad Request", b"{"),
-    ("create-no-object", "a body that is no object: Bad Request", []),
-    ("create-without-type", "type is required", {"config": {"key": "00" * 32}}),
-    ("create-without-config", "config is required", {"type": "plain"}),
-    ("create-unknown-type", "a type that is not listed: Bad Request", {"type": "provider_z", "config": {"key": "k"}}),
+for name, claim, sent, *sentences in (
+    ("create-malformed", "a body that is not JSON: Bad Request", b"{", "4.1-bad-request", "4-json"),
+    ("create-no-object", "a body that is no object: Bad Request", [], "4.1-bad-request"),
+    ("create-without-type", "type is required", {"config": {"key": "00" * 32}}, "4.1-required"),
+    ("create-without-config", "config is required", {"type": "plain"}, "4.1-required"),
+    (
+        "create-unknown-type",
+        "a type that is not listed: Bad Request",
+        {"type": "provider_z", "config": {"key": "k"}},
+        "2.2-types",
+    ),
     (
         "create-wrong-config-type",
         "a config field of another type: Bad Request",
         {"type": "plain", "config": {"key": 1}},
+        "4.1-bad-request",
     ),
     (
         "create-id-no-string",
         "an id that is no string: Bad Request",
         {"id": 1, "type": "plain", "config": {"key": "11" * 32}},
+        "4.1-bad-request",
     ),
 ):
-    add("4.1", "contract", name, claim, partial(_refuses, body=sent))
+    add("4.1", "contract", name, claim, partial(_refuses, body=sent), *map(str, sentences))
 
 
 def _listed(probe: Probe, kind: str) -> None:
@@ -67,19 +74,19 @@ def _listed(probe: Probe, kind: str) -> None:
     shapes.equal(found.get("type"), signer.get("type"), "the type in the list")
 
 
-@contract("4.1", "a created signer is in the list, with its type")
+@contract("4.1", "a created signer is in the list, with its type", "4.1-create")
 def check_create_is_listed(probe: Probe) -> None:
     _listed(probe, "provider_c")
 
 
-@contract("4.1", 'a taken id: "Signer with this ID already exists"')
+@contract("4.1", 'a taken id: "Signer with this ID already exists"', "4.1-duplicate")
 def check_create_duplicate(probe: Probe) -> None:
     created(probe, "plain")
     again = create(probe, "plain", id=signer_id(probe, "plain"))
     shapes.require_message(again, "Signer with this ID already exists")
 
 
-@contract("4.1", "a refused duplicate leaves the signer as it was")
+@contract("4.1", "a refused duplicate leaves the signer as it was", "4.1-duplicate")
 def check_duplicate_changes_nothing(probe: Probe) -> None:
     created(probe, "plain")
     create(probe, "provider_a_kms", id=signer_id(probe, "plain"))
@@ -156,19 +163,20 @@ def _total(probe: Probe, path: str) -> str:
 
 
 for section, noun, target in (("4.2", "signers", SIGNERS), ("4.4", "relayers", RELAYERS)):
-    for name, claim, run in (
-        ("default-per-page", "per_page defaults to 10", _default_page),
-        ("default-items", "a first page holds ten items, or all", _default_items),
-        ("first-page", "page numbers start at 1", _first_page),
-        ("per-page", "per_page is the size of a page", _page_size),
-        ("second-page", "page 2 follows page 1", _second_page),
-        ("total-items", "total_items counts all items", _total),
+    for name, claim, run, sentence in (
+        ("default-per-page", "per_page defaults to 10", _default_page, "per-page"),
+        ("default-items", "a first page holds ten items, or all", _default_items, "per-page"),
+        ("first-page", "page numbers start at 1", _first_page, "page"),
+        ("per-page", "per_page is the size of a page", _page_size, "per-page"),
+        ("second-page", "page 2 follows page 1", _second_page, "page"),
+        ("total-items", "total_items counts all items", _total, "list"),
+        ("page-0", "page=0 is accepted", partial(_accepted, query="page=0"), "page"),
+        ("per-page-0", "per_page=0 is accepted", partial(_accepted, query="per_page=0"), "per-page"),
+        ("page-negative", "page=-1: Bad Request", partial(_refused, query="page=-1"), "bad-request"),
+        ("per-page-negative", "per_page=-1: Bad Request", partial(_refused, query="per_page=-1"), "bad-request"),
+        ("page-text", "page=x: Bad Request", partial(_refused, query="page=x"), "bad-request"),
     ):
-        add(section, "contract", f"{noun}-{name}", claim, partial(run, path=target))
-    for name, query in (("page-0", "page=0"), ("per-page-0", "per_page=0")):
-        add(section, "contract", f"{noun}-{name}", f"{query} is accepted", partial(_accepted, path=target, query=query))
-    for name, query in (("page-negative", "page=-1"), ("per-page-negative", "per_page=-1"), ("page-text", "page=x")):
-        add(section, "contract", f"{noun}-{name}", f"{query}: Bad Request", partial(_refused, path=target, query=query))
+        add(section, "contract", f"{noun}-{name}", claim, partial(run, path=target), f"{section}-{sentence}")
 
 
 # 4.3
@@ -183,43 +191,43 @@ def _has_key(probe: Probe, body: shapes.Json, expected: bool) -> None:
     shapes.equal(_updated(probe, body).get("has_signing_key"), expected, f"has_signing_key after {sorted(body)}")
 
 
-@contract("4.3", "an empty object is allowed")
+@contract("4.3", "an empty object is allowed", "4.3-empty", "5-bearer")
 def check_update_empty(probe: Probe) -> None:
     _updated(probe, {})
 
 
-@contract("4.3", "type webhook is accepted")
+@contract("4.3", "type webhook is accepted", "4.3-update")
 def check_update_type(probe: Probe) -> None:
     shapes.equal(_updated(probe, {"type": "webhook"}).get("type"), "webhook", "type")
 
 
-@contract("4.3", "url is changed")
+@contract("4.3", "url is changed", "4.3-update")
 def check_update_url(probe: Probe) -> None:
     for url in (scratch_url("one"), scratch_url("two")):
         shapes.equal(_updated(probe, {"url": url}).get("url"), url, "url")
 
 
-@contract("4.3", "a non-empty signing_key sets the key")
+@contract("4.3", "a non-empty signing_key sets the key", "4.3-key-set", "2.3-has-signing-key")
 def check_key_set(probe: Probe) -> None:
     _updated(probe, {"signing_key": ""})
     _has_key(probe, {"signing_key": "conform"}, True)
 
 
-@contract("4.3", 'signing_key "" removes the key')
+@contract("4.3", 'signing_key "" removes the key', "4.3-key-removed", "2.3-has-signing-key")
 def check_key_removed(probe: Probe) -> None:
     _updated(probe, {"signing_key": "conform"})
     _has_key(probe, {"signing_key": ""}, False)
     _has_key(probe, {}, False)
 
 
-@contract("4.3", "without signing_key the key stays")
+@contract("4.3", "without signing_key the key stays", "4.3-key-kept")
 def check_key_absent(probe: Probe) -> None:
     _updated(probe, {"signing_key": "conform"})
     _has_key(probe, {"url": scratch_url("three")}, True)
     _has_key(probe, {}, True)
 
 
-@contract("4.3", "signing_key null leaves the key as it is")
+@contract("4.3", "signing_key null leaves the key as it is", "4.3-key-kept")
 def check_key_null(probe: Probe) -> None:
     _updated(probe, {"signing_key": "conform"})
     _has_key(probe, {"signing_key": None}, True)
@@ -227,7 +235,7 @@ def check_key_null(probe: Probe) -> None:
     _has_key(probe, {"signing_key": None}, False)
 
 
-@contract("4.3", "the signing key is not returned")
+@contract("4.3", "the signing key is not returned", "2.3-key-not-returned")
 def check_key_hidden(probe: Probe) -> None:
     key = secrets.token_hex(16)
     answer = update(probe, {"signing_key": key}, changes_key=True)
@@ -247,17 +255,18 @@ _REFUSED_UPDATES: tuple[tuple[str, str, Any], ...] = (
     ("update-url-no-string", "a url that is no string: Bad Request", {"url": 1}),
 )
 for name, claim, refused in _REFUSED_UPDATES:
-    add("4.3", "contract", name, claim, partial(_refuses_update, body=refused))
+    add("4.3", "contract", name, claim, partial(_refuses_update, body=refused), "4.3-bad-request")
 add(
     "4.3",
     "contract",
     "update-key-no-string",
     "a signing_key that is no string: Bad Request",
     partial(_refuses_update, body={"signing_key": 1}, changes_key=True),
+    "4.3-bad-request",
 )
 
 
-@contract("4.3", 'an unknown identifier: "Notification not found"')
+@contract("4.3", 'an unknown identifier: "Notification not found"', "4.3-not-found")
 def check_update_unknown(probe: Probe) -> None:
     answer = probe.write("PATCH", notification_path(f"{probe.name}-nobody"), {})
     shapes.require_message(answer, "Notification not found")
@@ -278,24 +287,24 @@ def _response(probe: Probe) -> Answer:
     raise NotChecked("every call is answered with an error envelope: needs --transaction", "--transaction HEX")
 
 
-@contract("4.5", "the response has JSON-RPC's shape, not the envelope's")
+@contract("4.5", "the response has JSON-RPC's shape, not the envelope's", "4.5-call", "5-bearer")
 def check_rpc_shape(probe: Probe) -> None:
     answer = _response(probe)
     if field(answer.json, "result") is None and field(answer.json, "error") is None:
         raise Differs("a result or an error", answer.shown)
 
 
-@contract("4.5", "jsonrpc is a string")
+@contract("4.5", "jsonrpc is a string", "4.5-response")
 def check_rpc_version(probe: Probe) -> None:
     shapes.require_fields(_response(probe).json, {"jsonrpc": is_text}, "the response")
 
 
-@contract("4.5", "the response id to a numeric id is a string")
+@contract("4.5", "the response id to a numeric id is a string", "4.5-response", "4.5-id-optional")
 def check_rpc_id(probe: Probe) -> None:
     shapes.require_fields(_response(probe).json, {"id": is_text}, "the response")
 
 
-@contract("4.5", "an error has code, message and description", looks_back=True)
+@contract("4.5", "an error has code, message and description", "4.5-error", "7-method-failures", looks_back=True)
 def check_rpc_error(probe: Probe) -> str:
     errors = [field(each.json, "error") for each in probe.answers if each.request.endswith("/rpc") and is_rpc(each)]
     given = [each for each in errors if each is not None]
@@ -306,7 +315,7 @@ def check_rpc_error(probe: Probe) -> str:
     return f"{len(given)} errors"
 
 
-@contract("4.5", "feeEstimate returns conversion_rate, estimated_fee, method")
+@contract("4.5", "feeEstimate returns conversion_rate, estimated_fee, method", "4.5-params", "4.5-result")
 def check_fee_estimate(probe: Probe) -> str:
     answer = fee_estimate(probe)
     result = field(answer.json, "result")
@@ -328,8 +337,8 @@ def _takes(probe: Probe, **changed: Any) -> None:
         raise Differs("no refusal", answer.shown)
 
 
-add("4.5", "contract", "rpc-without-id", "id is optional", partial(_takes, id=...))
-add("4.5", "contract", "rpc-null-id", "id may be null", partial(_takes, id=None))
+add("4.5", "contract", "rpc-without-id", "id is optional", partial(_takes, id=...), "4.5-id-optional")
+add("4.5", "contract", "rpc-null-id", "id may be null", partial(_takes, id=None), "4.5-id-optional")
 
 
 def _rpc_refuses(probe: Probe, body: Any) -> None:
@@ -344,10 +353,10 @@ _REFUSED_CALLS: tuple[tuple[str, str, Any], ...] = (
     ("rpc-params-no-object", "params that are no object: Bad Request", rpc_call(params="x")),
 )
 for name, claim, refused in _REFUSED_CALLS:
-    add("4.5", "contract", name, claim, partial(_rpc_refuses, body=refused))
+    add("4.5", "contract", name, claim, partial(_rpc_refuses, body=refused), "4.5-bad-request", "4.5-request")
 
 
-@contract("4.5", 'an unknown relayer: "Relayer with ID <relayer_id> not found"')
+@contract("4.5", 'an unknown relayer: "Relayer with ID <relayer_id> not found"', "4.5-not-found")
 def check_rpc_unknown_relayer(probe: Probe) -> None:
     name = f"{probe.name}-nobody"
     answer = probe.ask("POST", rpc_path(name), estimate_call(probe, "mainnet"))

@@ -53,17 +53,17 @@ def _wrong_credential(probe: Probe, operation: str) -> None:
 
 for each in ("create-signer", "list-signers", "update-notification", "list-relayers", "rpc"):
     run = partial(_without_credential, operation=each)
-    add("5", "contract", f"{each}-no-token", "no credential: Unauthorized", run)
+    add("5", "contract", f"{each}-no-token", "no credential: Unauthorized", run, "5-unauthorized")
     run = partial(_wrong_credential, operation=each)
-    add("5", "contract", f"{each}-wrong-token", "an invalid token: Unauthorized", run)
+    add("5", "contract", f"{each}-wrong-token", "an invalid token: Unauthorized", run, "5-unauthorized")
 
 
-@contract("7", "an error has data null, message and success false")
+@contract("7", "an error has data null, message and success false", "2.1-failure", "1-envelope")
 def check_error_body(probe: Probe) -> None:
     shapes.require_error(probe.ask("GET", SIGNERS, token=""))
 
 
-@contract("7", "a message is one of the seven", looks_back=True)
+@contract("7", "a message is one of the seven", "7-messages", looks_back=True)
 def check_messages(probe: Probe) -> str:
     """Of the answers to contract checks: the others ask for what the contract leaves open."""
     known = {"Bad Request", UNAUTHORIZED, TOO_MANY_REQUESTS, "Internal Server Error"}
@@ -76,7 +76,7 @@ def check_messages(probe: Probe) -> str:
     return f"{len(errors)} error responses"
 
 
-@contract("7", "every request was answered, and none made the server fail", looks_back=True)
+@contract("7", "every request was answered, and none made the server fail", "1-envelope", looks_back=True)
 def check_no_server_error(probe: Probe) -> str:
     failed = [each for each in probe.answers if each.error == "Internal Server Error" or _is_broken(each)]
     if failed:
@@ -91,7 +91,7 @@ def _is_broken(answer: Answer) -> bool:
     return answer.status >= 500 and not isinstance(answer.json, dict)
 
 
-@contract("8", 'over the limit: "Too Many Requests"', looks_back=True)
+@contract("8", 'over the limit: "Too Many Requests"', "8-limited", looks_back=True)
 def check_too_many_requests(probe: Probe) -> str:
     limited = [answer for answer in probe.answers if answer.is_limited]
     if not limited:
@@ -101,6 +101,6 @@ def check_too_many_requests(probe: Probe) -> str:
     return f"{len(limited)} responses"
 
 
-@contract("9", "the paths carry /api/v1")
+@contract("9", "the paths carry /api/v1", "9-prefix")
 def check_prefix(probe: Probe) -> None:
     shapes.many(probe.signers, "GET /api/v1/signers")

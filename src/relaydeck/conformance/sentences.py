@@ -47,6 +47,7 @@ _SENTENCES = (
     _shown("2.1-pagination", "A list has `pagination` with the integers `current_page`, `per_page`, `total_items`."),
     _shown("2.1-success", "`success` is true on success."),
     _shown("2.1-failure", "An error has `data` null, a string `message` and `success` false."),
+    _open("2.1-integers", "how an integer is written"),
     _open("2.1-error-value", "`error` on success"),
     _open("2.1-metadata-presence", "`metadata`"),
     _open("2.1-log-levels", "levels of a log entry"),
@@ -152,6 +153,7 @@ _SENTENCES = (
     _shown("4.3-key-set", "Any other string becomes the signing key."),
     _shown("4.3-bad-request", "An invalid request is answered Bad Request."),
     _shown("4.3-not-found", "An unknown identifier is answered `Notification not found`."),
+    _open("4.3-fields-kept", "a field that an update omits"),
     # 4.4
     _shown("4.4-list", "`GET /api/v1/relayers` returns an array of relayers with `pagination`."),
     _shown("4.4-page", "`page` is an optional integer of at least 0; pages start at 1."),
