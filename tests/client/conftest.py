@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from relaydeck.client import Retry
 from tests.client.faults import FaultProxy, fault_proxy
-from tests.client.styles import AT_ONCE, STYLES, Style
+from tests.client.styles import STYLES, Style
 from tests.conftest import DEMO
 from tests.running import Running, run_command
 from tests.seeding import issue
@@ -48,9 +48,9 @@ def open_client(request: pytest.FixtureRequest, served: Running, proxy: FaultPro
     """Opens a client, in each style, that reaches the service through the proxy."""
     opened: list[Style] = []
 
-    def open_one(*, timeout: float = 60.0, retry: Retry = AT_ONCE, token: str | None = None, url: str = "") -> Style:
+    def open_one(*, token: str | None = None, url: str = "", **options: Any) -> Style:
         chosen = served.token if token is None else token
-        opened.append(Style(request.param, url or proxy.url, chosen, timeout=timeout, retry=retry))
+        opened.append(Style(request.param, url or proxy.url, chosen, **options))
         return opened[-1]
 
     yield open_one

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tests.running import Answer, ask
 
 # Fates that a request can meet without reaching the service: reset, 429, 500, html 502, html 200, redirect, problem.
-# After reaching it: lose, cut, cut chunk, 500 after, slow, drip, close after.
+# After reaching it: lose, cut, cut chunk, chunks, 500 after, slow, drip, close after.
 PROBLEM = b'{"type":"about:blank","title":"Forbidden","status":403,"detail":"this kind may not use this operation"}'
 
 
@@ -96,6 +96,9 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
                 self._head(answer.status, kept | {"Transfer-Encoding": "chunked"})
                 self.wfile.write(b"%x\r\n%b" % (len(answer.body) + 5, answer.body))
                 self._break()
+            elif fate == "chunks":
+                self._head(answer.status, kept | {"Transfer-Encoding": "chunked"})
+                self.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(answer.body), answer.body))
             elif fate in ("slow", "drip"):
                 self._dawdle(answer, kept, drip=fate == "drip")
             else:

@@ -24,10 +24,11 @@ class Style:
         timeout: float = 60.0,
         retry: Retry = AT_ONCE,
         ssl_context: ssl.SSLContext | None = None,
+        **options: int,
     ) -> None:
         self._runner = asyncio.Runner() if name == "async" else None
         kind: Any = AsyncClient if name == "async" else Client
-        self.client: Any = kind(url, token, timeout=timeout, retry=retry, ssl_context=ssl_context)
+        self.client: Any = kind(url, token, timeout=timeout, retry=retry, ssl_context=ssl_context, **options)
 
     def do(self, work: Callable[[Any], Any]) -> Any:
         if self._runner is None:

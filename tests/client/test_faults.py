@@ -304,6 +304,14 @@ PERSISTENT: dict[str, tuple[type[ClientError], bool]] = {
 }
 
 
+@pytest.mark.parametrize("fate", ["", "chunks"])
+def test_a_response_that_is_too_large_is_not_read(open_client: Open, proxy: FaultProxy, fate: str) -> None:
+    proxy.always = fate
+    style = open_client(max_response_bytes=100)
+    with pytest.raises(UnexpectedResponse, match=r"the response is larger than 100 bytes \(HTTP status 200\)"):
+        style.do(lambda client: client.list_signers())
+
+
 @pytest.mark.parametrize("fate", PERSISTENT)
 def test_a_fault_that_stays_is_raised(open_client: Open, proxy: FaultProxy, fate: str) -> None:
     expected, uncertain = PERSISTENT[fate]

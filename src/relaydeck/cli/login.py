@@ -11,13 +11,16 @@ from relaydeck.cli.output import print_change, print_fields, print_json, print_n
 from relaydeck.cli.remote.connection import Connection, is_unencrypted
 from relaydeck.cli.remote.profiles import Profile, profiles_path, read_profiles, remove_profile, save_profile
 from relaydeck.cli.target import read_token
+from relaydeck.client.models import Token
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
 
 
 def log_in(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
     token = _token(token_file)
-    Connection(url, token).get("tokens", per_page=1)  # raises unless the server accepts it as an admin token
+    Connection(url, token).get(
+        list[Token], "tokens", per_page=1
+    )  # raises unless the server accepts it as an admin token
     save_profile(Profile(name, url, token.reveal()))
     if is_unencrypted(url):
         print_notes(["http:// sends the token unencrypted; use https:// outside this machine"])

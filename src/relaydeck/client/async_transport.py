@@ -8,15 +8,16 @@ from yarl import URL
 
 from relaydeck.client.address import Address
 from relaydeck.client.errors import ConnectFailed, ConnectionLost, TimedOut
-from relaydeck.client.messages import Outcome, Request, Response
+from relaydeck.client.messages import Outcome, Request, Response, too_large
 
 
 class Session:
     """Made before the event loop runs, opened at the first request."""
 
-    def __init__(self, address: Address, timeout: float, ssl_context: ssl.SSLContext | None) -> None:
+    def __init__(self, address: Address, timeout: float, ssl_context: ssl.SSLContext | None, most_bytes: int) -> None:
         self._address = address
         self._timeout = timeout
+        self._most_bytes = most_bytes
         self._ssl_context = ssl_context
         self._opened: aiohttp.ClientSession | None = None
 
@@ -27,7 +28,11 @@ class Session:
             async with self._session().request(
                 request.method, url, data=request.body, headers=request.headers, allow_redirects=False
             ) as answer:
-                return Response(answer.status, answer.headers, await answer.read())
+                body = await self._body(answer)
+                if body is None:
+                    answer.close()
+                    return too_large(answer.status, self._most_bytes)
+                return Response(answer.status, answer.headers, body)
         except aiohttp.ClientConnectorError as error:
             return ConnectFailed(f"cannot connect to {self._address.origin}: {_name(error.os_error)}")
         except aiohttp.ConnectionTimeoutError:
@@ -36,6 +41,15 @@ class Session:
             return TimedOut(f"no complete response within {self._timeout:g} s")
         except (aiohttp.ClientError, OSError) as error:
             return ConnectionLost(f"the connection broke before the response was complete ({type(error).__name__})")
+
+    async def _body(self, answer: aiohttp.ClientResponse) -> bytes | None:
+        """The whole body; None: there is more than there may be."""
+        if answer.content_length is not None:
+            return await answer.read() if answer.content_length <= self._most_bytes else None
+        body = bytearray()
+        while len(body) <= self._most_bytes and (part := await answer.content.readany()):
+            body += part
+        return bytes(body) if len(body) <= self._most_bytes else None
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

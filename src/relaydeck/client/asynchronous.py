@@ -8,7 +8,7 @@ from relaydeck.client import admin, contract
 from relaydeck.client.address import read_address
 from relaydeck.client.calls import Call, Walk
 from relaydeck.client.exchange import Exchange, Steps
-from relaydeck.client.messages import Outcome, Request
+from relaydeck.client.messages import MOST_RESPONSE_BYTES, Outcome, Request
 from relaydeck.client.methods import documented
 from relaydeck.client.retries import Retry
 
@@ -127,13 +127,14 @@ class AsyncClient:
         timeout: float = 10.0,
         retry: Retry | None = None,
         ssl_context: "ssl.SSLContext | None" = None,
+        max_response_bytes: int = MOST_RESPONSE_BYTES,
     ) -> None:
         from relaydeck.client.async_transport import Session  # aiohttp takes longer to import than all the rest
 
         address = read_address(url)
         self._shown = address.origin + address.prefix
         self._exchange = Exchange(address.prefix, token, retry or Retry())
-        self._transport = Session(address, timeout, ssl_context)
+        self._transport = Session(address, timeout, ssl_context, max_response_bytes)
         self.admin = AsyncAdmin(self)
 
     create_signer = _run(contract.create_signer)

@@ -9,7 +9,7 @@ from relaydeck.client import admin, contract
 from relaydeck.client.address import read_address
 from relaydeck.client.calls import Call, Walk
 from relaydeck.client.exchange import Exchange, Steps
-from relaydeck.client.messages import Outcome, Request
+from relaydeck.client.messages import MOST_RESPONSE_BYTES, Outcome, Request
 from relaydeck.client.methods import documented
 from relaydeck.client.retries import Retry
 
@@ -109,6 +109,7 @@ class Client:
     """A service at `url`, as the holder of `token` sees it. Safe to share between threads; connections are reused.
 
     `timeout` is the number of seconds one attempt may take from its first byte to its last.
+    A response of more than `max_response_bytes` is not read to its end.
 
     >>> from relaydeck.client import Client
     >>> with Client(URL, TOKEN, timeout=5.0) as client:
@@ -124,13 +125,14 @@ class Client:
         timeout: float = 10.0,
         retry: Retry | None = None,
         ssl_context: "ssl.SSLContext | None" = None,
+        max_response_bytes: int = MOST_RESPONSE_BYTES,
     ) -> None:
         from relaydeck.client.blocking_transport import ConnectionPool  # not needed by a receiver of webhooks
 
         address = read_address(url)
         self._shown = address.origin + address.prefix
         self._exchange = Exchange(address.prefix, token, retry or Retry())
-        self._transport = ConnectionPool(address, timeout, ssl_context)
+        self._transport = ConnectionPool(address, timeout, ssl_context, max_response_bytes)
         self.admin = Admin(self)
 
     create_signer = _run(contract.create_signer)

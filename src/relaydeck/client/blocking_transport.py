@@ -11,7 +11,7 @@ from typing import Any
 
 from relaydeck.client.address import Address
 from relaydeck.client.errors import ConnectFailed, ConnectionLost, TimedOut, TransportError
-from relaydeck.client.messages import Outcome, Request, Response
+from relaydeck.client.messages import Outcome, Request, Response, too_large
 
 _MOST_IDLE = 16
 _NEARLY = 0.95  # of the time that a socket waits by itself: close enough to the time that remains
@@ -20,9 +20,10 @@ _NEARLY = 0.95  # of the time that a socket waits by itself: close enough to the
 class ConnectionPool:
     """As many connections as threads use at once; idle ones are kept for the next request."""
 
-    def __init__(self, address: Address, timeout: float, ssl_context: ssl.SSLContext | None) -> None:
+    def __init__(self, address: Address, timeout: float, ssl_context: ssl.SSLContext | None, most_bytes: int) -> None:
         self._address = address
         self._timeout = timeout
+        self._most_bytes = most_bytes
         self._ssl_context = ssl_context or (ssl.create_default_context() if address.secure else None)
         self._host_line = f"Host: {address.origin.partition('://')[2]}"
         self._idle: deque[http.client.HTTPConnection] = deque(maxlen=_MOST_IDLE)
@@ -51,7 +52,11 @@ class ConnectionPool:
             connection.sock.sendall(self._encoded(request))
             answer = http.client.HTTPResponse(_Stream(connection.sock, deadline), method=request.method)  # type: ignore[arg-type]
             answer.begin()
-            response = Response(answer.status, answer.headers, answer.read())
+            body = self._body(answer)
+            if body is None:
+                connection.close()
+                return too_large(answer.status, self._most_bytes)
+            response = Response(answer.status, answer.headers, body)
             if answer.will_close:
                 connection.close()
             else:
@@ -59,13 +64,20 @@ class ConnectionPool:
             return response
         except TimeoutError:
             failure = TimedOut(f"no complete response within {self._timeout:g} s")
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             failure = ConnectionLost(f"the connection broke before the response was complete ({_name(error)})")
         except BaseException:
             connection.close()  # half of a response must not be read as the next one's
             raise
         connection.close()
         return failure
+
+    def _body(self, answer: http.client.HTTPResponse) -> bytes | None:
+        """The whole body; None: there is more than there may be."""
+        if answer.length is not None:
+            return answer.read() if answer.length <= self._most_bytes else None
+        body = answer.read(self._most_bytes + 1)
+        return body if len(body) <= self._most_bytes else None
 
     def _encoded(self, request: Request) -> bytes:
         """`http.client` would check each header again, for a sixth of the time that a request takes."""

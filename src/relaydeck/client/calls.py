@@ -13,6 +13,8 @@ from relaydeck.client.messages import Response
 from relaydeck.client.models import Body, Meta, Page, Pagination, with_meta
 
 T = TypeVar("T")
+# What decoding raises: RecursionError for one value within another, thousands of times.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 JSON = {"Content-Type": "application/json"}
 MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
@@ -153,7 +155,7 @@ def _page_reader(kind: Any) -> Any:
 def _decode(decoder: msgspec.json.Decoder[T], response: Response) -> T:
     try:
         return decoder.decode(response.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         problem = f"the response body is not as described: {error}"
     raise UnexpectedResponse(problem, status=response.status)
 

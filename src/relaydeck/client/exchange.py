@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from relaydeck.client.calls import Call, Repeat
+from relaydeck.client.calls import UNREADABLE, Call, Repeat
 from relaydeck.client.errors import ApiError, BadRequest, ClientError, UnexpectedResponse, api_error_class
 from relaydeck.client.messages import MaskedText, Outcome, Request, Response
+from relaydeck.client.models import whole_number
 from relaydeck.client.retries import Retry
 
 T = TypeVar("T")
@@ -85,8 +86,8 @@ class Exchange:
 
     def _remember(self, response: Response) -> None:
         given = response.headers.get("Relaydeck-Revision")
-        if given is not None and given.isdecimal():
-            self.revision = max(self.revision, int(given))
+        if given is not None and (revision := whole_number(given)) is not None:
+            self.revision = max(self.revision, revision)
 
     def _pause(self, call: Call[Any], error: ClientError, attempt: int) -> float | None:
         if self.revision and isinstance(error, BadRequest) and "Min-Revision" in error.reason:
@@ -125,7 +126,7 @@ def error_of(response: Response) -> ClientError:
 def _object_of(body: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -141,4 +142,5 @@ def _text(value: object) -> str:
 
 
 def _seconds(given: str | None) -> float | None:
-    return float(given) if given and given.isdecimal() else None
+    seconds = whole_number(given or "")
+    return None if seconds is None else float(seconds)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from relaydeck.client.errors import TransportError
+from relaydeck.client.errors import TransportError, UnexpectedResponse
 from relaydeck.client.models import Headers
 
 
@@ -36,6 +36,14 @@ class Response(NamedTuple):
         return f"<Response {self.status}>"
 
 
-Outcome = Response | TransportError
+MOST_RESPONSE_BYTES = 64 * 1024 * 1024  # unless the client is told otherwise
+
+
+def too_large(status: int, most: int) -> UnexpectedResponse:
+    """The outcome of a response that is not read to its end: a server may send one that has none."""
+    return UnexpectedResponse(f"the response is larger than {most} bytes", status=status)
+
+
+Outcome = Response | TransportError | UnexpectedResponse
 """What one attempt led to. A failure is a value here: raised later, it carries no frames of the HTTP library,
 whose variables hold the token."""

@@ -11,12 +11,18 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 T = TypeVar("T")
+_MOST_DIGITS = 18
 
 
 class Headers(Protocol):
     """Case-insensitive look-up."""
 
     def get(self, name: str, /) -> str | None: ...
+
+
+def whole_number(text: str) -> int | None:
+    """The number in a header; None when it is not one that the service sends."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 class Meta:
@@ -40,8 +46,7 @@ class Meta:
     @property
     def stale_seconds(self) -> int | None:
         """How old the list is while the service cannot reach its database; None when it is current."""
-        given = self._headers.get("Relaydeck-Stale")
-        return int(given) if given and given.isdigit() else None
+        return whole_number(self._headers.get("Relaydeck-Stale") or "")
 
 
 class Record(msgspec.Struct, frozen=True, dict=True):

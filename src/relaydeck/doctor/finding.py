@@ -8,10 +8,13 @@ Advance = Callable[[int], None]  # by so many steps
 Progress = Callable[[str, int], AbstractContextManager[Advance]]  # of work with a label and a number of steps
 
 
+Result = Literal["ok", "warn", "FAIL"]
+
+
 class Finding(NamedTuple):
     """The result of one check of `relaydeck doctor`."""
 
-    result: Literal["ok", "warn", "FAIL"]
+    result: Result
     subject: str
     remark: str
 

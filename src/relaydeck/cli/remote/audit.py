@@ -2,6 +2,7 @@
 
 from relaydeck.cli.backend import Json
 from relaydeck.cli.remote.connection import Connection
+from relaydeck.client.models import AuditHead, AuditVerification
 
 
 class RemoteAudit:
@@ -9,9 +10,9 @@ class RemoteAudit:
         self._connection = connection
 
     def head(self) -> str:
-        head: str = self._connection.get("audit", "head").data["head"]
+        head: str = self._connection.get(AuditHead, "audit", "head").data["head"]
         return head
 
     def verify(self, saved: str) -> Json:
-        found: Json = self._connection.get("audit", "verify", head=saved or None).data
+        found: Json = self._connection.get(AuditVerification, "audit", "verify", head=saved or None).data
         return found

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+import msgspec
+
 from relaydeck.client import Client
 from relaydeck.client.address import read_address
 from relaydeck.client.errors import (
@@ -22,6 +24,7 @@ from relaydeck.secret import Secret
 UNCHANGED = "Nothing was changed."
 _TIMEOUT_SECONDS = 60.0  # of one attempt; a check of a key or of slow nodes takes its time
 _PATIENT_SECONDS = 900.0
+_PATIENT_BYTES = 1024 * 1024 * 1024  # an export of a large fleet
 _UNCERTAIN = "The change may have been made: look before you repeat it."
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
@@ -38,34 +41,41 @@ class Refused(OperatorError):
 
 
 class Connection:
-    def __init__(self, url: str, token: Secret, timeout: float = _TIMEOUT_SECONDS) -> None:
+    def __init__(self, url: str, token: Secret, timeout: float = _TIMEOUT_SECONDS, **options: Any) -> None:
         self.url = url
         self._token = token
         try:
-            self._client = Client(url, token.reveal(), timeout=timeout)
+            self._client = Client(url, token.reveal(), timeout=timeout, **options)
         except ValueError as error:
             raise OperatorError(str(error), "Check --server or RELAYDECK_URL, and the token.") from None
 
     def patient(self) -> "Connection":
         """The same server, for a request that takes minutes."""
-        return Connection(self.url, self._token, _PATIENT_SECONDS)
+        return Connection(self.url, self._token, _PATIENT_SECONDS, max_response_bytes=_PATIENT_BYTES)
 
-    def get(self, *segments: str, **query: object) -> Body:
-        return self._run("GET", *segments, remedy="", query=query)
+    # Each call names the type of the data that it expects, so that commands need not doubt what they print.
 
-    def ask(self, *segments: str, document: object = None) -> Body:
+    def get(self, kind: Any, /, *segments: str, **query: object) -> Body:
+        return self._run(kind, "GET", *segments, remedy="", query=query)
+
+    def ask(self, kind: Any, *segments: str, document: object = None) -> Body:
         """A POST that changes no record."""
-        return self._run("POST", *segments, remedy="", document=document)
+        return self._run(kind, "POST", *segments, remedy="", document=document)
 
-    def request(self, method: Method, *segments: str, **more: Any) -> Body:
+    def request(self, kind: Any, method: Method, *segments: str, **more: Any) -> Body:
         """Raises OperatorError; Refused when the server answered."""
-        return self._run(method, *segments, remedy=UNCHANGED, **more)
+        return self._run(kind, method, *segments, remedy=UNCHANGED, **more)
 
-    def _run(self, method: Method, *segments: str, remedy: str, **more: Any) -> Body:
+    def _run(self, kind: Any, method: Method, *segments: str, remedy: str, **more: Any) -> Body:
         try:
-            return self._client.admin.request(method, *segments, **more)
+            found = self._client.admin.request(method, *segments, **more)
+            msgspec.convert(found.data, kind)
         except ClientError as error:
             raise self._words(error, remedy) from None
+        except msgspec.ValidationError as error:
+            remedy = _UNCERTAIN if remedy else "Check that it is a Relaydeck service of this version."
+            raise OperatorError(f"{self.url}: the response is not as described: {error}", remedy) from None
+        return found
 
     def _words(self, error: ClientError, remedy: str) -> OperatorError:
         if error.uncertain and remedy:

@@ -4,9 +4,12 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from relaydeck.cli.backend import ApplyFile, Json, OutdatedPlan
 from relaydeck.cli.output import waiting_bar
 from relaydeck.cli.remote.connection import UNCHANGED, Connection, Refused
+from relaydeck.client.models import ApplyReport, ExportedFile
 from relaydeck.provisioning.mistakes import Mistake, MistakenFile
 from relaydeck.provisioning.references import Missing, Reference, Resolver, as_reference, reference_problem
 from relaydeck.provisioning.toml_document import parse_toml
@@ -25,7 +28,7 @@ class RemoteProvisioning:
         return self._send(file, UNCHANGED, {"prune": prune, "plan_only": False}, revision)
 
     def export(self) -> Iterator[str]:
-        yield self._connection.get("export").data["toml"]
+        yield self._connection.get(ExportedFile, "export").data["toml"]
 
     def _send(self, file: ApplyFile, remedy: str, options: Json, revision: str = "") -> Json:
         document = parse_toml(file.content)
@@ -36,7 +39,7 @@ class RemoteProvisioning:
         try:
             with waiting_bar("the server applies the file", at_least=_MANY_RECORDS, count=_count(document)):
                 found: Json = self._connection.request(
-                    "POST", "apply", document=body, if_match=f'"{revision}"' if revision else None
+                    ApplyReport, "POST", "apply", document=body, if_match=f'"{revision}"' if revision else None
                 ).data
         except Refused as refusal:
             raise _words(refusal, file.name, remedy) from None
@@ -46,9 +49,14 @@ class RemoteProvisioning:
 def _words(refusal: Refused, file_name: str, remedy: str) -> Exception:
     """What the command on the home would say."""
     problem = refusal.error.problem
-    if "mistakes" in problem:
-        return MistakenFile(file_name, [Mistake(**each) for each in problem["mistakes"]], remedy)
-    return OutdatedPlan(problem["changes"], problem.get("records", ())) if "changes" in problem else refusal
+    try:
+        if "mistakes" in problem:
+            mistakes = msgspec.convert(problem["mistakes"], list[dict[str, str]])
+            return MistakenFile(file_name, [Mistake(**each) for each in mistakes], remedy)
+        lists = problem["changes"], problem.get("records", [])
+        return OutdatedPlan(*msgspec.convert(lists, tuple[list[dict[str, str]], list[dict[str, str]]]))
+    except (TypeError, KeyError, msgspec.ValidationError):  # without such members, or with others of these names
+        return refusal
 
 
 def _references(value: Any) -> Iterator[Reference]:

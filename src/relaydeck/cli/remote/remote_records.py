@@ -8,10 +8,18 @@ from typing import Any
 
 from relaydeck.cli.backend import Collection, Json, Resource, View, Views
 from relaydeck.cli.remote.connection import Connection
-from relaydeck.client.models import Body, Pagination
+from relaydeck.client.models import AuditEntry, Body, Network, Notification, Pagination, Relayer, Signer, Token
 from relaydeck.errors import OperatorError
 
 _PAGE = 1000
+_KINDS: dict[Collection, Any] = {
+    "networks": Network,
+    "signers": Signer,
+    "notifications": Notification,
+    "relayers": Relayer,
+    "tokens": Token,
+    "audit": AuditEntry,
+}
 _REDUCED = "per_page was reduced"  # the server's note about a page, of no use to the reader of a whole list
 
 
@@ -23,32 +31,36 @@ class RemoteRecords:
         self, collection: Collection, filters: dict[str, str], limit: int, *, newest: bool = False
     ) -> Views:
         query: dict[str, object] = {**filters, **({"order": "newest"} if newest else {})}
-        pages = list(self._pages(collection, query, limit))
+        pages = list(self._pages(_KINDS[collection], collection, query, limit))
         bodies = [body for page in pages for body in page.data]
         notes = [note for page in pages for note in page.meta.logs if not note.startswith(_REDUCED)]
         return Views(bodies[:limit], _place(pages[-1]).total_items, tuple(notes))
 
-    def _pages(self, collection: Collection, query: dict[str, object], limit: int) -> Iterator[Body]:
+    def _pages(self, kind: Any, collection: Collection, query: dict[str, object], limit: int) -> Iterator[Body]:
         """The first pages, until they hold `limit` records. The server may reduce the size of a page."""
         size, seen = min(limit, _PAGE), 0
         for number in count(1):
-            found = self._connection.get(collection, page=number, per_page=size, **query)
+            found = self._connection.get(list[kind], collection, page=number, per_page=size, **query)
             yield found
             size, seen = _place(found).per_page, seen + len(found.data)
             if not found.data or seen >= min(limit, _place(found).total_items):
                 return
 
     def find(self, resource: Resource, name: str) -> View:
-        return _view(self._connection.get(resource, name))
+        return _view(self._connection.get(_KINDS[resource], resource, name))
 
     def create(self, resource: Resource, document: Json) -> View:
-        return _view(self._connection.request("POST", resource, document=_resolved(resource, document)))
+        return _view(
+            self._connection.request(_KINDS[resource], "POST", resource, document=_resolved(resource, document))
+        )
 
     def update(self, resource: Resource, name: str, patch: Json) -> View:
-        return _view(self._connection.request("PATCH", resource, name, document=_resolved(resource, patch)))
+        return _view(
+            self._connection.request(_KINDS[resource], "PATCH", resource, name, document=_resolved(resource, patch))
+        )
 
     def delete(self, resource: Resource, name: str) -> None:
-        self._connection.request("DELETE", resource, name)
+        self._connection.request(None, "DELETE", resource, name)
 
 
 def _place(page: Body) -> Pagination:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from relaydeck.cli.backend import Advance, Json
 from relaydeck.cli.remote.connection import Connection
 from relaydeck.cli.remote.remote_records import RemoteRecords
+from relaydeck.client.models import SignerCheck, SignerDriver
 
 _MANY = 1_000_000_000
 
@@ -14,7 +15,7 @@ class RemoteSignerChecks:
         self._connection = connection
 
     def check(self, signer_id: str) -> Json:
-        return {"signer_id": signer_id, **self._connection.ask("signers", signer_id, "check").data}
+        return {"signer_id": signer_id, **self._connection.ask(SignerCheck, "signers", signer_id, "check").data}
 
     def count(self) -> int:
         records = RemoteRecords(self._connection)
@@ -28,4 +29,4 @@ class RemoteSignerChecks:
                 advance(1)
 
     def _bound_types(self) -> list[str]:
-        return [each["type"] for each in self._connection.get("signer-drivers").data]
+        return [each["type"] for each in self._connection.get(list[SignerDriver], "signer-drivers").data]

@@ -2,6 +2,7 @@
 
 from relaydeck.cli.remote.connection import Connection, Refused
 from relaydeck.client.errors import NotFound
+from relaydeck.client.models import NewToken
 
 
 class RemoteTokens:
@@ -10,12 +11,12 @@ class RemoteTokens:
 
     def create(self, name: str, kind: str, expires: str) -> str:
         document = {"name": name, "kind": kind} | ({"expires": expires} if expires else {})
-        token: str = self._connection.request("POST", "tokens", document=document).data["token"]
+        token: str = self._connection.request(NewToken, "POST", "tokens", document=document).data["token"]
         return token
 
     def revoke(self, name: str) -> bool:
         try:
-            self._connection.request("DELETE", "tokens", name)
+            self._connection.request(None, "DELETE", "tokens", name)
         except Refused as refusal:
             if isinstance(refusal.error, NotFound):
                 return False
