@@ -1,7 +1,9 @@
 """The shipped configuration in a real nginx: restarts, the host of a request, and the sizes of bodies."""
 
+import http.client
 import json
 import re
+import ssl
 import subprocess
 import threading
 import time
@@ -9,12 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 from relaydeck.settings import Settings
 from tests.nginx import NGINX, with_own_places
-from tests.running import ask, free_port
+from tests.running import Running, ask, free_port
+from tests.seeding import issue
+from tests.tls import self_signed
 
 CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "nginx" / "nginx.conf"
 pytestmark = pytest.mark.prove  # needs nginx, which no package of the lock file brings
@@ -50,12 +55,13 @@ def replica(port: int) -> Iterator[None]:
 
 
 @contextmanager
-def nginx(folder: Path, ports: tuple[int, int]) -> Iterator[int]:
+def nginx(folder: Path, ports: tuple[int, int], listen: str = "") -> Iterator[int]:
+    """`listen`: further directives of the server."""
     port = free_port()
     text = CONFIGURATION.read_text("utf-8")
     for number, upstream in enumerate(ports, 1):
         text = text.replace(f"relaydeck-{number}:8080 resolve", f"127.0.0.1:{upstream}")
-    text = re.sub(r"resolver [^;]+;", "", text).replace("listen 8080", f"listen 127.0.0.1:{port}")
+    text = re.sub(r"resolver [^;]+;", "", text).replace("listen 8080", f"listen 127.0.0.1:{port}; {listen} #")
     text = text.replace("worker_processes auto", "worker_processes 1")
     (folder / "nginx.conf").write_text(with_own_places(text, folder))
     process = subprocess.Popen([NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL)
@@ -103,3 +109,31 @@ def test_a_body_of_the_documented_size_passes(balanced: int) -> None:
     passed = {path: ask(balanced, "POST", path, bytes(size + 1)).json["size"] for path, size in sizes.items()}
     assert passed == {path: size + 1 for path, size in sizes.items()}
     assert ask(balanced, "POST", "/api/v1/signers", bytes(4 << 20)).status == 413
+
+
+def attributes_of_cookie(port: int, context: ssl.SSLContext | None, token: str, **headers: str) -> list[str]:
+    """Sign in through nginx; over TLS with a context."""
+    scheme, connection = "http", http.client.HTTPConnection("localhost", port, timeout=60)
+    if context is not None:
+        scheme, connection = "https", http.client.HTTPSConnection("localhost", port, timeout=60, context=context)
+    sent = {"Origin": f"{scheme}://localhost:{port}", "Content-Type": "application/x-www-form-urlencoded"}
+    connection.request("POST", "/console/sign-in", urlencode({"token": token}), sent | headers)
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (303, b"")
+    connection.close()
+    return (answer.getheader("Set-Cookie") or "").split("; ")[1:]
+
+
+def test_the_cookie_of_the_console_is_secure_behind_tls(home: Path, tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    context, secure = ssl.create_default_context(cafile=certificate), free_port()
+    listen = f"listen 127.0.0.1:{secure} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};"
+    plain = ["Path=/console", "Max-Age=43200", "HttpOnly", "SameSite=Strict"]
+    with (
+        Running(home, token=issue(home, "root", "admin")) as running,
+        nginx(tmp_path, (running.port, running.port), listen) as port,
+    ):
+        assert attributes_of_cookie(secure, context, running.token) == [*plain, "Secure"]
+        assert attributes_of_cookie(port, None, running.token) == plain
+        outer = {"X-Forwarded-Proto": "https"}  # of a proxy in front of nginx that ends TLS
+        assert attributes_of_cookie(port, None, running.token, **outer) == [*plain, "Secure"]
