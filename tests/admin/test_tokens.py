@@ -25,7 +25,7 @@ def test_a_token_is_issued_shown_once_listed_and_revoked(admin: Admin) -> None:
     token = shown.pop("token")
     assert (answer.status, is_token(token)) == (201, True)
     assert shown.pop("expires_at").endswith("Z")
-    assert shown == {"name": "ci", "kind": "readonly", "state": "live", "revoked_at": None}
+    assert shown == {"name": "ci", "kind": "readonly", "state": "live", "revoked_at": None, "migrated": False}
     assert admin.running.ask("GET", "/api/v1/signers", token=token).status == 200
     assert token not in admin.ask("GET", "tokens").body.decode()
     taken = admin.ask("POST", "tokens", {"name": "ci"})

@@ -197,6 +197,21 @@ def test_tokens_that_an_earlier_version_stored_are_proven_by_the_upgrade(home: P
         book = Book(store)
         assert store.database.read("SELECT count(*) FROM tokens WHERE proof IS NULL")[0][0] == 0
     assert (book.find(b"Bearer kept", 0).name, book.forged) == ("kept", [])
+    assert proven_by_upgrade(home) == {"kept", "ended"}
+    doctor = [line for line in run_command(home, "doctor").stdout.splitlines() if "by an upgrade" in line]
+    assert doctor == [
+        "warn  tokens: 'kept' was proven first by an upgrade, which trusts what it finds;"
+        " replace it if that may be wrong"
+    ]
+    run_command(home, "token", "revoke", "kept")
+    run_command(home, "token", "create", "kept")
+    assert proven_by_upgrade(home) == {"ended"}
+    assert "by an upgrade" not in run_command(home, "doctor").stdout
+
+
+def proven_by_upgrade(home: Path) -> set[str]:
+    shown = json.loads(run_command(home, "token", "list", "--json").stdout)
+    return {each["name"] for each in shown if each["migrated"]}
 
 
 @pytest.mark.parametrize("command", [("doctor",), ("audit", "verify")])

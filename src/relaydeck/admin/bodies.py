@@ -83,6 +83,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     created_at: CreatedAt
     expires_at: Annotated[str | None, field("When it expires, in UTC; null: never.", example=None)]
     revoked_at: Annotated[str | None, field("When it was revoked, in UTC.", example=None)]
+    migrated: Annotated[bool, field("Whether an upgrade was first to prove its row, as it found it.", example=False)]
 
 
 class NewToken(Token, frozen=True, kw_only=True):

@@ -22,13 +22,15 @@ _proven = attrgetter(*PROVEN_COLUMNS)
 
 
 def token_view(row: Row, vault: Vault) -> RecordView:
+    origin = vault.proofs.token_origin(row.proof, _proven(row))
     token = Token(
         name=row.name,
         kind=row.kind,
-        state=row.state if vault.proofs.holds(row.proof, "tokens", _proven(row)) else "refused",
+        state=row.state if origin else "refused",
         created_at=utc(row.created_at),
         expires_at=utc(row.expires_at),
         revoked_at=utc(row.revoked_at),
+        migrated=origin == "migrated",
     )
     return RecordView(json_values(token))
 

@@ -54,5 +54,6 @@ def _issue(context: ChangeContext, new: TokenRequest, seconds: int | None) -> Ne
         created_at=utc(context.now),
         expires_at=utc(issued.expires_at),
         revoked_at=None,
+        migrated=False,
         token=issued.token.reveal(),
     )

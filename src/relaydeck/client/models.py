@@ -328,6 +328,7 @@ class Token(Record, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    migrated: bool = False
 
 
 class NewToken(Token, frozen=True, kw_only=True):

@@ -99,7 +99,7 @@ def find_session(
 
 def _is_authentic(row: Row, proofs: RowProofs) -> bool:
     values = (row.name, row.kind, row.digest, row.token_created_at, row.expires_at, row.revoked_at)
-    return proofs.holds(row.token_proof, "tokens", values)
+    return proofs.token_origin(row.token_proof, values) is not None
 
 
 def token_of(read: ReadRows, proofs: RowProofs, token: Secret, now: float) -> tuple[int, str] | None:

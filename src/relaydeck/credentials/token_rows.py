@@ -27,7 +27,7 @@ class Token(NamedTuple):
 
     def is_authentic(self, proofs: RowProofs) -> bool:
         """Whether Relaydeck wrote the row as it is."""
-        return proofs.holds(self.proof, "tokens", _proven(self))
+        return proofs.token_origin(self.proof, _proven(self)) is not None
 
     def state(self, now: float) -> str:
         if self.revoked_at is not None:
@@ -113,6 +113,16 @@ def all_tokens(database: Database) -> list[Token]:
 def forged_tokens(reader: Reader, proofs: RowProofs) -> list[Token]:
     """The tokens that Relaydeck did not write as they are. The service refuses them."""
     return [token for token in tokens_after(reader.read, -1, "seq") if not token.is_authentic(proofs)]
+
+
+def migrated_tokens(reader: Reader, proofs: RowProofs) -> list[str]:
+    """The names of the tokens that are not revoked, and whose rows a migration proved as it found them."""
+    tokens = tokens_after(reader.read, -1, "seq")
+    return [
+        token.name
+        for token in tokens
+        if token.revoked_at is None and proofs.token_origin(token.proof, _proven(token)) == "migrated"
+    ]
 
 
 def revived_tokens(reader: Reader) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from relaydeck.credentials.token_rows import FORGED, REVIVED, forged_tokens, revived_tokens
+from relaydeck.credentials.token_rows import FORGED, REVIVED, forged_tokens, migrated_tokens, revived_tokens
 from relaydeck.doctor.audit_log import verify_chain
 from relaydeck.doctor.finding import Finding, Progress
 from relaydeck.quantities import counted
@@ -10,6 +10,7 @@ from relaydeck.store.audit import BrokenLink
 from relaydeck.store.database import Reader
 from relaydeck.store.sealing import Keyring
 
+_MIGRATED = "was proven first by an upgrade, which trusts what it finds; replace it if that may be wrong"
 _REMEDY = "revoke it and find out who changed the database"
 
 
@@ -23,6 +24,8 @@ def _forged_token_findings(database: Reader, keyring: Keyring) -> Iterator[Findi
         yield Finding("FAIL", "tokens", f"{token.name!r} {FORGED}; {_REMEDY}")
     for name in revived_tokens(database):
         yield Finding("FAIL", "tokens", f"{name!r} {REVIVED}; {_REMEDY}")
+    for name in migrated_tokens(database, keyring.proofs):
+        yield Finding("warn", "tokens", f"{name!r} {_MIGRATED}")
 
 
 def _audit_log(database: Reader, keyring: Keyring, progress: Progress) -> Finding:

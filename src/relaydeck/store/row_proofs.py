@@ -2,12 +2,15 @@
 
 They show that Relaydeck wrote a row. An attacker who can write to the database but does not have the master key can
 neither add a token, nor revive a revoked one, nor shorten the audit log without a row whose proof does not hold.
+
+A migration proves the tokens that versions without proofs wrote. It trusts what it finds, so these proofs are of
+another kind: a token has one until it is replaced.
 """
 
 import hashlib
 import hmac
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,6 +18,7 @@ from relaydeck.store.database import EMPTY_CHAIN, Execute
 
 PROOFS_SINCE = 12  # the migration step that adds the columns
 TOKEN_COLUMNS = ("name", "kind", "digest", "created_at", "expires_at", "revoked_at")
+_ISSUED, _MIGRATED = "tokens", "tokens as a migration found them"
 _SEQ_BYTES, _HASH_BYTES = 8, 32
 _HEAD_BYTES = _SEQ_BYTES + 2 * _HASH_BYTES
 
@@ -31,6 +35,12 @@ class RowProofs:
     def holds(self, proof: bytes | None, table: str, values: Sequence[Any]) -> bool:
         return proof is not None and hmac.compare_digest(proof, self.of(table, values))
 
+    def token_origin(self, proof: bytes | None, values: Sequence[Any]) -> Literal["issued", "migrated"] | None:
+        """Who proved the row of a token first: the service that issued it, or a migration. None: nobody did."""
+        if self.holds(proof, _ISSUED, values):
+            return "issued"
+        return "migrated" if self.holds(proof, _MIGRATED, values) else None
+
     def signed_head(self, seq: int, link: bytes) -> bytes:
         """The end of the audit log as the row of the clock stores it: number, hash, proof."""
         return seq.to_bytes(_SEQ_BYTES, "big") + link + self.of("audit", (seq, link))
@@ -45,9 +55,12 @@ class RowProofs:
 
 def prove_stored_rows(execute: Execute, proofs: RowProofs) -> None:
     """Add the proofs of the rows that earlier versions wrote. Inside the migration that adds the columns."""
-    for seq, *values in execute(f"SELECT seq, {', '.join(TOKEN_COLUMNS)} FROM tokens").fetchall():
-        proof = proofs.of("tokens", values)
-        execute("UPDATE tokens SET proof = :proof WHERE seq = :seq", {"proof": proof, "seq": seq})
+    _prove_tokens(execute, proofs, _MIGRATED)
     last = execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchall()
     head = proofs.signed_head(*(last[0] if last else EMPTY_CHAIN))
     execute("UPDATE clock SET audit_head = :head", {"head": head})
+
+
+def _prove_tokens(execute: Execute, proofs: RowProofs, kind: str, condition: str = "") -> None:
+    for seq, *values in execute(f"SELECT seq, {', '.join(TOKEN_COLUMNS)} FROM tokens{condition}").fetchall():
+        execute("UPDATE tokens SET proof = :proof WHERE seq = :seq", {"proof": proofs.of(kind, values), "seq": seq})
