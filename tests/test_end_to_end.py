@@ -347,8 +347,9 @@ def they_keep_a_copy(team: Team) -> None:
     path, other = team.home.parent / "backup", team.home.parent / "other"
     assert team.type("backup", "create", str(path)).startswith("backed up ")
     assert " DIFFERENT " not in team.type("backup", "drill", str(path))
-    assert team.type("restore", str(path), "--home", str(other)).startswith("restored ")
+    other.mkdir(0o700)
     (other / "master.key").write_bytes((team.home / "master.key").read_bytes())
+    assert team.type("restore", str(path), "--home", str(other)).startswith("restored ")
     assert team.type("export", "--home", str(other)) == team.type("export")
 
 

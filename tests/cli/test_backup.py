@@ -18,7 +18,8 @@ from relaydeck.errors import OperatorError
 from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.copying.backup_writer import write_backup
 from relaydeck.store.copying.copy import DatabaseSource
-from relaydeck.store.copying.format import MAGIC, Footer, Header, encode_frame
+from relaydeck.store.copying.format import MAC_BYTES, MAGIC, Footer, Header, encode_frame
+from relaydeck.store.master_key import read_master_key
 from tests.conftest import DEMO
 from tests.places import ENGINES, choose
 from tests.postgres import PostgresServer
@@ -52,7 +53,8 @@ def small(tmp_path: Path) -> Path:
     home, path = tmp_path / "small", tmp_path / "backup"
     fill(home)
     with opened(home) as store, store.database.snapshot():
-        write_backup(DatabaseSource(store.database), path, now=1, advance=ignored)
+        master = read_master_key(home / "master.key")
+        write_backup(DatabaseSource(store.database), path, master, now=1, advance=ignored)
     return path
 
 
@@ -67,7 +69,9 @@ def typed(home: Path, *words: str, fails: bool = False) -> str:
 
 def read(path: Path) -> BackupFile:
     with path.open("rb") as file:
-        return BackupFile(path, file, ignored)
+        backup = BackupFile(path, file, ignored)
+        backup.check_contents(ignored)
+        return backup
 
 
 def test_a_backup_of_either_engine_restores_into_either(home: Path, elsewhere: Path, tmp_path: Path) -> None:
@@ -75,9 +79,10 @@ def test_a_backup_of_either_engine_restores_into_either(home: Path, elsewhere: P
     assert typed(home, "backup", str(path)) == f"backed up {COPIED} tables, 11 rows to {path}\n"
     assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
-    assert typed(elsewhere, "restore", str(path)).startswith(f"restored {COPIED} tables, 11 rows to ")
-    assert "master.key is missing" in typed(elsewhere, "token", "list", fails=True)
+    elsewhere.mkdir(0o700)
     (elsewhere / "master.key").write_bytes((home / "master.key").read_bytes())
+    restored = typed(elsewhere, "restore", str(path))
+    assert restored.startswith(f"restored {COPIED} tables, 11 rows to ") and "revoked" not in restored
     assert typed(elsewhere, "export") == typed(home, "export")
     assert typed(elsewhere, "audit", "head") == typed(home, "audit", "head")
     assert "the target is not empty" in typed(elsewhere, "restore", str(path), fails=True)
@@ -88,6 +93,7 @@ def test_a_drill_proves_the_present_state_and_a_file(home: Path, tmp_path: Path)
     for words in ((), (str(tmp_path / "backup"),)):
         shown = typed(home, "backup", "drill", *words)
         assert shown.count(" same ") == COPIED and "DIFFERENT" not in shown
+        assert "the backup is authentic\n" in shown
         assert "opened 6 sealed values; audit log: every link holds, head 4:" in shown
 
 
@@ -103,7 +109,10 @@ def test_a_drill_fails_on_a_sealed_value_and_an_audit_entry_that_were_changed(ho
 def test_a_drill_without_the_master_key_does_not_claim_to_have_opened_anything(home: Path, tmp_path: Path) -> None:
     typed(home, "backup", str(tmp_path / "backup"))
     (home / "master.key").rename(tmp_path / "away")
-    assert "the sealed values could not be opened" in typed(home, "backup", "drill", fails=True)
+    for words in (["drill"], [str(tmp_path / "another")]):
+        assert f"the master key file {home / 'master.key'} is missing" in typed(home, "backup", *words, fails=True)
+    words = ["drill", "--unauthenticated", str(tmp_path / "backup")]
+    assert "the sealed values could not be opened" in typed(home, "backup", *words, fails=True)
 
 
 def test_a_backup_is_one_moment_of_a_service_that_writes(home: Path, tmp_path: Path) -> None:
@@ -133,6 +142,7 @@ def test_a_backup_is_one_moment_of_a_service_that_writes(home: Path, tmp_path: P
     for path in paths:
         with path.open("rb") as file:
             backup = BackupFile(path, file, ignored)
+            backup.check_contents(ignored)
             tables = {table.name: table for table in backup.tables}
             (relayer,) = backup.rows(tables["relayers"])
             audit, events = list(backup.rows(tables["audit"])), list(backup.rows(tables["events"]))
@@ -155,6 +165,7 @@ def test_a_planted_secret_is_nowhere_in_a_backup(tmp_path: Path) -> None:
     typed(home, "backup", str(path), *options)
     with path.open("rb") as file:
         backup = BackupFile(path, file, ignored)
+        backup.check_contents(ignored)
         inside = repr([list(backup.rows(table)) for table in backup.tables]) + repr(backup.header)
     master = (home / "master.key").read_text().strip()
     for each in (planted, master, PASSPHRASE):
@@ -192,7 +203,7 @@ def test_a_master_key_of_another_home_is_neither_used_nor_replaced(small: Path, 
     other = tmp_path / "other"
     other.mkdir()
     (other / "master.key").write_text("ab" * 32 + "\n")
-    assert "does not open this database's keyring" in typed(other, "restore", str(small), fails=True)
+    assert "is not authentic: another master key made it" in typed(other, "restore", str(small), fails=True)
     assert [each.name for each in other.iterdir()] == ["master.key"]
     assert (other / "master.key").read_text() == "ab" * 32 + "\n"
 
@@ -213,6 +224,9 @@ def test_a_byte_flipped_anywhere_is_noticed(tmp_path_factory: pytest.TempPathFac
     at = data.draw(st.integers(0, len(whole) - 1))
     flipped = bytes([whole[at] ^ data.draw(st.integers(1, 255))])
     path.write_bytes(whole[:at] + flipped + whole[at + 1 :])
+    if at >= len(whole) - MAC_BYTES:
+        assert not read(path).is_authentic(read_master_key(path.parent / "home" / "master.key"))
+        return
     with pytest.raises(OperatorError, match=r"damaged|not a Relaydeck backup"):
         read(path)
 
@@ -237,7 +251,8 @@ def _kept_backup(factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
         folder = factory.mktemp("kept")
         fill(folder / "home")
         with opened(folder / "home") as store, store.database.snapshot():
-            write_backup(DatabaseSource(store.database), folder / "b", now=1, advance=ignored)
+            master = read_master_key(folder / "home" / "master.key")
+            write_backup(DatabaseSource(store.database), folder / "b", master, now=1, advance=ignored)
         _KEPT["backup"] = (folder / "damaged", (folder / "b").read_bytes())
     return _KEPT["backup"]
 
@@ -260,7 +275,7 @@ def test_a_backup_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_backup_of_a_newer_schema_is_refused(small: Path, tmp_path: Path) -> None:
     frames = encode_frame(Header("9.9", 9999, 1, [], None)) + encode_frame(Footer({}))
-    small.write_bytes(MAGIC + frames + hashlib.sha256(MAGIC + frames).digest())
+    small.write_bytes(MAGIC + frames + hashlib.sha256(MAGIC + frames).digest() + bytes(32))
     reported = typed(tmp_path / "new", "restore", str(small), fails=True)
     assert "has schema version 9999, this program knows" in reported and "Relaydeck 9.9 or newer" in reported
     assert not (tmp_path / "new").exists()

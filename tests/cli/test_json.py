@@ -172,8 +172,9 @@ def test_it_prints_what_the_page_says(commands: Commands, name: str) -> None:
 
 
 def test_restore(home: Path, tmp_path: Path) -> None:
+    run_command(home, "token", "create", "me")
     run_command(home, "backup", str(tmp_path / "backup"))
-    done = run_command(tmp_path / "restored", "restore", str(tmp_path / "backup"), "--json")
+    done = run_command(tmp_path / "restored", "restore", "--unauthenticated", str(tmp_path / "backup"), "--json")
     validate("restore", json.loads(done.stdout))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -14,9 +14,10 @@ from relaydeck.store.copying.backup_writer import write_backup
 from relaydeck.store.copying.contents import LEFT_OUT, Content, content_of, copied_tables
 from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
 from relaydeck.store.copying.drill import restore_into_scratch
-from relaydeck.store.copying.mark import MARK, remove_mark, set_mark, unfinished_copy_of
+from relaydeck.store.copying.mark import MARK, REVOKED, remove_mark, set_mark, unfinished_copy_of
 from relaydeck.store.copying.scratch import scratch_database
 from relaydeck.store.database import Database
+from relaydeck.store.master_key import MasterKey
 from relaydeck.store.migrate import migrate, schema_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
@@ -27,6 +28,7 @@ from tests.postgres import PostgresServer
 from tests.store.test_upgrade import ROWS, insert
 
 Make = Callable[..., Database]
+MASTER = MasterKey(bytes(32))
 
 # Each with one row; the migrations fill the clock themselves.
 COPIED = len({"clock", *(table for rows in ROWS.values() for table, _ in rows)} - {"leases"})
@@ -73,6 +75,12 @@ def copy(source: Database, target: Database, origin: str = "here") -> Loaded:
 def ignored(rows: int) -> None: ...
 
 
+def read(path: Path, file: BinaryIO) -> BackupFile:
+    backup = BackupFile(path, file, ignored)
+    backup.check_contents(ignored)
+    return backup
+
+
 def everything(database: Database) -> dict[str, list[Any]]:
     """Every table, asked for without the code under test."""
     names = ("clock", "schema_versions", *(table for rows in ROWS.values() for table, _ in rows))
@@ -104,7 +112,7 @@ def test_no_table_of_the_schema_is_forgotten(make: Make, engine: str) -> None:
     made = set(everything(database))
     assert {table.name for table in database.tables()} == made
     assert made - {table.name for table in copied_tables(database)} == {"leases", "schema_versions"}
-    assert set(LEFT_OUT) == {"leases", "schema_versions", MARK}
+    assert set(LEFT_OUT) == {"leases", "schema_versions", MARK, REVOKED}
 
 
 @pytest.mark.parametrize("to", ENGINES)
@@ -211,9 +219,9 @@ def test_a_backup_of_an_older_schema_restores_and_is_then_brought_to_the_newest(
     for table, row in ROWS[1]:
         insert(source, table, row)
     with source.snapshot():
-        write_backup(DatabaseSource(source), tmp_path / "backup", now=1, advance=ignored)
+        write_backup(DatabaseSource(source), tmp_path / "backup", MASTER, now=1, advance=ignored)
     with (tmp_path / "backup").open("rb") as file:
-        fill(BackupFile(tmp_path / "backup", file, ignored), target, "old", ignored)
+        fill(read(tmp_path / "backup", file), target, "old", ignored)
     assert schema_version(target) == 1
     migrate(target)
     (table, row) = ROWS[1][5]
@@ -234,7 +242,7 @@ SABOTAGE = {
 def test_a_drill_finds_a_row_that_did_not_come_back_as_it_was(make: Make, engine: str, tmp_path: Path) -> None:
     source, beside = filled(make("sqlite")), make(engine)
     with source.snapshot():
-        write_backup(DatabaseSource(source), tmp_path / "backup", now=1, advance=ignored)
+        write_backup(DatabaseSource(source), tmp_path / "backup", MASTER, now=1, advance=ignored)
     where = beside._url if isinstance(beside, PostgresDatabase) else tmp_path / "x"
     with (tmp_path / "backup").open("rb") as file, scratch_database(where) as database:
         assert isinstance(database, type(beside))
@@ -243,7 +251,7 @@ def test_a_drill_finds_a_row_that_did_not_come_back_as_it_was(make: Make, engine
         with database.migration() as execute:
             for statement in SABOTAGE[engine]:
                 execute(statement)
-        compared = restore_into_scratch(BackupFile(tmp_path / "backup", file, ignored), database, unwatched, None)
+        compared = restore_into_scratch(read(tmp_path / "backup", file), database, unwatched, None)
     assert [each.table for each in compared if each.found != each.expected] == ["signers"]
     assert len(compared) == COPIED
 

@@ -12,6 +12,12 @@ _PASSPHRASE = click.option(
     type=PATH,
     help="File with the passphrase of the master key. Default: the command asks for it on the terminal.",
 )
+_UNAUTHENTICATED = click.option(
+    "--unauthenticated",
+    is_flag=True,
+    help="Accept a backup that cannot be authenticated: one of an older version, or one whose master key is not at"
+    " hand. 'restore' then revokes every token, session and sign-in link in it, and lists them.",
+)
 
 
 class _Backup(click.Group):
@@ -53,34 +59,40 @@ def backup_create(file: Path, **options: Any) -> None:
 @backup.command("drill", epilog="Example:  relaydeck backup drill /backups/relaydeck-2030-01-31")
 @click.argument("file", type=PATH, required=False)
 @_PASSPHRASE
+@_UNAUTHENTICATED
 @as_json("Drill")
 @at_home
-def backup_drill(file: Path | None, passphrase_file: Path | None, as_json: bool) -> None:
+def backup_drill(file: Path | None, **options: Any) -> None:
     """Restore FILE into a scratch database and check it. Default: a new backup.
 
-    The drill compares every table, opens every sealed value with the master key and verifies the audit log. The
-    scratch database is a file in the temporary folder (TMPDIR). With PostgreSQL it is a database on the same server,
-    if this user may create one. It is removed afterwards. Exits 1 on any difference.
+    The drill authenticates FILE with the master key, compares every table, opens every sealed value and verifies the
+    audit log. The scratch database is a file in the temporary folder (TMPDIR). With PostgreSQL it is a database on the
+    same server, if this user may create one. It is removed afterwards. Exits 1 on any difference.
     """
     from relaydeck.cli.drill import drill
 
-    drill(file, passphrase_file, as_json)
+    drill(file, **options)
 
 
 @click.command(short_help="Restore a backup into a new database.")
 @click.argument("file", type=PATH)
 @_PASSPHRASE
-@as_json("Copied")
+@_UNAUTHENTICATED
+@as_json("Restored")
 @at_home
-def restore(file: Path, passphrase_file: Path | None, as_json: bool) -> None:
+def restore(file: Path, **options: Any) -> None:
     """Restore the backup FILE into the configured database, which must be new or empty.
 
-    The command checks the whole file before it writes, and reads back what it wrote. It writes the master key file
-    only if FILE contains the key and the file does not exist yet. If it is interrupted, run it again.
+    Put the master key file of the service that wrote FILE in its place first, unless FILE contains the key: it
+    authenticates FILE. The command checks the whole file before it writes, and reads back what it wrote. It writes the
+    master key file only if FILE contains the key and the file does not exist yet. If it is interrupted, run it again.
+
+    If FILE cannot be authenticated, whoever could write it could have put a token into it. Such a file is restored
+    only with --unauthenticated. Create a new token afterwards: 'relaydeck token create NAME'.
     """
     from relaydeck.cli.restore import restore
 
-    restore(file, passphrase_file, as_json)
+    restore(file, **options)
 
 
 @click.group()

@@ -6,10 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from relaydeck.cli.backup import back_up
-from relaydeck.cli.backup_key import keyring_for
+from relaydeck.cli.backup_key import checked_backup
 from relaydeck.cli.json_shapes import Drill, DrilledTable
 from relaydeck.cli.output import print_json, print_line, print_rows, progress_bar
-from relaydeck.cli.restore import checked_backup
 from relaydeck.errors import OperatorError
 from relaydeck.settings import Settings, read_settings
 from relaydeck.store.copying.drill import Compared, restore_into_scratch
@@ -17,22 +16,24 @@ from relaydeck.store.copying.scratch import scratch_database
 from relaydeck.store.copying.sealed_values import Secrets, check_secrets
 
 
-def drill(path: Path | None, passphrase_file: Path | None, as_json: bool) -> None:
+def drill(path: Path | None, passphrase_file: Path | None, unauthenticated: bool, as_json: bool) -> None:
     settings = read_settings()
     with (
         _backup(path, settings) as file,
-        checked_backup(file) as backup,
+        checked_backup(file, settings.master_key_path, passphrase_file, unauthenticated) as backup,
         scratch_database(settings.database) as database,
     ):
-        keyring = keyring_for(backup, settings.master_key_path, passphrase_file)
-        compared = restore_into_scratch(backup, database, progress_bar, keyring)
-        secrets = None if keyring is None else check_secrets(database, keyring)
+        compared = restore_into_scratch(backup.file, database, progress_bar, backup.keyring)
+        secrets = None if backup.keyring is None else check_secrets(database, backup.keyring)
     problems = [*_differences(compared), *_secret_problems(secrets, settings.master_key_path)]
-    _print(Drill([_table(each) for each in compared], secrets and secrets.opened, problems), as_json)
+    tables = [_table(each) for each in compared]
+    _print(Drill(backup.is_authentic, tables, secrets and secrets.opened, problems), as_json)
     if problems:
         raise OperatorError("the drill failed:\n" + "\n".join(f"  {problem}" for problem in problems))
     assert secrets is not None
     if not as_json:
+        origin = "authentic" if backup.is_authentic else "NOT AUTHENTIC: a restore would revoke every credential in it"
+        print_line(f"the backup is {origin}")
         print_line(f"opened {secrets.opened} sealed values; audit log: every link holds, head {secrets.audit}")
 
 

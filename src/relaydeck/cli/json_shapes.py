@@ -140,6 +140,7 @@ class DrilledTable(Shape, frozen=True):
 
 
 class Drill(Shape, frozen=True):
+    authentic: Annotated[bool, _text("Whether its MAC shows that a service with the same master key wrote the backup.")]
     tables: Annotated[list[DrilledTable], _text("Every table.")]
     opened: Annotated[int | None, _text("How many sealed values were opened; null without the master key.")]
     problems: Annotated[list[str], _text("What is wrong. One problem makes the command exit with 1.")]
@@ -150,6 +151,20 @@ class Copied(Shape, frozen=True):
     tables: Annotated[int, _text("How many tables it contains.")]
     rows: Annotated[int, _text("How many rows it contains.")]
     kept: Annotated[int, _text("How many tables an interrupted earlier run had already copied.")]
+
+
+class RevokedByRestore(Shape, frozen=True):
+    kind: Annotated[str, _text("What was revoked: `token`, `session` or `link` (a sign-in link).")]
+    name: Annotated[str, _text("The name of the token, or of the token that the session or link belongs to.")]
+
+
+class Restored(Shape, frozen=True):
+    database: Annotated[str, _text("The database that was filled, without its password.")]
+    tables: Annotated[int, _text("How many tables it contains.")]
+    rows: Annotated[int, _text("How many rows it contains.")]
+    kept: Annotated[int, _text("How many tables an interrupted earlier run had already copied.")]
+    authentic: Annotated[bool, _text("Whether its MAC shows that a service with the same master key wrote the backup.")]
+    revoked: Annotated[list[RevokedByRestore], _text("What was revoked because the backup is not authentic.")]
 
 
 class Rotated(Shape, frozen=True):

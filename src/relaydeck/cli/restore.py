@@ -1,50 +1,44 @@
 """`relaydeck restore`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
-from typing import BinaryIO
 
-from relaydeck.cli.backup_key import master_key_for, write_master_key
-from relaydeck.cli.json_shapes import Copied
+from relaydeck.cli.backup_key import checked_backup, write_master_key
+from relaydeck.cli.json_shapes import Restored, RevokedByRestore
 from relaydeck.cli.output import print_note, print_outcome, progress_bar
-from relaydeck.errors import OperatorError
 from relaydeck.settings import read_settings
 from relaydeck.store.copying import move
-from relaydeck.store.copying.backup_reader import BackupFile
-from relaydeck.store.open_store import open_for_filling
+from relaydeck.store.copying.mark import remove_mark, revoke_and_remove_mark
+from relaydeck.store.open_store import open_for_filling, open_store
+
+_REVOKED = {"token": "token {}", "session": "session of {}", "link": "sign-in link of {}"}
 
 
-def restore(path: Path, passphrase_file: Path | None, as_json: bool) -> None:
+def restore(path: Path, passphrase_file: Path | None, unauthenticated: bool, as_json: bool) -> None:
     settings = read_settings()
     key_path = settings.master_key_path
-    with checked_backup(path) as backup:
-        key = master_key_for(backup, key_path, passphrase_file)
-        with open_for_filling(settings.home, settings.database) as target:
-            loaded = move.restore(backup, target, progress_bar, lambda: write_master_key(key, key_path))
+    with (
+        checked_backup(path, key_path, passphrase_file, unauthenticated) as backup,
+        open_for_filling(settings.home, settings.database) as target,
+    ):
+        loaded = move.restore(backup.file, target, progress_bar)
+        write_master_key(backup.key, key_path)
+        if backup.is_authentic:
+            revoked = []
+            remove_mark(target)
+        else:
+            revoked = revoke_and_remove_mark(target, int(time.time()))
+    if backup.key is not None and not backup.is_authentic:
+        open_store(settings).close()  # records in the audit log what was revoked
     tables, rows = len(loaded.contents), loaded.rows
+    listed = [RevokedByRestore(*each) for each in revoked]
     print_outcome(
-        Copied(str(settings.database), tables, rows, loaded.kept),
+        Restored(str(settings.database), tables, rows, loaded.kept, backup.is_authentic, listed),
         as_json,
         f"restored {tables} tables, {rows} rows to {settings.database}; all read back equal",
+        *(f"revoked the {_REVOKED[each.kind].format(each.name)}" for each in revoked),
     )
-    if key is None:
+    if backup.key is None:
         print_note(f"Copy the master key file to {key_path} before you start the service.")
-
-
-@contextmanager
-def checked_backup(path: Path) -> Iterator[BackupFile]:
-    """A backup whose every byte has been checked."""
-    with _open(path) as file:
-        with progress_bar("checking", path.stat().st_size) as advance:
-            backup = BackupFile(path, file, advance)
-        yield backup
-
-
-def _open(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise OperatorError(
-            f"the backup {path} cannot be read: {error.strerror}", "Name a file that 'relaydeck backup' wrote."
-        ) from None
+    if not backup.is_authentic:
+        print_note("No credential in the backup works any more. Create one with 'relaydeck token create NAME'.")

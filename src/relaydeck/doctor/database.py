@@ -9,10 +9,15 @@ from relaydeck.doctor.fleet import fleet_findings
 from relaydeck.doctor.sealed import sealed_findings
 from relaydeck.errors import OperatorError, StoreError, StoreUnreachable, operator_words
 from relaydeck.settings import Settings
-from relaydeck.store.copying.mark import unfinished_copy_of
+from relaydeck.store.copying.mark import REVOKED, unfinished_copy_of
 from relaydeck.store.database import Reader
 from relaydeck.store.engines import open_reader_at
 from relaydeck.store.migrate import newest_version, schema_version
+
+_RESTORED = (
+    "it was restored from a backup that is not authentic, and every token in it was revoked; run"
+    " 'relaydeck token list', which records that in the audit log, then run this again"
+)
 
 
 def database_findings(settings: Settings, now: float, progress: Progress) -> Iterator[Finding]:
@@ -42,6 +47,9 @@ def _inside(database: Reader, settings: Settings, now: float, progress: Progress
         yield Finding("FAIL", "database", f"{problem}: {remedy}")
     if origin := unfinished_copy_of(database):
         yield Finding("FAIL", "database", f"it is an unfinished copy of {origin}; run the command that began it again")
+        return
+    if database.has_table(REVOKED):
+        yield Finding("warn", "database", _RESTORED)
         return
     schema = _schema(schema_version(database))
     yield schema

@@ -1,5 +1,6 @@
 """The master key: read from its file, created with a new home. It wraps the data keys, with AES-256-GCM."""
 
+import hmac
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,12 +19,13 @@ _CHECK_FILE = "Check the file and its permissions, or restore it from your backu
 
 
 class MasterKey:
-    """Wraps data keys; the keys that prove rows and identify plans are derived from it."""
+    """Wraps data keys; the keys that prove rows, identify plans and authenticate backups are derived from it."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
         self.proofs = RowProofs(derived_key(key, b"relaydeck row proofs 1"))
         self.plan_key = derived_key(key, b"relaydeck plan revisions 1")
+        self._backup_key = derived_key(key, b"relaydeck backups 1")
 
     def wrap(self, data_key: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
@@ -32,6 +34,10 @@ class MasterKey:
     def unwrap(self, wrapped: bytes) -> bytes:
         """Raises InvalidTag when this is not the master key that wrapped it."""
         return self._cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], b"relaydeck data key")
+
+    def backup_mac(self, digest: bytes) -> bytes:
+        """Authenticates a backup with this digest."""
+        return hmac.digest(self._backup_key, digest, "sha256")
 
 
 def open_keyring(master: MasterKey, rows: Sequence[tuple[int, bytes]]) -> Keyring:

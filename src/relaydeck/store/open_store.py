@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from relaydeck.database_url import DatabaseUrl
 from relaydeck.settings import Settings
-from relaydeck.store.copying.mark import refuse_unfinished
+from relaydeck.store.copying.mark import record_revoked, refuse_unfinished
 from relaydeck.store.database import Database
 from relaydeck.store.engines import connect_database, serve_only
 from relaydeck.store.home_folder import opening_lock
@@ -71,4 +71,6 @@ def _open(database: Database, master_key_path: Path, *, accept_newer: bool) -> S
         refuse_unfinished(database)
         if not (accept_newer and schema_version(database) > newest_version()):
             migrate(database, keyring=existing_keyring(database, master_key_path))
-        return Store(database, open_vault(database, master_key_path))
+        vault = open_vault(database, master_key_path)
+        record_revoked(database, vault)
+        return Store(database, vault)

@@ -61,6 +61,11 @@ def prove_stored_rows(execute: Execute, proofs: RowProofs) -> None:
     execute("UPDATE clock SET audit_head = :head", {"head": head})
 
 
+def prove_revoked_tokens(execute: Execute, proofs: RowProofs) -> None:
+    """Of a restored database. A forged row that gets a proof this way stays revoked."""
+    _prove_tokens(execute, proofs, _ISSUED, " WHERE revoked_at IS NOT NULL")
+
+
 def _prove_tokens(execute: Execute, proofs: RowProofs, kind: str, condition: str = "") -> None:
     for seq, *values in execute(f"SELECT seq, {', '.join(TOKEN_COLUMNS)} FROM tokens{condition}").fetchall():
         execute("UPDATE tokens SET proof = :proof WHERE seq = :seq", {"proof": proofs.of(kind, values), "seq": seq})

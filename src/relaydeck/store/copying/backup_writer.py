@@ -16,6 +16,7 @@ from relaydeck.store.copying.contents import ROWS_AT_ONCE, Advance, Content, Tal
 from relaydeck.store.copying.copy import Source
 from relaydeck.store.copying.format import MAGIC, Block, Footer, Frame, Header, encode_frame
 from relaydeck.store.home_folder import sync_folder
+from relaydeck.store.master_key import MasterKey
 
 
 class _Hashing:
@@ -32,20 +33,22 @@ class _Hashing:
     def frame(self, frame: Frame) -> None:
         self.write(encode_frame(frame))
 
-    def end(self) -> None:
-        self._file.write(self._digest.digest())
+    def end(self, master: MasterKey) -> None:
+        digest = self._digest.digest()
+        self._file.write(digest + master.backup_mac(digest))
 
 
 def write_backup(
     source: Source,
     path: Path,
+    master: MasterKey,
     *,
     now: int,
     advance: Advance,
     force: bool = False,
     sealed_master_key: bytes | None = None,
 ) -> dict[str, Content]:
-    """Returns the contents of the backup, by table. Raises OperatorError when the file exists."""
+    """Returns the contents of the backup, by table. `master` authenticates it. Raises OperatorError when it exists."""
     refuse_existing(path, force)
     with _private_file(path, force) as file:
         hashing = _Hashing(file)
@@ -53,7 +56,7 @@ def write_backup(
         hashing.frame(Header(__version__, source.version, now, source.tables, sealed_master_key))
         contents = {table.name: _write_table(hashing, source, table, advance) for table in source.tables}
         hashing.frame(Footer(contents))
-        hashing.end()
+        hashing.end(master)
     return contents
 
 

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from relaydeck.store.catalogue import Table
-from relaydeck.store.copying.mark import MARK
+from relaydeck.store.copying.mark import MARK, REVOKED
 from relaydeck.store.database import Reader
 
 LEFT_OUT = {
     "leases": "their holders are processes of the source, not of the copy",
     "schema_versions": "the migrations of the copy write it",
     MARK: "it marks an unfinished copy and is not part of the contents",
+    REVOKED: "no copy is made of a database that has it",
 }
 ROWS_AT_ONCE = 500  # rows per step of a progress bar
 

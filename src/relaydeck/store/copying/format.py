@@ -1,11 +1,13 @@
 """The format of a backup file, the same for every database engine.
 
-    RELAYDECK BACKUP 1\\n
+    RELAYDECK BACKUP 2\\n
     frames, each:   length (4)   zlib of a message in MessagePack
         a Header, then the Blocks of each table in turn, then a Footer
     SHA-256 (32) of everything before it
+    MAC (32) of that digest, under a key derived from the master key
 
-The SHA-256 detects damage, not forgery: an attacker who can write the file can write the digest too.
+The SHA-256 detects damage without a key. The MAC detects forgery: it covers every byte, and nobody can compute it
+without the master key. The first format ends with the SHA-256.
 """
 
 import struct
@@ -17,9 +19,10 @@ import msgspec
 from relaydeck.store.catalogue import Table
 from relaydeck.store.copying.contents import Content
 
-MAGIC = b"RELAYDECK BACKUP 1\n"
+MAGIC = b"RELAYDECK BACKUP 2\n"
+FIRST_MAGIC = b"RELAYDECK BACKUP 1\n"  # without a MAC
 ANY_MAGIC = b"RELAYDECK BACKUP "
-DIGEST_BYTES = 32
+DIGEST_BYTES = MAC_BYTES = 32
 _LENGTH = struct.Struct(">I")
 _LARGEST_FRAME = 256 * 1024 * 1024  # a block is about a megabyte, unless one row is larger
 
@@ -57,15 +60,19 @@ def encode_frame(frame: Frame) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def read_frame(file: BinaryIO) -> Frame:
-    """The frame at the file's position. Raises BadFrame."""
+def read_frame(file: BinaryIO) -> tuple[Frame, bytes]:
+    """The frame at the file's position, and its bytes. Raises BadFrame."""
     try:
-        (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
+        prefix = file.read(_LENGTH.size)
+        (length,) = _LENGTH.unpack(prefix)
+        if length > _LARGEST_FRAME:
+            raise BadFrame
+        body = file.read(length)
         unpacking = zlib.decompressobj()
-        message = unpacking.decompress(file.read(length), _LARGEST_FRAME)
-        if not unpacking.eof:
+        message = unpacking.decompress(body, _LARGEST_FRAME)
+        if not unpacking.eof or unpacking.unused_data:
             raise BadFrame
         frame: Frame = _decode(message)
     except (struct.error, zlib.error, msgspec.MsgspecError):
         raise BadFrame from None
-    return frame
+    return frame, prefix + body

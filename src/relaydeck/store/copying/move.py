@@ -1,6 +1,5 @@
 """Moves all contents from one database to another, or from a backup to a database."""
 
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.store.copying.backup_reader import BackupFile
 from relaydeck.store.copying.contents import ShowProgress
 from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
-from relaydeck.store.copying.mark import refuse_unfinished, remove_mark
+from relaydeck.store.copying.mark import REVOKED, refuse_unfinished, remove_mark
 from relaydeck.store.database import Database, Reader
 from relaydeck.store.engines import open_reader_at
 from relaydeck.store.migrate import schema_version
@@ -34,20 +33,26 @@ def move(where: Path | DatabaseUrl, target: Database, show_progress: ShowProgres
     return loaded
 
 
-def restore(
-    backup: BackupFile, target: Database, show_progress: ShowProgress, before_end: Callable[[], None]
-) -> Loaded:
-    """`before_end` is called when the copy is complete, and before it can be opened."""
+def restore(backup: BackupFile, target: Database, show_progress: ShowProgress) -> Loaded:
+    """The target keeps its mark: the caller removes it."""
     with show_progress("restoring", 2 * backup.count()) as advance:
         loaded = fill(backup, target, f"the backup {backup.digest.hex()}", advance)
-    before_end()
-    remove_mark(target)
+    if loaded.contents != backup.contents:
+        raise OperatorError(
+            "the backup file was changed while it was restored",
+            "The target stays marked as unfinished and cannot be opened. Use another copy of the backup.",
+        )
     return loaded
 
 
 def complete_source(reader: Reader) -> DatabaseSource:
     """A database as a source. Raises OperatorError when it is empty or an unfinished copy."""
     refuse_unfinished(reader)
+    if reader.has_table(REVOKED):
+        raise OperatorError(
+            "this database was restored from a backup that is not authentic, and was not opened since",
+            "Run 'relaydeck token list' first: it records in the audit log which tokens the restore revoked.",
+        )
     if schema_version(reader) == 0:
         raise OperatorError("the database is empty: there is nothing to copy", "Check RELAYDECK_DATABASE_URL.")
     return DatabaseSource(reader)
