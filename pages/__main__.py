@@ -1,5 +1,6 @@
 """Writes every page."""
 
-from pages import basis
+from pages import basis, sentences
 
 basis.write()
+sentences.write()

@@ -13,17 +13,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from relaydeck.conformance.checks import Check
+from relaydeck.conformance.run import checks
+from relaydeck.conformance.sentences import SENTENCES, Sentence
+
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "conformance.md"
+_BEGIN, _END = "<!-- sentences: written by make docs -->", "<!-- end of sentences -->"
 _MARK = re.compile(r"# sentence: (.+)")
+_WHERE = re.compile(r"\| ([^|]*) \| [^|]* \|$")
 _Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Place(NamedTuple):
     file: str  # relative to its tree
     name: str  # of a function or class; empty for the module
-
-    def __str__(self) -> str:
-        return f"`{self.file}`" + (f" `{self.name}`" if self.name else "")
 
 
 def marks(tree: Path) -> dict[str, list[Place]]:
@@ -54,3 +58,59 @@ def _name_at(tree: ast.Module, text: str, line: int) -> str:
             return node.name
     around = [node for node in named if node.lineno <= line <= (node.end_lineno or 0)]
     return around[-1].name if around else ""
+
+
+def ruled_in(item: str) -> str:
+    """Where a ruling is implemented, as its row of the open items says."""
+    page = (ROOT / "docs" / "open-items.md").read_text("utf-8")
+    row = next(line for line in page.splitlines() if line.startswith(f"| {item} | "))
+    found = _WHERE.search(row)
+    assert found is not None, row
+    return found[1]
+
+
+def held_by() -> dict[str, list[Check]]:
+    """The checks of the kit that hold each sentence."""
+    found: defaultdict[str, list[Check]] = defaultdict(list)
+    for check in checks():
+        for key in check.sentences:
+            found[key].append(check)
+    return dict(found)
+
+
+def table() -> str:
+    code, tests, kit = marks(ROOT / "src" / "relaydeck"), marks(ROOT / "tests"), held_by()
+    rows = [
+        "| section | sentence | basis | implemented in | test | check |",
+        "|---|---|---|---|---|---|",
+        *(_row(each, code, tests, kit) for each in SENTENCES.values()),
+    ]
+    return "\n".join(rows)
+
+
+def _row(
+    sentence: Sentence, code: dict[str, list[Place]], tests: dict[str, list[Place]], kit: dict[str, list[Check]]
+) -> str:
+    where = ruled_in(sentence.item) if sentence.is_open else _listed(code.get(sentence.key, []))
+    checked = ", ".join(f"`{check.name}`" for check in kit.get(sentence.key, [])) or f"none: {sentence.unseen}"
+    text = f"Open: {sentence.text}" if sentence.is_open else sentence.text
+    basis = "ruling" if sentence.is_open else "contract"
+    return f"| {sentence.section} | {text} | {basis} | {where} | {_listed(tests.get(sentence.key, []))} | {checked} |"
+
+
+def _listed(places: list[Place]) -> str:
+    """Each file with the names in it."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for place in dict.fromkeys(places):
+        names[place.file] += [f"`{place.name}`"] if place.name else []
+    return "; ".join(" ".join([f"`{file}`", ", ".join(each)]).strip() for file, each in names.items())
+
+
+def page() -> str:
+    """The page with its table as it should be."""
+    before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
+    return f"{before}{_BEGIN}\n\n{table()}\n\n{_END}{rest.partition(_END)[2]}"
+
+
+def write() -> None:
+    PAGE.write_text(page(), "utf-8")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pages.sentences import ROOT, marks
+from pages.sentences import PAGE, ROOT, marks, page
 from relaydeck.conformance.checks import Check
 from relaydeck.conformance.run import checks
 from relaydeck.conformance.sentences import SENTENCES, Sentence
@@ -55,3 +55,7 @@ def test_checks_have_names_of_their_own() -> None:
 
 def test_code_claims_no_open_sentence_as_the_contracts() -> None:
     assert [sentence.key for sentence in OPEN if sentence.key in CODE] == []
+
+
+def test_the_page_lists_every_sentence_as_it_is_now() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run make docs"
