@@ -134,6 +134,9 @@ RUBBISH: dict[str, Treatment] = {
     "logs of other types": body(_envelope([], metadata={"logs": [1, None, "x", []], "traces": 1})),
     "logs that are an object": body(_envelope({}, metadata={"logs": {"level": 1}, "traces": {}})),
     "negative numbers": body(_envelope([], pagination={"current_page": -1, "per_page": -1, "total_items": -5})),
+    "a total that is too large": body(
+        _envelope([{"id": "r"}], pagination={"current_page": 1, "per_page": 10, "total_items": 10**30})
+    ),
     "infinite numbers": body(_envelope([{"id": "r"}]).replace(b"10", b"1e999")),
     "one object for all": body(_envelope({"id": "x", "type": "webhook", "url": "u", "has_signing_key": True})),
     "an error for all": body(b'{"data": null, "message": "Bad Request", "success": false}'),

@@ -1,6 +1,7 @@
 """`relaydeck conform`: our own server passes every check, and every check can fail."""
 
 import json
+import random
 import signal
 import subprocess
 import threading
@@ -193,12 +194,37 @@ def test_rubbish_gives_a_report(name: str) -> None:
     assert msgspec.json.decode(msgspec.json.encode(report_as_json(report)))["verdict"] == report.verdict
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_values_of_any_type_give_a_report(server: Conforming, seed: int) -> None:
+    """One value of each answer, anywhere in it, is replaced by another one."""
+    chance = random.Random(seed)
+
+    def after(_: Asked, answer: Answer) -> Answer:
+        found = json.loads(answer.body)
+        return answer._replace(body=json.dumps(damaged(found, chance)).encode())
+
+    with mutated(server.port, Mutation(after=after)) as url:
+        report = conform(server.target(url)._replace(relayer=chance.choice(["", "r1"])))
+    assert report.verdict == "does not conform"
+    ElementTree.fromstring(as_junit(report, strict=True))
+    assert msgspec.json.encode(report_as_json(report))
+
+
+def damaged(value: Any, chance: random.Random) -> Any:
+    if isinstance(value, dict | list) and value and chance.random() < 0.7:
+        copy: Any = value.copy()
+        key = chance.choice(list(copy) if isinstance(copy, dict) else range(len(copy)))
+        copy[key] = damaged(copy[key], chance)
+        return copy
+    return chance.choice([None, True, False, -1, 1.5, 1e308, 10**30, "", "\ud800\x1b", [], [[]], {}, {"a": None}, [{}]])
+
+
 def test_a_server_that_hangs_after_a_while_does_not_outlast_the_budget() -> None:
     answered = body(b'{"data": [], "success": true}')
     began = time.monotonic()
     with serving(every(3, hang, answered)) as url:
-        report = conform(FULL._replace(url=url), Budget(seconds=4))
-    assert time.monotonic() - began < 4
+        report = conform(FULL._replace(url=url), Budget(seconds=6))
+    assert time.monotonic() - began < 6
     assert report.verdict == "does not conform"
     assert {"the budget of requests or seconds is used up"} <= {each.seen for each in report.results}
 

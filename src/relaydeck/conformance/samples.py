@@ -126,8 +126,8 @@ def _pages(probe: Probe, path: str) -> Iterator[Answer]:
     yield first
     size, total = len(many(first, path)), pagination(first, path)["total_items"]
     last = -(-total // size) if size else 1
-    rest = [last, *range(last - 1, last - 5, -1), *range(2, last)]
-    for number in list(dict.fromkeys(each for each in rest if each > 1))[: _MOST_PAGES - 1]:
+    rest = [last - each for each in range(5)] + list(range(2, _MOST_PAGES + 1))  # the total may be any number
+    for number in list(dict.fromkeys(each for each in rest if 1 < each <= last))[: _MOST_PAGES - 1]:
         yield page(probe, path, number, 100)
     if last > _MOST_PAGES:
         raise NotChecked(f"not among {_MOST_PAGES} of {last} pages, and the order of a list is open")
