@@ -184,6 +184,14 @@ def test_a_write_has_its_entry_in_the_audit_log(home: Path) -> None:
     assert run_command(home, "audit", "verify").returncode == 0
 
 
+def test_the_rate_limit_applies(home: Path) -> None:
+    with Running(
+        home, "--core", token=make_token(home, "tests"), rate_limit_per_second="1", rate_limit_burst="1"
+    ) as core:
+        statuses = {core.ask("GET", "/api/v1/relayers").status for _ in range(20)}
+    assert statuses == {200, 429}
+
+
 def test_what_is_recorded_while_the_core_runs_is_delivered_by_the_next_whole_service(home: Path) -> None:
     with verifying_receiver() as receiver:
         applied(home, DEMO.replace("https://hooks.example.com/relaydeck", receiver.url))
