@@ -82,6 +82,7 @@ LOCK := $(VENV)/tools/bin/uv pip compile --quiet --universal --generate-hashes -
 lock: $(VENV)/.tools ## Pin every dependency anew (the only target that looks for newer versions)
 	@$(LOCK) --extra build -o requirements.lock
 	@$(LOCK) --extra build --extra dev -c requirements.lock -o requirements-dev.lock
+	@$(LOCK) --extra build --extra aws --extra otel -c requirements.lock -c requirements-dev.lock -o requirements-extras.lock
 	@$(LOCK) --extra tools -c requirements.lock -o requirements-tools.lock
 
 clean: ## Remove what set-up made; the home with its data stays

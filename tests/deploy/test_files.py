@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,22 @@ def test_the_steps_for_systemd_install_what_the_lock_file_pins() -> None:
         "install --require-hashes -r requirements.lock",
         "install --no-deps --no-index --no-build-isolation .",
     ]
+
+
+def pins(name: str) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / name).read_text("utf-8"), re.MULTILINE))
+
+
+def test_the_extras_are_pinned_to_the_versions_that_the_tests_use() -> None:
+    extras, project = pins("requirements-extras.lock"), tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [each for name in ("aws", "otel") for each in project["project"]["optional-dependencies"][name]]
+    assert {re.split("[<>=]", each)[0] for each in wanted} <= extras.keys()
+    assert extras.items() >= pins("requirements.lock").items()
+    assert extras.items() <= pins("requirements-dev.lock").items()
+
+
+def test_no_lock_file_names_a_host() -> None:
+    assert [path.name for path in ROOT.glob("requirements*.lock") if "://" in path.read_text("utf-8")] == []
 
 
 def test_the_image_contains_no_installer() -> None:
