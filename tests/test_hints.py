@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from relaydeck.notifications import notification_rows
+from relaydeck.notifications.model import Notification
 from relaydeck.notifications.webhook_rule import REFUSED, UNREADABLE
 from tests.running import Running
-from tests.seeding import fill, issue
+from tests.seeding import fill, issue, opened
 
 CURVE_ORDER = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
 NO_KEY = "config.key is not a 32-byte hexadecimal private key, so it cannot sign"
@@ -100,6 +102,22 @@ def test_a_webhook_that_gets_no_events(service: Running, api: str, url: str) -> 
 def test_no_hint_about_a_url_that_the_request_does_not_set(service: Running, api: str) -> None:
     asked(service, "PATCH", f"{api}/notifications/pager", {"url": "http://127.0.0.1/"})
     assert asked(service, "PATCH", f"{api}/notifications/pager", {"signing_key": "k"}) == metadata()
+
+
+def test_a_stored_url_that_does_not_open(service: Running) -> None:
+    """Until it is set again, also to the part of it that is shown."""
+    path, host = "/api/v1/notifications/damaged", "https://hooks.example.com"
+    with opened(service.home) as store, store.database.transaction() as transaction:
+        notification = Notification("damaged", "webhook", f"{host}/unusable-value")
+        notification_rows.create(transaction, store.vault, notification, None, origin="apply", now=1)
+        transaction.execute("UPDATE notifications SET sealed_url = x'0100000001' WHERE id = 'damaged'")
+    damaged = "url cannot be opened: only its scheme and host are shown, and no event is sent; set it again"
+    admin = "the sealed url of notifications record 'damaged' does not open"
+    assert asked(service, "PATCH", path, {"signing_key": "k"}) == metadata(damaged)
+    assert asked(service, "GET", "/admin/v1/notifications/damaged") == metadata(admin)
+    assert asked(service, "PATCH", path, {"url": host}) == metadata()
+    assert asked(service, "PATCH", path, {"signing_key": ""}) == metadata()
+    assert asked(service, "GET", "/admin/v1/notifications/damaged") == metadata()
 
 
 @pytest.mark.parametrize("url", URLS)

@@ -27,7 +27,8 @@ def notifications(scene: Scene) -> None:
 def make(scene: Scene, *updates: tuple[str, NotificationChange]) -> list[Notification | NotificationNotFound]:
     many = [RequestedUpdate(name, change, f"token:{number}") for number, (name, change) in enumerate(updates)]
     with scene.store.database.transaction() as transaction:
-        return notification_changes.update_all(transaction, AuditLog(scene.store.vault), many, now=7)
+        outcomes = notification_changes.update_all(transaction, AuditLog(scene.store.vault), many, now=7)
+    return [each if isinstance(each, NotificationNotFound) else each.notification for each in outcomes]
 
 
 def url(path: str) -> NotificationChange:

@@ -12,13 +12,15 @@ from relaydeck.http.envelope import encode_success
 from relaydeck.http.parameters import path_identifier
 from relaydeck.http.pipeline import Call, Reply, Written, sender_of, written_at
 from relaydeck.notifications import notification_changes
-from relaydeck.notifications.model import Notification, NotificationChange
+from relaydeck.notifications.model import NotificationChange
 from relaydeck.notifications.notification_changes import RequestedUpdate
+from relaydeck.notifications.notification_rows import StoredNotification
 from relaydeck.notifications.webhook_rule import WebhookRule
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.database import Transaction
 
 _decode = body_decoder(NotificationUpdate)
+_DAMAGED = "url cannot be opened: only its scheme and host are shown, and no event is sent; set it again"
 
 
 # sentence: 4.3-update 4.3-not-found
@@ -38,12 +40,17 @@ class UpdateNotification:
         change = _change(_decode(call.headers, call.body))
         caller = sender_of(call)
         changed, written = await self._write(caller, RequestedUpdate(notification_id, change, caller.actor))
+        return Reply(200, encode_success(changed.notification, self._notes(change, changed)), headers=written)
+
+    def _notes(self, change: NotificationChange, changed: StoredNotification) -> list[str]:
+        if changed.url_is_damaged:
+            return [_DAMAGED]
         hint = self._webhooks.hint(change.url) if change.url else ""
-        return Reply(200, encode_success(changed, [f"url {hint}"] if hint else []), headers=written)
+        return [f"url {hint}"] if hint else []
 
     def _store(
         self, transaction: Transaction, many: Sequence[RequestedUpdate]
-    ) -> Sequence[tuple[Notification, Written] | Exception]:
+    ) -> Sequence[tuple[StoredNotification, Written] | Exception]:
         """Updates that wait together are written together."""
         outcomes = notification_changes.update_all(transaction, self._audit, many, now=int(self._now()))
         written = written_at(transaction.revision)

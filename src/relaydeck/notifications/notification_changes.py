@@ -37,17 +37,17 @@ def update(context: ChangeContext, notification_id: str, change: NotificationCha
     (outcome,) = update_all(context.transaction, context.audit, [requested], now=context.now)
     if isinstance(outcome, Exception):
         raise outcome
-    return outcome
+    return outcome.notification
 
 
 def update_all(
     transaction: Transaction, audit: AuditLog, many: Sequence[RequestedUpdate], *, now: int
-) -> list[Notification | NotificationNotFound]:
-    """Make the changes in their order; for each, what `update` would return or raise."""
+) -> list[StoredNotification | NotificationNotFound]:
+    """Make the changes in their order; for each, the result or what `update` would raise."""
     vault = audit.vault.refreshed(transaction)
     found = notification_rows.find(transaction, vault, [requested.notification_id for requested in many])
     stored, facts = dict(found), {record: _facts(each) for record, each in found.items()}
-    outcomes: list[Notification | NotificationNotFound] = []
+    outcomes: list[StoredNotification | NotificationNotFound] = []
     entries: list[AuditEntry] = []
     for record, change, actor in many:
         before = stored.get(record)
@@ -59,7 +59,7 @@ def update_all(
         after = stored[record] = notification_rows.change(transaction, vault, before, change, version=version, now=now)
         old, facts[record] = facts[record], _facts(after)
         entries += change_entries(now, actor, "notification.updated", record, before=old, after=facts[record])
-        outcomes.append(after.notification)
+        outcomes.append(after)
     notification_rows.save(transaction, vault, found, stored)
     audit.append(transaction, entries)
     return outcomes

@@ -124,6 +124,11 @@ class StoredNotification(NamedTuple):
         return Notification(id=self.id, type=self.type, url=self.url, has_signing_key=has_key)
 
     @property
+    def url_is_damaged(self) -> bool:
+        """Whether only a part of the URL is known. What is sealed may contain a key, and that part never does."""
+        return self.sealed_url is not None and not may_contain_key(self.url)
+
+    @property
     def shown_url(self) -> str:
         """Without its path, which may contain a key."""
         return shown_address(self.url)
@@ -153,8 +158,8 @@ def change(
 ) -> StoredNotification:
     """What `save` is to store after the change. A new URL and a new key get this version."""
     changed = stored._replace(type=wanted.type or stored.type)
-    if wanted.url is not None and wanted.url != stored.url:
-        changed = changed._replace(url=wanted.url, url_version=version)
+    if wanted.url is not None and (wanted.url != stored.url or stored.url_is_damaged):
+        changed = changed._replace(url=wanted.url, url_version=version, sealed_url=None)  # `save` seals it
     if wanted.signing_key is not None:
         changed = _with_key(transaction, vault, changed, wanted.signing_key, version, now)
     return changed
