@@ -32,13 +32,17 @@ def here_and_now() -> Provenance:
 
 
 def version() -> str:
-    """With the commit, if this is a clone, and a mark if files differ from it."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    """With the commit, if this is a clone, and a mark if the product's code differs from it."""
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+        commit, changed = _git("rev-parse", "--short=7", "HEAD"), _git("status", "--porcelain", "--", "src")
     except (OSError, subprocess.SubprocessError):
         return __version__
-    return f"{__version__} ({done.stdout.strip()})"
+    return f"{__version__} ({commit}{'-dirty' if changed else ''})"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
 
 
 def machine() -> str:
