@@ -179,6 +179,22 @@ for kind, (field, value) in _REQUIRED.items():
     if kind not in ("provider_a_kms", "provider_b_kms"):  # no config field of theirs is known to be secret
         MUTANTS[f"secrets-{kind}"] = _echoing(kind)
 
+
+def _shown_later() -> Mutation:
+    """Lists signers with the secrets that their creation hid."""
+    keys = []
+
+    def after(asked: Asked, answer: Answer) -> Answer:
+        if creates_type("provider_c")(asked) and answer.status == 201:
+            keys.append(asked.json["config"]["secret_id"])
+        return lists_with_keys.after(asked, answer)
+
+    lists_with_keys = edit(lists("signers"), lambda body: body | {"keys": keys})
+    return Mutation(after=after)
+
+
+MUTANTS["secrets-later"] = _shown_later()
+
 # Sections 2.3 and 2.4
 
 MUTANTS |= {

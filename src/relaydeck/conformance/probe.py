@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from relaydeck.conformance.shapes import TOO_MANY_REQUESTS, Answer, Differs, NotChecked
+from relaydeck.conformance.shapes import TOO_MANY_REQUESTS, Answer, Differs, NotChecked, field
 
 _NOTHING = object()
 _LONGEST_WAIT_SECONDS = 10
@@ -142,6 +142,8 @@ class Probe:
         if isinstance(answer, str):
             self.unanswered += 1
             raise Differs("an HTTP response", f"none: {answer}")
+        if method == "POST" and path == "/api/v1/signers" and field(answer.json, "success") is True:
+            self.created.append(str(field(answer.json, "data", "id")))
         if len(answer.body) <= _MOST_BYTES_KEPT:
             self.answers.append(replace(answer, basis=self.basis))
         return answer
@@ -193,7 +195,7 @@ class _Exchange(threading.Thread):
         response = self._connection.getresponse()
         body = response.read(_MOST_BYTES + 1)
         if len(body) > _MOST_BYTES:
-            return f"more than {_MOST_BYTES} bytes"
+            return f"a response of more than {_MOST_BYTES} bytes"
         if response.length:
             return "IncompleteRead"
         headers = {name.lower(): value for name, value in response.getheaders()}

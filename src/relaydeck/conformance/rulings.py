@@ -22,7 +22,6 @@ from relaydeck.conformance.samples import (
     is_rpc,
     notification_path,
     page,
-    post_signer,
     rpc_call,
     rpc_path,
     scratch_url,
@@ -194,7 +193,7 @@ def check_null_id(probe: Probe) -> str:
 @ruling("2.2", "a value of the right type that cannot work", "2.2-unusable-values")
 def check_unusable_key(probe: Probe) -> str:
     body = {"id": signer_id(probe, "unusable"), "type": "plain", "config": {"key": "not a key"}}
-    answer = post_signer(probe, body)
+    answer = probe.write("POST", SIGNERS, body)
     if not field(shapes.success(answer, "a create with an unusable key"), "metadata", "logs"):
         raise Differs("accepted, with a hint in metadata.logs", "accepted without a hint")
     return "accepted, with a hint"

@@ -15,7 +15,6 @@ from relaydeck.conformance.samples import (
     created,
     created_without_id,
     page,
-    post_signer,
     signer_id,
     update,
 )
@@ -140,12 +139,22 @@ def _hides(probe: Probe, kind: str) -> None:
         raise Differs("no secret of the request in the response", f"{len(leaked)} of its secrets")
 
 
+@contract("2.2", "no later answer holds a secret", "2.2-no-secrets", looks_back=True)
+def check_secrets_later(probe: Probe) -> str:
+    if not probe.secrets:
+        raise NotChecked.without("--allow-writes")
+    for answer in probe.answers:
+        if any(secret.encode() in answer.body for secret in probe.secrets):
+            raise Differs("no secret of an earlier request", f"one in the answer to {answer.request}")
+    return f"{len(probe.secrets)} secrets in {len(probe.answers)} answers"
+
+
 def _requires(probe: Probe, kind: str) -> str:
     chosen, _ = config(kind)
     required = [name for name in chosen if name not in ("mount_point", "namespace")]
     for missing in required:
         less = {name: value for name, value in chosen.items() if name != missing}
-        shapes.require_message(post_signer(probe, {"type": kind, "config": less}), "Bad Request")
+        shapes.require_message(probe.write("POST", SIGNERS, {"type": kind, "config": less}), "Bad Request")
     return f"{len(required)} fields"
 
 
@@ -196,7 +205,7 @@ def check_optional_config_fields(probe: Probe) -> None:
     del chosen["mount_point"], chosen["namespace"]
     probe.secrets += hidden
     body = {"id": signer_id(probe, "optional"), "type": "provider_c", "config": chosen}
-    shapes.one(post_signer(probe, body), "a create without them")
+    shapes.one(probe.write("POST", SIGNERS, body), "a create without them")
 
 
 @contract("2.2", "the caller's id is the signer's", "2.2-id-given")

@@ -19,7 +19,6 @@ from relaydeck.conformance.samples import (
     is_rpc,
     notification_path,
     page,
-    post_signer,
     rpc_call,
     rpc_path,
     scratch_url,
@@ -36,7 +35,7 @@ BAD_REQUEST = "Bad Request"
 
 
 def _refuses(probe: Probe, body: Any) -> None:
-    shapes.require_message(post_signer(probe, body), BAD_REQUEST)
+    shapes.require_message(probe.write("POST", SIGNERS, body), BAD_REQUEST)
 
 
 for name, claim, sent, *sentences in (
