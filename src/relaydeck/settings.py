@@ -169,9 +169,9 @@ class Settings:
     driver_allow: tuple[AddressRange, ...] = _setting(
         values.address_ranges,
         (),
-        "Addresses or CIDR ranges, separated by commas, where the key systems and token endpoints that signers name "
-        "may be although they are not public. A `RELAYDECK_DRIVER_…_ENDPOINT` needs no entry. Link-local and metadata "
-        "addresses are always refused.",
+        "Addresses or CIDR ranges, separated by commas, where the key systems and token endpoints of signers that were "
+        "set over HTTP may be although they are not public. Signers that a command on the machine set, and a "
+        "`RELAYDECK_DRIVER_…_ENDPOINT`, need no entry. Link-local and metadata addresses are always refused.",
         "none",
     )
     driver_deadline_seconds: float = _setting(

@@ -78,6 +78,7 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "open_config": "{}",
                 "sealed_config": b'{"key":"%s"}' % KEY.encode(),
                 "origin": "apply",
+                "set_locally": False,
             }
         ],
         "notifications": [

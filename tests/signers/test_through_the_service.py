@@ -27,6 +27,11 @@ WRONG_SECRET = (
     "Vault does not accept the role_id with the secret_id: one of them is wrong, or the secret_id has expired"
     " or is used up"
 )
+NAMES = ("here", "posted", "sent")
+NOT_ALLOWED = (
+    "the key system's address is not public, and neither RELAYDECK_DRIVER_ALLOW nor an endpoint in the settings allows"
+    " it: no connection was made"
+)
 DRIVER = {"driver_provider_c": "vault-kv", "driver_allow": "127.0.0.1"}
 
 
@@ -67,6 +72,11 @@ def key(vault: Vault) -> Key:
 def relayer(**given: str) -> dict[str, Any]:
     base = {"id": "r1", "name": "One", "network": "dev", "network_type": "evm", "signer_id": "kv"}
     return base | given
+
+
+def apply_file(signer: dict[str, Any]) -> str:
+    lines = "".join(f'{name} = "{value}"\n' for name, value in signer["config"].items())
+    return f'[[signers]]\nid = "{signer["id"]}"\ntype = "{signer["type"]}"\n[signers.config]\n{lines}'
 
 
 @pytest.fixture
@@ -119,9 +129,7 @@ def test_nothing_under_the_described_interface_checks(service: Running, key: Key
 
 def test_the_command_checks_and_exits_with_what_it_found(home: Path, key: Key) -> None:
     settings = DRIVER
-    signer = key.signer()
-    lines = "".join(f'{name} = "{value}"\n' for name, value in signer["config"].items())
-    file = NETWORK + f'[[signers]]\nid = "kv"\ntype = "provider_c"\n[signers.config]\n{lines}'
+    file = NETWORK + apply_file(key.signer())
     file += '[[relayers]]\nid = "r1"\nname = "One"\nnetwork = "dev"\nnetwork_type = "evm"\nsigner_id = "kv"\n'
     assert run_command(home, "apply", "-", stdin=file, **settings).returncode == 0
     found = run_command(home, "signer", "check", "--all", "--json", **settings)
@@ -143,6 +151,31 @@ def test_the_command_checks_and_exits_with_what_it_found(home: Path, key: Key) -
     )
     unbound = run_command(home, "signer", "check", "kv")
     assert (unbound.returncode, "set RELAYDECK_DRIVER_PROVIDER_C" in unbound.stdout) == (1, True)
+
+
+def test_a_private_key_system_is_used_for_signers_set_on_the_machine_only(home: Path, key: Key) -> None:
+    """Without RELAYDECK_DRIVER_ALLOW. The service and the commands agree."""
+    binding = {"driver_provider_c": "vault-kv"}
+    file = NETWORK + apply_file(key.signer("here"))
+    file += '[[relayers]]\nid = "r1"\nname = "One"\nnetwork = "dev"\nnetwork_type = "evm"\nsigner_id = "here"\n'
+    assert run_command(home, "apply", "-", stdin=file, **binding).returncode == 0
+    document = {"signers": [key.signer("sent")]}
+    with Running(home, token=issue(home, kind="admin"), **binding) as service:
+        assert service.ask("POST", "/api/v1/signers", key.signer("posted")).status == 201
+        assert service.ask("POST", "/admin/v1/apply", {"document": document}).status == 200
+        checks = [service.ask("POST", f"/admin/v1/signers/{name}/check").json["data"] for name in NAMES]
+        made = service.ask("POST", "/admin/v1/relayers", relayer(id="r2", signer_id="posted"))
+    assert [each["outcome"] for each in checks] == ["ok", "unreachable", "unreachable"]
+    assert {each["explanation"] for each in checks[1:]} == {NOT_ALLOWED}
+    assert (made.status, made.headers["relaydeck-reason"]) == (400, f"address: is missing, and {NOT_ALLOWED}")
+    found = run_command(home, "signer", "check", "--all", "--json", **binding)
+    assert [(each["signer_id"], each["outcome"]) for each in json.loads(found.stdout)] == [
+        ("here", "ok"),
+        ("posted", "unreachable"),
+        ("sent", "unreachable"),
+    ]
+    doctor = run_command(home, "doctor", **binding).stdout
+    assert "nothing is sent to the config.address of 'posted', 'sent': it is not public" in doctor
 
 
 async def test_a_disabled_key_raises_an_alarm_within_a_round_and_recovers_by_itself(home: Path, key: Key) -> None:

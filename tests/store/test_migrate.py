@@ -14,7 +14,7 @@ from relaydeck.store.sealing import Place
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
 from tests.running import clean_environment, pipes, run_command
-from tests.statements import run_statement
+from tests.statements import column, run_statement
 
 
 def opened(folder: Path) -> SqliteDatabase:
@@ -56,6 +56,38 @@ def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
     with pytest.raises(StoreTrouble):
         migrate(database)
     assert list(database.writer.iterdump()) == ["BEGIN TRANSACTION;", "COMMIT;"]
+    database.close()
+
+
+def test_signers_that_commands_created_are_known_after_an_upgrade(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, older = opened(tmp_path), [step for step in steps() if step.version <= 20]
+    with monkeypatch.context() as patch:
+        patch.setattr("relaydeck.store.migrate.steps", lambda: older)
+        migrate(database)
+    entries = [
+        ("cli:root", "signer.created", "local"),
+        ("token:ops", "signer.created", "remote"),
+        ("cli:root", "signer.created", "replaced"),
+        ("cli:root", "signer.deleted", "replaced"),
+        ("token:cli:x", "signer.created", "replaced"),
+        ("cli:root", "relayer.created", "unknown"),
+    ]
+    for number, name in enumerate(["local", "remote", "replaced", "unknown"]):
+        run_statement(
+            database,
+            "INSERT INTO signers (id, type, open_config, sealed_config, origin, created_at, revision)"
+            f" VALUES ('{name}', 'plain', '{{}}', x'00', 'api', 0, {number})",
+        )
+    for actor, action, record in entries:
+        run_statement(
+            database,
+            "INSERT INTO audit (moment, actor, action, record, hash)"
+            f" VALUES (0, '{actor}', '{action}', '{record}', x'00')",
+        )
+    migrate(database)
+    assert column(database, "SELECT id FROM signers WHERE set_locally") == ["local"]
     database.close()
 
 

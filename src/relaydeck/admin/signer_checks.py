@@ -26,5 +26,6 @@ class SignerCheckOperation:
         name = request.identifier
         request.refuse_content()
         signer = await self._reads.run(lambda store: check_rows.find_signer(store.database.read, store.vault, name))
-        check = await check_signer(await self._access.keys(), signer.id, signer.type, signer.config)
+        keys, local = await self._access.keys(), signer.set_locally
+        check = await check_signer(keys, signer.id, signer.type, signer.config, set_locally=local)
         return lambda context: Content(check_report(check_changes.settle(context, signer, check)[0]))

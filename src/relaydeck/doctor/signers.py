@@ -35,10 +35,10 @@ def _unbound_findings(database: Reader, settings: Settings) -> Iterator[Finding]
 def _address_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
     """Where an address alone shows that nothing is sent there. Where a name leads is known when a signer is checked."""
     rule, refused = NodeRule(settings.driver_allow), []
-    for row in database.stream("SELECT id, type, open_config FROM signers ORDER BY seq"):
+    for row in database.stream("SELECT id, type, open_config, set_locally FROM signers ORDER BY seq"):
         if row.type in settings.driver_bindings and row.type not in settings.driver_endpoints:
             address = msgspec.json.decode(row.open_config).get("address", "")
-            if address and (key_system_address_problem(address) or rule.problem(address)):
+            if address and (key_system_address_problem(address) or (not row.set_locally and rule.problem(address))):
                 refused.append(repr(row.id))
     if refused:
         remark = f"nothing is sent to the config.address of {first_few(refused, _MOST_NAMED)}"

@@ -55,12 +55,12 @@ class Stored:
             return StoredRecord(table.without_sealed(row), frozenset(table.sealed_fields))
 
     def _signer(self, signer_id: str) -> NewSigner | Damaged | None:
-        row = self._row("id, type, open_config, sealed_config, secret_version", "signers", signer_id)
+        row = self._row("id, type, open_config, sealed_config, secret_version, set_locally", "signers", signer_id)
         if row is None:
             return None
         try:
-            config = signer_rows.open_config(self._vault, *row)
-            return NewSigner(signer_id, row.type, config)
+            config = signer_rows.open_config(self._vault, *row[:5])
+            return NewSigner(signer_id, row.type, config, set_locally=bool(row.set_locally))
         except Damaged as damage:
             return damage
 

@@ -65,19 +65,20 @@ async def check_signer(
     signer_type: str,
     config: Config,
     *,
+    set_locally: bool = False,
     clock: Callable[[], float] = time.time,
     timer: Callable[[], float] = time.perf_counter,
 ) -> SignerCheck:
     """Have the key prove itself. Never raises for what a key system does."""
     started_at = int(clock())
     try:
-        await keys.load(signer_type)
+        await keys.load(signer_type, set_locally=set_locally)
     except DriverError as error:
         return SignerCheck(signer_id, started_at, None, error.outcome, str(error))
     started = timer()
     outcome, address = OK, None
     try:
-        address = (await keys.prove(signer_type, config)).identity.address
+        address = (await keys.prove(signer_type, config, set_locally=set_locally)).identity.address
         explanation = _success(0)
     except DriverError as error:
         outcome, explanation = error.outcome, str(error)

@@ -55,7 +55,9 @@ class SignerCheckRounds(Rounds[CheckedSigner]):
 
     async def check_and_save(self, checked: CheckedSigner) -> None:
         keys = await self._access.keys()
-        check = await check_signer(keys, checked.id, checked.type, checked.config, clock=self._now)
+        check = await check_signer(
+            keys, checked.id, checked.type, checked.config, set_locally=checked.set_locally, clock=self._now
+        )
         if self._leases.holds(checked.sequence):
             await self._settle(checked, check)
 

@@ -13,7 +13,7 @@ from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.in_list import in_list
 from relaydeck.store.vault import Vault
 
-_SIGNER = "SELECT seq, id, type, open_config, sealed_config, secret_version FROM signers"
+_SIGNER = "SELECT seq, id, type, open_config, sealed_config, secret_version, set_locally FROM signers"
 _decode = msgspec.json.Decoder(SignerCheck).decode
 
 
@@ -24,6 +24,7 @@ class CheckedSigner(NamedTuple):
     id: str
     type: str
     config: Config
+    set_locally: bool = False
 
 
 class KeptCheck(NamedTuple):
@@ -48,7 +49,7 @@ def find_signer(read: ReadRows, vault: Vault, signer_id: str) -> CheckedSigner:
 
 def _signer(row: Row, vault: Vault) -> CheckedSigner:
     config = signer_rows.open_config(vault, row.id, row.type, row.open_config, row.sealed_config, row.secret_version)
-    return CheckedSigner(row.seq, row.id, row.type, config)
+    return CheckedSigner(row.seq, row.id, row.type, config, bool(row.set_locally))
 
 
 def relayers_of(read: ReadRows, signer_id: str) -> list[RelayerAddress]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class KeyQuestion(NamedTuple):
     signer_type: str
     config: Config
+    set_locally: bool | None = None  # None: by whoever asks
 
 
 class KeyAnswer(NamedTuple):
@@ -49,7 +50,7 @@ class KnownAddresses:
         if signer.type not in self.asked_types:
             return KeyAnswer(derived_address(signer.config))
         if self._answers is None:
-            self.questions[signer.id] = KeyQuestion(signer.type, signer.config)
+            self.questions[signer.id] = KeyQuestion(signer.type, signer.config, signer.set_locally)
             return KeyAnswer()
         return self._answers.get(signer.id, _NOT_ASKED)
 
@@ -69,13 +70,15 @@ async def find_addresses(access: KeyAccess, questions: Questions) -> KnownAddres
     return KnownAddresses(access.bound_types, answers)
 
 
-async def ask_keys(keys: "SignerKeys", questions: Questions) -> Answers:
-    answers = await asyncio.gather(*(_ask(keys, each) for each in questions.values()))
+async def ask_keys(keys: "SignerKeys", questions: Questions, *, locally: bool = False) -> Answers:
+    """`locally`: for a command on the server's machine."""
+    answers = await asyncio.gather(*(_ask(keys, each, locally=locally) for each in questions.values()))
     return dict(zip(questions, answers, strict=True))
 
 
-async def _ask(keys: "SignerKeys", question: KeyQuestion) -> KeyAnswer:
+async def _ask(keys: "SignerKeys", question: KeyQuestion, *, locally: bool) -> KeyAnswer:
+    local = locally if question.set_locally is None else question.set_locally
     try:
-        return KeyAnswer((await keys.identify(question.signer_type, question.config)).address)
+        return KeyAnswer((await keys.identify(question.signer_type, question.config, set_locally=local)).address)
     except DriverError as error:
         return KeyAnswer(problem=str(error))

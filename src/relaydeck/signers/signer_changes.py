@@ -33,7 +33,7 @@ def prepare_new(actor: str, signer_type: str, config: Config, signer_id: str | U
 
 def _prepare(actor: str, new: NewSigner) -> SignerCreation:
     """Do the work that needs no transaction before it begins."""
-    prepared = signer_rows.prepare(new)
+    prepared = signer_rows.prepare(new, actor)
     facts = to_json(_facts(new.type, prepared.shown)) if prepared.shown else _facts_without_config(new.type)
     return SignerCreation(prepared, facts, actor, hints(new.config))
 

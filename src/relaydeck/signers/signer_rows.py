@@ -13,7 +13,7 @@ from relaydeck.store.sealing import Place
 from relaydeck.store.vault import Vault
 
 LIST_COLUMNS = "id, type, open_config"
-_COLUMNS = ("id", "type", "open_config", "sealed_config", VERSION, "origin", "created_at", "revision")
+_COLUMNS = ("id", "type", "open_config", "sealed_config", VERSION, "origin", "set_locally", "created_at", "revision")
 
 
 class PreparedSigner(msgspec.Struct, frozen=True, gc=False):
@@ -23,17 +23,18 @@ class PreparedSigner(msgspec.Struct, frozen=True, gc=False):
     shown: dict[str, str]
     open_config: str
     secret: Secret  # the JSON of the fields to seal
+    set_locally: bool = False
 
 
 def place(signer_id: str, version: int) -> Place:
     return Place("signers", signer_id, "config", version)
 
 
-def prepare(new: NewSigner) -> PreparedSigner:
+def prepare(new: NewSigner, actor: str = "") -> PreparedSigner:
     """Do the work that needs no transaction before it begins: while it lasts, every other write waits."""
     shown, secret = split(new.config)
     open_config = msgspec.json.encode(shown).decode() if shown else "{}"
-    return PreparedSigner(new, shown, open_config, Secret(secret.decode()))
+    return PreparedSigner(new, shown, open_config, Secret(secret.decode()), actor.startswith("cli:"))
 
 
 def create(transaction: Transaction, vault: Vault, new: NewSigner, *, origin: str, now: int) -> dict[str, str]:
@@ -60,7 +61,8 @@ def create_all(
         if new.named:
             in_use.add(new.id)
         sealed = vault.seal(each.secret.reveal().encode(), place(new.id, version), transaction)
-        rows.append((new.id, new.type, each.open_config, sealed, version, origin, now, transaction.revision))
+        values = (sealed, version, origin, each.set_locally, now, transaction.revision)
+        rows.append((new.id, new.type, each.open_config, *values))
         refusals.append(None)
     transaction.insert("signers", _COLUMNS, rows)
     return refusals

@@ -190,6 +190,7 @@ class NewSigner(msgspec.Struct, frozen=True, gc=False):
     type: str
     config: Config
     named: bool = True  # whether the caller chose the id, which can then be in use
+    set_locally: bool | None = None  # by a command on the server's machine; None: it is not stored
 
 
 # sentence: 2.2-id-given 2.2-id-generated

@@ -45,6 +45,6 @@ def _ask_now(settings: Settings, questions: Questions) -> Answers:
 async def _ask(settings: Settings, questions: Questions) -> Answers:
     access = KeyAccess(settings)
     try:
-        return await ask_keys(await access.keys(), questions)
+        return await ask_keys(await access.keys(), questions, locally=True)
     finally:
         await access.close()

@@ -1,7 +1,6 @@
 """Checks of signers, on the home."""
 
 import asyncio
-import time
 from collections.abc import Iterator, Sequence
 
 from relaydeck.admin.views import json_values
@@ -73,7 +72,7 @@ async def _check(access: KeyAccess, signers: list[CheckedSigner], advance: Advan
     keys = await access.keys()
 
     async def check(signer: CheckedSigner) -> SignerCheck:
-        found = await check_signer(keys, signer.id, signer.type, signer.config, clock=time.time)
+        found = await check_signer(keys, signer.id, signer.type, signer.config, set_locally=signer.set_locally)
         advance(1)
         return found
 

@@ -97,7 +97,7 @@ class DriverOptions:
 
 @dataclass(frozen=True)
 class DriverContext:
-    client: HttpClient  # for `endpoint`, which may be private, or, without one, for public and allowed addresses
+    client: HttpClient  # for `endpoint`, which may be private; without one it is `guarded_client`
     endpoint: str | None  # the override for this signer type
     clock: Callable[[], float]  # seconds since the epoch
-    guarded_client: HttpClient  # for addresses that a signer's config names: public and allowed ones
+    guarded_client: HttpClient  # for addresses that a signer's config names: public and allowed, unless set locally

@@ -36,7 +36,11 @@ class _Binding(NamedTuple):
 
 
 class SignerKeys:
-    """One per event loop. A driver is loaded when a signer of its type is first used, in a thread."""
+    """One per event loop. A driver is loaded when a signer of its type is first used, in a thread.
+
+    Signers that were set by a command on the server's machine, which may have private addresses, share no connection
+    and no access token with those that were set over HTTP.
+    """
 
     def __init__(
         self, bindings: Mapping[str, str], options: DriverOptions, clock: Callable[[], float] = time.time
@@ -46,21 +50,22 @@ class SignerKeys:
         self._options = options
         self._clock = clock
         self._clients: dict[bool, KeySystemClient] = {}
-        self._bound: dict[str, _Binding] = {}
+        self._bound: dict[tuple[str, bool], _Binding] = {}
+        self._turns: dict[str, asyncio.Semaphore] = {}  # by signer type
         self._loading = asyncio.Lock()
 
-    async def load(self, signer_type: str) -> None:
+    async def load(self, signer_type: str, *, set_locally: bool = False) -> None:
         """Load the driver, so that what follows takes as long as the key system does. Raises NotBound."""
-        await self._binding(signer_type)
+        await self._binding(signer_type, set_locally)
 
-    async def identify(self, signer_type: str, config: Config) -> KeyIdentity:
+    async def identify(self, signer_type: str, config: Config, *, set_locally: bool = False) -> KeyIdentity:
         """Which key the signer has, without signing anything. Raises DriverError."""
-        binding = await self._binding(signer_type)
+        binding = await self._binding(signer_type, set_locally)
         return await self._in_turn(binding, lambda: binding.driver.identify(config))
 
-    async def prove(self, signer_type: str, config: Config) -> Proof:
+    async def prove(self, signer_type: str, config: Config, *, set_locally: bool = False) -> Proof:
         """Have the key sign a new challenge, and verify the signature. Raises DriverError."""
-        binding = await self._binding(signer_type)
+        binding = await self._binding(signer_type, set_locally)
         return await self._in_turn(binding, lambda: _prove(binding.driver, config))
 
     async def close(self) -> None:
@@ -85,20 +90,21 @@ class SignerKeys:
             except Exception as error:  # a driver may be another team's; its text may quote a secret
                 raise KeySystemUnreachable(f"the driver {binding.name!r} failed with {type(error).__name__}") from None
 
-    async def _binding(self, signer_type: str) -> _Binding:
-        if signer_type not in self._bound:
+    async def _binding(self, signer_type: str, set_locally: bool) -> _Binding:
+        which = signer_type, set_locally
+        if which not in self._bound:
             async with self._loading:
-                if signer_type not in self._bound:  # another check may have come first
-                    self._bound[signer_type] = await self._bind(signer_type)
-        return self._bound[signer_type]
+                if which not in self._bound:  # another check may have come first
+                    self._bound[which] = await self._bind(signer_type, set_locally)
+        return self._bound[which]
 
-    async def _bind(self, signer_type: str) -> _Binding:
+    async def _bind(self, signer_type: str, set_locally: bool) -> _Binding:
         name = self._names.get(signer_type)
         if name is None:
             raise NotBound(f"no driver is bound to this type: set RELAYDECK_DRIVER_{signer_type.upper()}")
         try:
             make = await asyncio.to_thread(self._load, name)
-            driver = make(self._context(signer_type))
+            driver = make(self._context(signer_type, set_locally))
             require_suitable(driver, name, signer_type)
         except OperatorError as error:
             raise NotBound(f"{error.problem}. {error.remedy}") from None
@@ -106,7 +112,8 @@ class SignerKeys:
             raise NotBound(str(error)) from None
         except Exception as error:  # a driver may be another team's; its text may quote a secret
             raise NotBound(f"the driver {name!r} cannot be started: {type(error).__name__}") from None
-        return _Binding(name, driver, asyncio.Semaphore(self._options.concurrency))
+        turns = self._turns.setdefault(signer_type, asyncio.Semaphore(self._options.concurrency))
+        return _Binding(name, driver, turns)
 
     def _load(self, name: str) -> MakeDriver:
         """Whatever would hold the event loop for longer than the requests that it serves may wait."""
@@ -114,9 +121,10 @@ class SignerKeys:
         KeySystemClient.prepare(self._options)
         return make
 
-    def _context(self, signer_type: str) -> DriverContext:
+    def _context(self, signer_type: str, set_locally: bool) -> DriverContext:
         endpoint = self._options.endpoints.get(signer_type)
-        client, guarded_client = self._client(private=endpoint is not None), self._client(private=False)
+        client = self._client(private=set_locally or endpoint is not None)
+        guarded_client = self._client(private=set_locally)
         return DriverContext(client, endpoint, self._clock, guarded_client)
 
     def _client(self, *, private: bool) -> KeySystemClient:

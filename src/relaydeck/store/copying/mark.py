@@ -4,8 +4,8 @@ A database that is being filled has a mark from before its first table until the
 the command that began the copy can continue it.
 
 A restore from a backup that is not authentic revokes every credential in it, and lists them in a second mark. The next
-process that opens the database has the master key: it proves the revoked rows, records them in the audit log and
-removes the mark.
+process that opens the database has the master key: it proves the revoked rows, records them in the audit log, treats
+every signer as set over HTTP and removes the mark.
 """
 
 from typing import NamedTuple
@@ -95,4 +95,5 @@ def record_revoked(database: Database, vault: Vault) -> None:
             transaction,
             [AuditEntry(row.moment, "restore", _ACTIONS[row.kind], row.name) for row in rows if row.kind in _ACTIONS],
         )
+        transaction.execute("UPDATE signers SET set_locally = FALSE")  # who set them is not known any more
         transaction.execute(f"DROP TABLE {REVOKED}")
