@@ -141,8 +141,10 @@ def _hides(probe: Probe, kind: str) -> None:
 
 @contract("2.2", "no later answer holds a secret", "2.2-no-secrets", looks_back=True)
 def check_secrets_later(probe: Probe) -> str:
-    if not probe.secrets:
+    if not probe.target.allow_writes:
         raise NotChecked.without("--allow-writes")
+    if not probe.created:
+        raise NotChecked("no signer was created")
     for answer in probe.answers:
         if any(secret.encode() in answer.body for secret in probe.secrets):
             raise Differs("no secret of an earlier request", f"one in the answer to {answer.request}")
