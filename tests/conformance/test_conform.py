@@ -299,6 +299,15 @@ def test_what_was_changed_is_put_back_after_an_interruption(server: Conforming, 
     assert notification(server, "unsigned") == {"url": WEBHOOK, "has_signing_key": False}
 
 
+def test_a_lost_request_does_not_keep_the_url_from_being_put_back(server: Conforming) -> None:
+    turns = iter(range(10**6))
+    lost = updates_with("url", WEBHOOK)
+    with mutated(server.port, Mutation(before=lambda asked: None if lost(asked) and not next(turns) else asked)) as url:
+        report = conform(server.target(url)._replace(notification="unsigned"), sections=["4.3"])
+    assert (next(turns), report.left) == (2, [])
+    assert notification(server, "unsigned") == {"url": WEBHOOK, "has_signing_key": False}
+
+
 def test_a_url_that_cannot_be_put_back_is_told(server: Conforming) -> None:
     refused = refuse(updates_with("url", WEBHOOK))
     with mutated(server.port, refused) as url:

@@ -223,6 +223,14 @@ def notification_before(probe: Probe) -> Json:
     return probe.notification
 
 
+def _updated(probe: Probe, body: Json) -> Json:
+    """Empty when it failed."""
+    try:
+        return one(probe.write("PATCH", notification_path(probe.target.notification), body), "an update")
+    except (Differs, NotChecked, OutOfBudget):
+        return {}
+
+
 def put_back(probe: Probe) -> list[str]:
     """Gives the notification its url again, and a key only if it had one. Returns what could not be put back."""
     before, name = probe.notification, probe.target.notification
@@ -231,10 +239,7 @@ def put_back(probe: Probe) -> list[str]:
     probe.put_back_time()
     had_key = before["has_signing_key"]
     key = {"signing_key": _secret() if had_key else ""} if probe.key_changed else {}
-    try:
-        found = one(probe.write("PATCH", notification_path(name), {"url": before["url"]} | key), "an update")
-    except (Differs, NotChecked, OutOfBudget):
-        found = {}
+    found = _updated(probe, {"url": before["url"]} | key) or _updated(probe, {"url": before["url"]} | key)
     left = []
     if found.get("url") != before["url"]:
         left.append(f"notification {name}: set its url to {before['url']} again, which failed here")
