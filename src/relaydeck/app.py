@@ -13,7 +13,7 @@ from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import LOG_LINES_DROPPED
 from relaydeck.log import Log
 from relaydeck.settings import Settings
-from relaydeck.worker.upkeep import calm_garbage_collection
+from relaydeck.worker.upkeep import calm_garbage_collection, return_freed_memory
 
 _UNMASK_TURNS = 10
 
@@ -107,5 +107,6 @@ class Application:
         self._log.dropped = lambda lines: metrics.count(LOG_LINES_DROPPED, by=lines)
         worker = self._make_worker(self._settings, self._log, metrics)
         calm_garbage_collection()
+        return_freed_memory()
         self._pipeline = worker.pipeline
         return worker

@@ -1,10 +1,12 @@
 """What a worker does beside requests: each second, and once after the start."""
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 from relaydeck.errors import StoreError
@@ -18,6 +20,8 @@ from relaydeck.worker.reports import Reports
 _CHECK_SECONDS = 1.0
 _UNACCEPTED_SECONDS = 5.0
 _WARM_ITEMS = 200
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+_FREED_BYTES = 256 * 1024
 
 
 class Upkeep:
@@ -97,3 +101,15 @@ def calm_garbage_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+def return_freed_memory() -> None:
+    """Give blocks of 256 KiB and more back to the system when they are freed.
+
+    The C library raises its own threshold to the largest block that was freed, up to 32 MiB. After many large bodies,
+    free parts of its heap would stay with the process.
+    """
+    with suppress(AttributeError, OSError):  # another C library than that of GNU
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(_M_MMAP_THRESHOLD, _FREED_BYTES)
+        set_option(_M_TRIM_THRESHOLD, _FREED_BYTES)
