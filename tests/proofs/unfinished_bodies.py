@@ -1,4 +1,5 @@
-"""Clients that announce a body of 1 MiB and send all of it but one byte, on every route, with and without a credential.
+"""Clients that announce a body or a chunk of 1 MiB and send all of it but one byte: on every kind of route, with and
+without a credential.
 
 `python -m tests.proofs.unfinished_bodies PORT COUNT TOKEN COOKIE` opens so many connections at once, waits until the
 service has ended each of them, and prints how many got which status; 0: the connection was closed without a response.
@@ -55,13 +56,14 @@ PAGES = [
 def heads(port: int, token: str, cookie: str) -> list[bytes]:
     """The beginnings of the requests, every kind once."""
     host = f"127.0.0.1:{port}"
-    common = [f"Host: {host}", f"Origin: http://{host}", f"Content-Length: {MIB}"]
+    common = [f"Host: {host}", f"Origin: http://{host}"]
+    framings = [(f"Content-Length: {MIB}", ""), ("Transfer-Encoding: chunked", f"{MIB:x}\r\n")]
     kinds = [(each, JSON, f"Authorization: Bearer {token}") for each in OPERATIONS]
     kinds += [(each, FORM, f"Cookie: {cookie}") for each in PAGES]
     found = []
-    for ((method, path), content_type, credential), known in product(kinds, (True, False)):
-        lines = [f"{method} {path} HTTP/1.1", *common, f"Content-Type: {content_type}"]
-        found.append("\r\n".join([*lines, *([credential] if known else []), "", ""]).encode())
+    for ((method, path), content_type, credential), known, (framing, begin) in product(kinds, (True, False), framings):
+        lines = [f"{method} {path} HTTP/1.1", *common, framing, f"Content-Type: {content_type}"]
+        found.append("\r\n".join([*lines, *([credential] if known else []), "", begin]).encode())
     return found
 
 

@@ -3,8 +3,8 @@
 The HTTP server reads a body only while somebody asks for the next part, and at most one part ahead. So a body that
 nobody reads stays with its client, and what a worker holds is what this module has asked for:
 
-- a body of at most 16 KiB is read at once;
-- a larger one first waits for room. It keeps its room until the operation has answered;
+- a body that announces at most 16 KiB is read at once;
+- any other first waits for room. It keeps its room until the operation has answered;
 - what no operation reads is dropped part by part after the response, for a bounded number of clients at a time.
 """
 
@@ -108,13 +108,13 @@ class BodyReader:
         if not self._timer_is_set:
             self._set_timer(self._seconds)
         try:
-            if announced > _SMALL_BYTES:
-                await self._wait_for_room(incoming, reading, announced, most)
+            if not 0 <= announced <= _SMALL_BYTES:
+                await self._wait_for_room(incoming, reading, most)
             message = await incoming.receive()
             body = _part(message)
             # Asking the server for an end that is already known costs as much as asking for the body.
             if message.get("more_body") and len(body) != announced:
-                return await self._read_on(body, incoming, reading, most)
+                return await _read_on(body, incoming, most)
         except asyncio.CancelledError:
             if reading not in self._late:
                 raise
@@ -159,8 +159,12 @@ class BodyReader:
                 self._late.add(reading)
                 reading.cancel()
 
-    async def _wait_for_room(self, incoming: IncomingBody, reading: asyncio.Task[Any], share: int, most: int) -> None:
-        """Afterwards the client has its whole time: it does not answer for those before it."""
+    async def _wait_for_room(self, incoming: IncomingBody, reading: asyncio.Task[Any], most: int) -> None:
+        """Afterwards the client has its whole time: it does not answer for those before it.
+
+        A body in chunks may become as large as any. The server would read ahead if it was asked for the first part.
+        """
+        share = incoming.announced if incoming.announced >= 0 else most
         room = self._room if most <= self._max_bytes else self._larger_rooms.setdefault(most, Room(most))
         try:
             await incoming.enter(room, share)
@@ -172,19 +176,18 @@ class BodyReader:
         del self._reading[reading]  # so that the oldest stays the first
         self._reading[reading] = self._loop.time()
 
-    async def _read_on(self, body: bytes, incoming: IncomingBody, reading: asyncio.Task[Any], most: int) -> bytes:
-        whole = BytesIO()  # unlike a list of parts, it does not need the space twice when it is joined
-        size, more = whole.write(body), True
-        while more and size <= most:
-            if size > _SMALL_BYTES and incoming.room is None:  # it did not announce its length
-                await self._wait_for_room(incoming, reading, most, most)
-            message = await incoming.receive()
-            size += whole.write(_part(message))
-            more = message.get("more_body", False)
-        if size > most:
-            incoming.is_unread = more
-            raise _too_large(most)
-        return whole.getvalue()
+
+async def _read_on(body: bytes, incoming: IncomingBody, most: int) -> bytes:
+    whole = BytesIO()  # unlike a list of parts, it does not need the space twice when it is joined
+    size, more = whole.write(body), True
+    while more and size <= most:
+        message = await incoming.receive()
+        size += whole.write(_part(message))
+        more = message.get("more_body", False)
+    if size > most:
+        incoming.is_unread = more
+        raise _too_large(most)
+    return whole.getvalue()
 
 
 def _too_large(most: int) -> BodyTooLarge:
