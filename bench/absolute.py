@@ -1,7 +1,6 @@
 """Requests a second and latencies of one worker: figures of a machine, which ratios are not."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from statistics import median
 from typing import NamedTuple
 
@@ -27,18 +26,21 @@ class Figure(NamedTuple):
 
 
 def measure(run: Run) -> list[Figure]:
+    from tests.node.process import running_geth
+
     home = make_home(run.folder / "absolute", signers=10, relayers=10)
     change(home, add_notification)
-    requests: dict[str, Callable[[], Request]] = {
-        "list-signers, 10 items": lambda: get(home, SIGNERS),
-        "list-relayers, 10 items": lambda: get(home, RELAYERS),
-        "create-signer, answered after the sync": lambda: create_request(home),
-        "update-notification, answered after the sync": lambda: update_request(home),
+    requests = {
+        "list-signers, 10 items": get(home, SIGNERS),
+        "list-relayers, 10 items": get(home, RELAYERS),
+        "create-signer, answered after the sync": create_request(home),
+        "update-notification, answered after the sync": update_request(home),
     }
-    found = [_figure(run, what, home, request()) for what, request in requests.items()]
-    with _node() as (name, node):
+    found = [_figure(run, what, home, request) for what, request in requests.items()]
+    with running_geth() as url:
+        node = NodeUrl(url, 1337)
         change(home, lambda transaction, vault: add_relayer(transaction, vault, node))
-        return [*found, _figure(run, f"fee estimate, {name} on the same machine", home, _estimate(home, node))]
+        return [*found, _figure(run, "fee estimate, geth on the same machine", home, _estimate(home, node))]
 
 
 def expected_seconds(pace: Pace) -> float:
@@ -75,14 +77,6 @@ def _require_result(server: Server, request: Request) -> None:
     answer = ask_once(server.port, request)
     if request.path.endswith("/rpc") and b'"result"' not in answer:
         raise RuntimeError(f"the estimate failed: {answer.decode('utf-8', 'replace')}")
-
-
-@contextmanager
-def _node() -> Iterator[tuple[str, NodeUrl]]:
-    from tests.node.process import running_geth
-
-    with running_geth() as url:
-        yield "geth", NodeUrl(url, 1337)
 
 
 def _estimate(home: Home, node: NodeUrl) -> Request:
