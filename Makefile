@@ -15,7 +15,7 @@ TEST_TOOLS := tests/node/node_modules/.installed clients/typescript/node_modules
 	tests/console/browser/node_modules/.installed $(VENV)/vault/server $(VENV)/geth/geth $(VENV)/bin/prometheus
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test screenshots coverage check format prove explore mutate paid bench docs types sbom lock clean
+.PHONY: help setup serve test screenshots coverage check format prove attack explore mutate paid bench docs types sbom lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -44,6 +44,9 @@ format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 prove: $(VENV)/.dev $(TEST_TOOLS) $(VENV)/bin/nginx ## Run the slow proofs: kills, faults, full disks
 	@$(BIN)/python -m pytest -m prove $(ARGS)
 
+attack: $(VENV)/.dev $(TEST_TOOLS) ## Attack the service as strangers, callers, nodes, files and browsers would (ARGS=--short: a part)
+	@$(BIN)/python -m tests.attack $(ARGS)
+
 explore: $(VENV)/.dev ## Fail each call of each operation in turn (ARGS="--hours 1" goes on with random faults and the model)
 	@$(BIN)/python -m tests.explore $(ARGS)
 
@@ -63,6 +66,7 @@ docs: $(VENV)/.dev ## Write the generated pages
 	@$(BIN)/python -c 'from relaydeck.cli.json_reference import json_page; print(json_page(), end="")' > docs/reference/json.md
 	@$(BIN)/python -c 'from relaydeck.http.metrics_page import metrics_page; print(metrics_page(), end="")' > docs/reference/metrics.md
 	@$(BIN)/python -m pages
+	@$(BIN)/python -c 'from tests.attack import PAGE, page; PAGE.write_text(page(), "utf-8")'
 
 screenshots: $(VENV)/.dev tests/console/browser/node_modules/.installed ## Take the pictures of the console for docs/console.md and the README
 	@$(BIN)/python -m tests.console.browser.screenshots
