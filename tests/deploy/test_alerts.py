@@ -51,6 +51,7 @@ FAULTS: dict[str, list[dict[str, str]]] = {
         *counter("requests_total", 60, 'route="list_relayers",status="429"'),
         *steady("requests_total", 'route="list_relayers",status="200"'),
     ],
+    "RelaydeckGrowth": counter("stored_bytes_total", 2_000_000, 'route="create_signer"'),
     "RelaydeckLogLinesDropped": counter("log_lines_dropped_total"),
     "RelaydeckStoreAway": gauge("store_away"),
     "RelaydeckReadModelOld": gauge("read_model_age_seconds", 90),

@@ -1,13 +1,18 @@
 """The checks of the fleet: disabled relayers, and deliveries that failed or were given up."""
 
+import json
+import re
+import time
 from pathlib import Path
+
+import pytest
 
 from relaydeck.doctor.finding import Finding
 from relaydeck.doctor.fleet import fleet_findings
 from relaydeck.settings import Settings
 from tests.conftest import DEMO
-from tests.running import run_command
-from tests.seeding import fill, opened, relayer
+from tests.running import Running, run_command
+from tests.seeding import fill, issue, opened, relayer
 
 DISABLE = "UPDATE relayers SET system_disabled = true"
 
@@ -18,7 +23,8 @@ def found(home: Path, *changes: str) -> list[Finding]:
         with store.database.transaction() as transaction:
             for sql in changes:
                 transaction.execute(sql)
-        return [each for each in fleet_findings(store.database, Settings(home=home)) if each.subject != "signers"]
+        findings = list(fleet_findings(store.database, Settings(home=home), time.time()))
+    return [each for each in findings if each.subject not in ("signers", "growth")]
 
 
 def test_a_fleet_without_a_problem(home: Path) -> None:
@@ -46,7 +52,7 @@ def test_of_many_disabled_relayers_the_rest_is_counted(home: Path) -> None:
     with opened(home) as store:
         with store.database.transaction() as transaction:
             transaction.execute(DISABLE)
-        first = next(fleet_findings(store.database, Settings(home=home)))
+        first = next(fleet_findings(store.database, Settings(home=home), time.time()))
     remark = "'r0', 'r1', 'r2', 'r3', 'r4' and 2 more are disabled; run 'relaydeck relayer why ID'"
     assert first == Finding("FAIL", "relayers", remark)
 
@@ -91,3 +97,50 @@ def test_of_many_failing_receivers_five_are_named(home: Path) -> None:
     assert [each.remark.partition("'")[2].partition("'")[0] for each in named] == ["n0", "n1", "n2", "n3", "n4"]
     remark = f"deliveries to other receivers wait after failed attempts, too; {SEE}"
     assert last == Finding("warn", "notifications", remark)
+
+
+def growth(home: Path) -> Finding:
+    findings = [Finding(**each) for each in json.loads(run_command(home, "doctor", "--json").stdout)]
+    return next(each for each in findings if each.subject == "growth")
+
+
+def test_without_anything_new_nothing_grows(home: Path) -> None:
+    fill(home, relayers=[relayer("r")])
+    assert growth(home) == Finding("ok", "growth", "nothing was created in the last day")
+
+
+def test_what_was_created_is_shown_with_its_creator(home: Path) -> None:
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    found = growth(home)
+    assert (found.result, re.sub(r"cli:\w+", "cli:ME", found.remark)) == (
+        "ok",
+        "in the last day 'cli:ME' created 4 records",
+    )
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_token_that_stores_40_mb_is_in_the_log_the_metrics_and_the_findings(
+    home: Path, engine: str, lend: object
+) -> None:
+    lend(home, engine)  # type: ignore[operator]
+    padding = {"padding": "0" * 62_500}
+    large = {"type": "provider_b_kms", "config": {"key": padding, "service_account": padding}}
+    body = json.dumps(large).encode()
+    with Running(home, token=issue(home, "greedy", "api"), log_format="json") as running:
+        answers = [running.ask("POST", "/api/v1/signers", body).status for _ in range(320)]
+        refused = running.ask("POST", "/api/v1/signers", body.replace(b"provider_b_kms", b"unknown")).status
+        line = f'relaydeck_stored_bytes_total{{route="create_signer"}} {320 * len(body)}\n'
+        while line not in running.ask("GET", "/metrics").body.decode():  # counted in batches, after the response
+            assert running.process.poll() is None
+        logged = [json.loads(each) for each in running.log.splitlines() if "stores much" in each]
+    assert (answers, refused) == ([201] * 320, 400)
+    (entry,) = logged
+    assert {name: entry[name] for name in ("level", "event", "token", "stored")} == {
+        "level": "warning",
+        "event": "a token stores much: see 'relaydeck doctor'",
+        "token": "greedy",
+        "stored": "more than 16777216 bytes in a minute",
+    }
+    remark = "in the last day 'token:greedy' created 320 records (40.0 MB)"
+    found = growth(home)
+    assert (found.result, found.remark.startswith(remark)) == ("warn", True), found

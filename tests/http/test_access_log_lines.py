@@ -14,7 +14,7 @@ from relaydeck.http.clients import ClientAddress
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.log import Log
 
-FIRST: Record = (1_800_000_000.0, "list_signers", 200, 1_500_999, b"one", '"ops"', ("10.0.0.1", 40_000), None, "")
+FIRST: Record = (1_800_000_000.0, "list_signers", 200, 1_500_999, b"one", '"ops"', ("10.0.0.1", 40_000), None, "", 0)
 LINE = {
     "time": "2027-01-15T08:00:00.000Z",
     "level": "info",

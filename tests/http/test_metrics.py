@@ -128,7 +128,7 @@ def test_a_status_that_is_not_declared_costs_no_log_line(path: Path) -> None:
     loop = asyncio.new_event_loop()
     access_log = AccessLog(Log(as_json=True, descriptor=write_end), claimed(path), ClientAddress(()), loop)
     for status in (200, 418, 200):
-        access_log.add((0.0, "admin", status, 1000, b"id", '"-"', None, None, ""))
+        access_log.add((0.0, "admin", status, 1000, b"id", '"-"', None, None, "", 0))
     access_log.flush()
     loop.close()
     os.close(write_end)

@@ -315,6 +315,10 @@ async def fail_everything_but_the_database(stage: Stage, callers: Callers, watch
     stage.nodes["short"].answers["eth_getBalance"] = hex(9_000 * ETHER)
     stage.nodes["slow"].mood = "hangs"
     await callers.change("POST", "/api/v1/signers", json={"id": "bad", "type": "plain", "config": {"key": "no key"}})
+    padding = {"padding": "0" * 62_500}
+    large = {"type": "provider_b_kms", "config": {"key": padding, "service_account": padding}}
+    for _ in range(320):
+        assert await callers.ask("POST", "/api/v1/signers", json=large) == 201
     for name in ("to-late", "to-dead"):
         await callers.change("POST", f"/admin/v1/relayers/{name}/pause")
     await asyncio.to_thread(stage.damage)

@@ -56,7 +56,7 @@ def _inside(database: Reader, settings: Settings, now: float, progress: Progress
     if schema.result != "FAIL":
         yield _tokens(database, now)
     if schema.result == "ok":  # an older schema lacks what these read
-        yield from fleet_findings(database, settings)
+        yield from fleet_findings(database, settings, now)
         yield from sealed_findings(database, settings, progress)
 
 

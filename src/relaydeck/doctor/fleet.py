@@ -1,4 +1,4 @@
-"""Checks of the fleet: relayers that are disabled or lack a node, deliveries that failed or were given up, signers."""
+"""Checks of the fleet: relayers that are disabled or lack a node, failed deliveries, signers, growth."""
 
 from collections.abc import Iterator
 
@@ -13,6 +13,16 @@ from relaydeck.store.database import Reader
 from relaydeck.timestamps import utc
 
 _MOST_NAMED = 5
+_MANY_BYTES, _MUCH_BYTES = 100_000, 20_000_000  # of signers: from the first on it is shown, above the second it warns
+_LATEST_ENTRIES = 100_000  # of the audit log: a bound on the work, not on a day
+_GROWTH = (
+    "SELECT a.actor, count(*) AS records,"
+    " sum(coalesce(length(s.sealed_config), 0) + coalesce(length(s.open_config), 0)) AS stored"
+    " FROM (SELECT * FROM audit ORDER BY seq DESC LIMIT :entries) AS a"
+    " LEFT JOIN signers s ON a.action = 'signer.created' AND s.id = a.record"
+    " WHERE a.moment > :since AND a.action IN ('signer.created', 'notification.created', 'relayer.created',"
+    " 'network.created', 'token.created') GROUP BY a.actor ORDER BY stored DESC, records DESC LIMIT :most"
+)
 _NODELESS = (
     "SELECT name FROM networks WHERE sealed_rpc_urls IS NULL AND EXISTS"
     " (SELECT 1 FROM relayers WHERE network = networks.name AND relayers.sealed_rpc_urls IS NULL) ORDER BY seq"
@@ -20,12 +30,28 @@ _NODELESS = (
 _SEE = "see 'relaydeck event deliveries --state pending'"
 
 
-def fleet_findings(database: Reader, settings: Settings) -> Iterator[Finding]:
+def fleet_findings(database: Reader, settings: Settings, now: float) -> Iterator[Finding]:
     yield _relayer_finding(database)
     yield from _nodeless_findings(database)
     yield _delivery_finding(database)
     yield from _receiver_findings(database)
     yield from signer_findings(database, settings)
+    yield _growth_finding(database, now)
+
+
+def _growth_finding(database: Reader, now: float) -> Finding:
+    rows = database.read(_GROWTH, {"entries": _LATEST_ENTRIES, "since": int(now) - 86_400, "most": _MOST_NAMED})
+    if not rows:
+        return Finding("ok", "growth", "nothing was created in the last day")
+    made = [f"{row.actor!r} created {counted(row.records, 'record')}{_megabytes(row.stored)}" for row in rows]
+    remark = f"in the last day {', '.join(made)}"
+    if rows[0].stored <= _MUCH_BYTES:
+        return Finding("ok", "growth", remark)
+    return Finding("warn", "growth", f"{remark}; if that is too much, run 'relaydeck token revoke NAME'")
+
+
+def _megabytes(stored: int) -> str:
+    return f" ({stored / 1e6:.1f} MB)" if stored >= _MANY_BYTES else ""
 
 
 def _relayer_finding(database: Reader) -> Finding:

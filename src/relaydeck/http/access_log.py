@@ -2,22 +2,25 @@
 
 import asyncio
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import groupby
 from operator import itemgetter
 
 from relaydeck.http.clients import ClientAddress, Peer
 from relaydeck.http.metric_counts import Metrics
-from relaydeck.http.metrics import UNEXPECTED_FAILURES
+from relaydeck.http.metrics import STORED_BYTES, STORING_ROUTES, UNEXPECTED_FAILURES
 from relaydeck.log import Log
 from relaydeck.settings import Settings
 
 _BATCH_SECONDS = 0.05
 _BATCH_RECORDS = 64  # few enough to be still in the processor's cache when they are written
 
-# moment, route, status, nanoseconds taken, request id, token name as JSON, peer, X-Forwarded-For, reason
-Record = tuple[float, str, int, int, bytes, str, Peer, bytes | None, str]
-_outcome, _taken = itemgetter(1, 2), itemgetter(3)
+# moment, route, status, nanoseconds taken, request id, token name as JSON, peer, X-Forwarded-For, reason, bytes of body
+Record = tuple[float, str, int, int, bytes, str, Peer, bytes | None, str, int]
+_outcome, _taken, _token, _size = itemgetter(1, 2), itemgetter(3), itemgetter(5), itemgetter(9)
+_STORED = {(route, status) for route in STORING_ROUTES for status in (200, 201)}
+_MUCH_BYTES = 16 * 1024 * 1024  # of one token within a minute: some ten thousand signers
+_MINUTE = 60.0
 
 
 class AccessLog:
@@ -28,6 +31,8 @@ class AccessLog:
         self._loop = loop
         self._records: list[Record] = []
         self._scheduled = False
+        self._growth: Counter[str] = Counter()  # bytes of each token, as JSON, in a minute since `_growth_since`
+        self._growth_since = 0.0
 
     def add(self, record: Record) -> None:
         if not self._scheduled:
@@ -48,6 +53,8 @@ class AccessLog:
         for outcome, run in groupby(records, _outcome):  # as a rule many requests in a row are alike
             batch = list(run)
             durations[outcome] += map(_taken, batch)
+            if outcome in _STORED:
+                self._count_stored(outcome[0], batch)
             if logs:
                 lines += self._json_lines(batch, *outcome) if self._log.as_json else self._text_lines(batch)
         if lines:
@@ -61,7 +68,7 @@ class AccessLog:
         lines, stamped_from, stamped_until = [], 0.0, 0.0
         start, middle, end = "", f'","route":"{route}","status":{status},"duration_us":', ""
         of_token, of_client = "", ""
-        for moment, _, _, taken, request_id, token, peer, forwarded, reason in records:
+        for moment, _, _, taken, request_id, token, peer, forwarded, reason, _ in records:
             if not stamped_from <= moment < stamped_until:
                 stamp, millisecond = self._log.stamp(moment), int(moment * 1000)
                 stamped_from, stamped_until = millisecond / 1000, (millisecond + 1) / 1000
@@ -78,8 +85,23 @@ class AccessLog:
         return [
             f"{self._log.stamp(moment)} info request {route} {status} {taken // 1000}us token={token}"
             f" client={self._client(peer, forwarded)} id={request_id.decode()}{f' ({reason})' if reason else ''}\n"
-            for moment, route, status, taken, request_id, token, peer, forwarded, reason in records
+            for moment, route, status, taken, request_id, token, peer, forwarded, reason, _ in records
         ]
+
+    def _count_stored(self, route: str, records: list[Record]) -> None:
+        """Count what changed records, and say once a minute which token stores much."""
+        self._metrics.count(STORED_BYTES, route, by=sum(map(_size, records)))
+        if records[-1][0] - self._growth_since >= _MINUTE:
+            self._growth_since = records[-1][0]
+            self._growth.clear()
+        for record in records:
+            token, before = _token(record), self._growth[_token(record)]
+            self._growth[token] = before + _size(record)
+            if before < _MUCH_BYTES <= self._growth[token]:
+                much = f"more than {_MUCH_BYTES} bytes in a minute"
+                self._log.event(
+                    "warning", "a token stores much: see 'relaydeck doctor'", token=json.loads(token), stored=much
+                )
 
     def count_unexpected(self) -> None:
         self._metrics.count(UNEXPECTED_FAILURES)

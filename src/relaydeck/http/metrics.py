@@ -24,6 +24,7 @@ ROUTES = (
     "unmatched",
     OTHER,
 )
+STORING_ROUTES = ("create_signer", "update_notification", "admin")
 ESTIMATE_OUTCOMES = ("ok", "refused", "failed")
 STATUSES = (*map(str, sorted({200, 201, 303, 503} | {error.status for error in request_errors()})), OTHER)
 
@@ -56,6 +57,12 @@ LOG_LINES_DROPPED = Metric(
 )
 CONNECTIONS_CLOSED = Metric(
     "connections_closed_total", "counter", "Silent or unread connections closed to keep room for other clients."
+)
+STORED_BYTES = Metric(
+    "stored_bytes_total",
+    "counter",
+    "Bytes of the request bodies that were stored, by route. Which token sent them: see the log and `doctor`.",
+    {"route": STORING_ROUTES},
 )
 UNEXPECTED_FAILURES = Metric(
     "unexpected_failures_total", "counter", "Requests that failed with an error the service does not expect."

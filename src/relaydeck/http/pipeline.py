@@ -173,7 +173,7 @@ class Pipeline:
         if request_id is None or not _REQUEST_ID.fullmatch(request_id):
             request_id = b"%b%x" % (self._id_prefix, next(self._id_numbers))
         extra: Headers = [(b"x-request-id", request_id)]
-        route, token, reason, credential, stream = UNMATCHED, _ANONYMOUS, "", None, None
+        route, token, reason, size, credential, stream = UNMATCHED, _ANONYMOUS, "", 0, None, None
         peer, method = scope["client"], scope["method"]
         has_body = b"content-length" in headers or b"transfer-encoding" in headers
         incoming = IncomingBody(headers, receive) if has_body else None
@@ -228,7 +228,7 @@ class Pipeline:
                         incoming.room.leave(incoming.share)
                 status, body, content_type, stream = reply.status, reply.body, reply.content_type, reply.stream
                 extra += reply.headers
-                token = reply.logged_name or token
+                token, size = reply.logged_name or token, len(content)
         except Exception as error:
             failure = self._failure_of(error, request_id)
             status, reason = failure.status, failure.reason
@@ -244,7 +244,7 @@ class Pipeline:
             await _send_stream(stream, receive, send)
         await send({"type": "http.response.body", "body": body})
         taken, forwarded = self._nanoseconds() - started, given(b"x-forwarded-for")
-        self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason))
+        self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason, size))
         if incoming is not None and incoming.is_unread and stream is None:
             await self._bodies.discard(incoming)
 
