@@ -82,7 +82,7 @@ SUITE = (
         "forms of other sites and sessions, sign-in links used by others, streams without end, scripts in every value",
         "refused; no session locks out another; a readonly session sees no key",
         "tests/console/test_refusals.py",
-        ("tests/console/test_getting_in.py", "tests/console/test_live.py"),
+        ("tests/console/test_getting_in.py", "tests/console/test_live.py", "tests/console/test_pages.py"),
     ),
     Attack(
         "somebody with the database",
