@@ -3,11 +3,14 @@
 import hashlib
 import json
 import secrets
+import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from relaydeck.credentials.console_sessions import SessionLimits, issue_code, new_session_secret, open_session
@@ -434,6 +437,21 @@ def test_a_file_that_is_changed_between_its_two_readings_is_refused(genuine: Gen
         path.write_bytes(written(with_evil_token(frames), mac=mac_of(genuine.later)))
         with pytest.raises(OperatorError, match="damaged or truncated"):
             backup.check_contents(ignored)
+
+
+def test_a_header_that_unpacks_to_much_more_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    """The header is read before the MAC is verified."""
+    header = zlib.compress(msgspec.msgpack.encode({"type": "header", "program": "0" * 100_000_000}))
+    body = MAGIC + len(header).to_bytes(4) + header
+    path = tmp_path / "backup"
+    path.write_bytes(body + hashlib.sha256(body).digest() + bytes(MAC_BYTES))
+    tracemalloc.start()
+    try:
+        with path.open("rb") as file, pytest.raises(OperatorError, match="damaged or truncated"):
+            BackupFile(path, file, ignored)
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def ignored(done: int) -> None: ...

@@ -18,6 +18,8 @@ from relaydeck.store.copying.format import (
     ANY_MAGIC,
     DIGEST_BYTES,
     FIRST_MAGIC,
+    LARGEST_FRAME,
+    LARGEST_HEADER,
     MAC_BYTES,
     MAGIC,
     BadFrame,
@@ -128,7 +130,7 @@ class BackupFile:
 
     def _read_header(self) -> Header:
         self._file.seek(len(self._magic))
-        header = self._frame()
+        header = self._frame(largest=LARGEST_HEADER)
         if not isinstance(header, Header):
             raise self._damaged()
         return header
@@ -145,9 +147,14 @@ class BackupFile:
             if len(row) != len(table.columns):
                 raise self._damaged()
 
-    def _frame(self, digest: "hashlib._Hash | None" = None, advance: Advance = no_progress) -> Frame:
+    def _frame(
+        self,
+        digest: "hashlib._Hash | None" = None,
+        advance: Advance = no_progress,
+        largest: int = LARGEST_FRAME,
+    ) -> Frame:
         try:
-            frame, data = read_frame(self._file)
+            frame, data = read_frame(self._file, largest)
         except BadFrame:
             raise self._damaged() from None
         if digest is not None:

@@ -8,6 +8,8 @@
 
 The SHA-256 detects damage without a key. The MAC detects forgery: it covers every byte, and nobody can compute it
 without the master key. The first format ends with the SHA-256.
+
+The header is read before the MAC is verified, so it has a bound of its own.
 """
 
 import struct
@@ -24,7 +26,8 @@ FIRST_MAGIC = b"RELAYDECK BACKUP 1\n"  # without a MAC
 ANY_MAGIC = b"RELAYDECK BACKUP "
 DIGEST_BYTES = MAC_BYTES = 32
 _LENGTH = struct.Struct(">I")
-_LARGEST_FRAME = 256 * 1024 * 1024  # a block is about a megabyte, unless one row is larger
+LARGEST_HEADER = 1024 * 1024  # about 20 KiB
+LARGEST_FRAME = 256 * 1024 * 1024  # a block is about a megabyte, unless one row is larger
 
 
 class Header(msgspec.Struct, tag="header"):
@@ -60,16 +63,16 @@ def encode_frame(frame: Frame) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def read_frame(file: BinaryIO) -> tuple[Frame, bytes]:
+def read_frame(file: BinaryIO, largest: int = LARGEST_FRAME) -> tuple[Frame, bytes]:
     """The frame at the file's position, and its bytes. Raises BadFrame."""
     try:
         prefix = file.read(_LENGTH.size)
         (length,) = _LENGTH.unpack(prefix)
-        if length > _LARGEST_FRAME:
+        if length > largest:
             raise BadFrame
         body = file.read(length)
         unpacking = zlib.decompressobj()
-        message = unpacking.decompress(body, _LARGEST_FRAME)
+        message = unpacking.decompress(body, largest)
         if not unpacking.eof or unpacking.unused_data:
             raise BadFrame
         frame: Frame = _decode(message)
