@@ -439,6 +439,47 @@ def test_a_file_that_is_changed_between_its_two_readings_is_refused(genuine: Gen
             backup.check_contents(ignored)
 
 
+def test_one_whose_audit_log_cannot_be_continued_is_never_opened(genuine: Genuine, tmp_path: Path) -> None:
+    frames, home = frames_of(genuine.later, tmp_path), tmp_path / "new"
+    number = at(frames, "audit_keys")
+    block = frames[number]
+    assert isinstance(block, Block)
+    spoilt = [tuple(bytes(60) if isinstance(value, bytes) else value for value in row) for row in block.rows]
+    path = tmp_path / "forged"
+    path.write_bytes(written(counted(replaced(frames, number, Block("audit_keys", spoilt))), magic=FIRST_MAGIC))
+    home.mkdir(0o700)
+    give_key(genuine, home)
+    for words in (["restore", "--unauthenticated", str(path)], ["token", "list"]):
+        assert typed(home, *words, fails=True) == (
+            "relaydeck: this database was restored from a backup that is not authentic, and cannot be used: the change"
+            " cannot be recorded in the audit log: the sealed key of audit_keys record 'chain' does not open\n"
+            "Restore another backup into an empty database.\n"
+        )
+
+
+VALUES: tuple[Any, ...] = (None, 0, -1, 2**62, "", "x", b"", bytes(40), 1.5, True, "{}", [])
+
+
+@pytest.mark.parametrize("table", ["data_keys", "tokens", "audit_keys", "signers", "clock"])
+def test_no_value_in_any_column_ends_in_a_traceback_or_in_a_live_token(
+    table: str, genuine: Genuine, tmp_path: Path
+) -> None:
+    frames, path = frames_of(genuine.later, tmp_path), tmp_path / "forged"
+    number = at(frames, table)
+    block = frames[number]
+    assert isinstance(block, Block)
+    for column in range(len(block.rows[0])):
+        for value in (VALUES[column % len(VALUES)], VALUES[(column + 5) % len(VALUES)]):
+            home = tmp_path / f"{column}-{type(value).__name__}"
+            row = (*block.rows[0][:column], value, *block.rows[0][column + 1 :])
+            path.write_bytes(written(counted(replaced(frames, number, Block(table, [row]))), magic=FIRST_MAGIC))
+            home.mkdir(0o700, exist_ok=True)
+            give_key(genuine, home)
+            done = run_command(home, "restore", "--unauthenticated", str(path))
+            assert "Traceback" not in done.stderr
+            assert done.returncode == 1 or live_tokens(home) == []
+
+
 def test_a_header_that_unpacks_to_much_more_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
     """The header is read before the MAC is verified."""
     header = zlib.compress(msgspec.msgpack.encode({"type": "header", "program": "0" * 100_000_000}))

@@ -42,8 +42,8 @@ class MasterKey:
 
 def open_keyring(master: MasterKey, rows: Sequence[tuple[int, bytes]]) -> Keyring:
     try:
-        return Keyring({key_id: AESGCM(master.unwrap(wrapped)) for key_id, wrapped in rows}, master.proofs)
-    except InvalidTag:
+        return Keyring({int(key_id): AESGCM(master.unwrap(wrapped)) for key_id, wrapped in rows}, master.proofs)
+    except (InvalidTag, TypeError, ValueError, OverflowError):  # another key, or rows that nothing of ours wrote
         raise OperatorError(
             "the master key does not open this database's keyring",
             "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE).",

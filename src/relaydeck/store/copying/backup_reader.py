@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from relaydeck.errors import OperatorError
-from relaydeck.store.catalogue import Table
+from relaydeck.store.catalogue import Kind, Table
 from relaydeck.store.copying.contents import Advance, Content, Tally, Values, no_progress
 from relaydeck.store.copying.format import (
     ANY_MAGIC,
@@ -32,6 +32,7 @@ from relaydeck.store.copying.format import (
 from relaydeck.store.master_key import MasterKey
 from relaydeck.store.migrate import newest_version
 
+_TYPES: dict[Kind, type] = {"integer": int, "text": str, "bytes": bytes, "boolean": bool}
 _CHUNK_BYTES = 1024 * 1024
 
 
@@ -143,9 +144,15 @@ class BackupFile:
             )
 
     def _tally(self, table: Table, block: Block, tally: Tally) -> None:
+        """SQLite would store values of any type in any column."""
+        kinds = [_TYPES[column.kind] for column in table.columns]
+        accepted: set[tuple[type, ...]] = set()
         for row in tally.over(block.rows):
-            if len(row) != len(table.columns):
-                raise self._damaged()
+            types = tuple(map(type, row))
+            if types not in accepted:
+                if len(row) != len(kinds) or any(each not in (kinds[at], type(None)) for at, each in enumerate(types)):
+                    raise self._damaged()
+                accepted.add(types)
 
     def _frame(
         self,

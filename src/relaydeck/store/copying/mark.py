@@ -10,7 +10,7 @@ every signer as set over HTTP and removes the mark.
 
 from typing import NamedTuple
 
-from relaydeck.errors import OperatorError
+from relaydeck.errors import OperatorError, ServerFailure
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Database, Reader
 from relaydeck.store.row_proofs import prove_revoked_tokens
@@ -91,9 +91,15 @@ def record_revoked(database: Database, vault: Vault) -> None:
     with database.transaction() as transaction:
         rows = transaction.all(f"SELECT kind, name, moment FROM {REVOKED} ORDER BY kind, name")
         prove_revoked_tokens(transaction.execute, vault.proofs)
-        AuditLog(vault).append(
-            transaction,
-            [AuditEntry(row.moment, "restore", _ACTIONS[row.kind], row.name) for row in rows if row.kind in _ACTIONS],
-        )
+        entries = [
+            AuditEntry(row.moment, "restore", _ACTIONS[row.kind], row.name) for row in rows if row.kind in _ACTIONS
+        ]
+        try:
+            AuditLog(vault).append(transaction, entries)
+        except ServerFailure as failure:
+            raise OperatorError(
+                f"this database was restored from a backup that is not authentic, and cannot be used: {failure.reason}",
+                "Restore another backup into an empty database.",
+            ) from None
         transaction.execute("UPDATE signers SET set_locally = FALSE")  # who set them is not known any more
         transaction.execute(f"DROP TABLE {REVOKED}")
