@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+from relaydeck.bounded_toml import parse_toml
 from relaydeck.errors import OperatorError
 
 _REMEDY = "Correct the settings file and start again."
+_MOST_BYTES = 1_048_576
 _APPLY_TABLES = {"networks", "signers", "notifications", "relayers"}
 
 
@@ -46,15 +48,17 @@ def read_settings_file(
 
 
 def _parsed(path: Path) -> dict[str, Any]:
-    import tomllib  # most services have no such file, and start sooner without this
-
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise OperatorError(f"the settings file {path} has more than {_MOST_BYTES} bytes", _REMEDY)
+        return parse_toml(content.decode())
     except OSError as error:
         raise OperatorError(f"the settings file {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise OperatorError(f"the settings file {path} is not UTF-8 text", _REMEDY) from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise OperatorError(f"the settings file {path} is not TOML: {error}", _REMEDY) from None
 
 

@@ -6,7 +6,9 @@ requests, reads and changes, go on meanwhile. If another request changes a recor
 again.
 """
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from relaydeck.admin.apply_request import RequestedApply, expected_revision, read_apply
 from relaydeck.admin.operation import Content, ContextOf, Operations, RepeatableChange, Request, encoded
@@ -42,7 +44,8 @@ class ApplyOperation:
         # Drivers are asked before the transaction, because a key system may take its time.
         addresses, planner = await find_addresses(self._access, questions), asked.planner
         if asked.plan_only:
-            return await self._thread.run(lambda store: _planned(store, planner, addresses, expected))
+            with _without_collections(request.is_large):
+                return await self._thread.run(lambda store: _planned(store, planner, addresses, expected))
         applied = _Apply(planner, addresses, expected)
 
         async def transact(context_of: ContextOf, work: Callable[[ChangeContext], Reply]) -> Reply:
@@ -51,13 +54,34 @@ class ApplyOperation:
                 self._thread.require_answerable()
                 return reply
 
-            return await self._thread.write(lambda store: applied.run(store, context_of, write))
+            def run(store: Store) -> Reply:
+                try:
+                    return applied.run(store, context_of, write)
+                finally:
+                    planner.forget()
+
+            return await self._thread.write(run)
 
         return RepeatableChange("apply", applied.change, transact)
 
     def _prepare(self, store: Store, request: Request) -> tuple[RequestedApply, Questions]:
-        asked = read_apply(request, self._urls)
+        with _without_collections(request.is_large):
+            asked = read_apply(request, self._urls)
         return asked, asked.planner.questions(store.database.read, store.vault, self._access.bound_types)
+
+
+@contextmanager
+def _without_collections(is_large: bool) -> Iterator[None]:
+    """A collection looks at every object of a large document, and stops all other threads meanwhile."""
+    if not is_large:
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # what is left of the document is freed without a collection
+        gc.enable()
 
 
 class _Apply:
@@ -98,5 +122,8 @@ class _Apply:
 
 
 def _planned(store: Store, planner: FilePlanner, addresses: KnownAddresses, expected: str) -> Content:
-    plan = planner.reviewed_plan(store.database.read, store.vault, addresses, expected)
+    try:
+        plan = planner.reviewed_plan(store.database.read, store.vault, addresses, expected)
+    finally:
+        planner.forget()
     return Content(encoded(apply_report(plan, applied=False)), etag=f'"{plan.revision}"')

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from relaydeck.admin.bodies import ApplyRequest
-from relaydeck.admin.documents import refuse_deep
+from relaydeck.admin.documents import refuse_deep, release
 from relaydeck.admin.operation import Request
 from relaydeck.errors import BadRequest
 from relaydeck.provisioning.file import read_parsed
@@ -23,9 +23,10 @@ class RequestedApply(NamedTuple):
 
 def read_apply(request: Request, urls: UrlRules) -> RequestedApply:
     """Takes seconds for a large document. Raises BadRequest."""
-    asked: ApplyRequest = request.decode(ApplyRequest)
+    asked = request.decode_apply()
     refuse_deep(asked.document)
     file = read_parsed(asked.document, GivenReferences(_references(asked)))
+    release(asked.document)
     return RequestedApply(FilePlanner(file, asked.prune, urls), asked.plan_only)
 
 

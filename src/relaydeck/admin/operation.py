@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relaydeck.admin.documents import Json, read_document
+from relaydeck.admin.bodies import ApplyRequest
+from relaydeck.admin.documents import Json, decode_apply, read_document
 from relaydeck.admin.views import RecordView
 from relaydeck.errors import BadRequest
 from relaydeck.http.decoding import body_decoder
@@ -23,6 +24,7 @@ from relaydeck.store.vault import Vault
 
 Query = Mapping[str, str]
 _decoder = cache(body_decoder)
+_LARGE = 1_048_576
 
 
 class Request:
@@ -59,6 +61,13 @@ class Request:
     def decode(self, shape: type[msgspec.Struct]) -> Any:
         """The body as a `shape`."""
         return _decoder(shape)(self._call.headers, self._call.body)
+
+    @property
+    def is_large(self) -> bool:
+        return len(self._call.body) > _LARGE
+
+    def decode_apply(self) -> ApplyRequest:
+        return decode_apply(self._call.headers, self._call.body)
 
     def refuse_content(self) -> None:
         """For an operation without a body; an empty object is accepted."""

@@ -4,7 +4,7 @@ import msgspec
 
 from relaydeck.console.guard import require_form_token, require_same_origin
 from relaydeck.console.live import LiveUpdates, StreamLimit
-from relaydeck.console.request import with_form
+from relaydeck.console.request import Fields, read_form, with_form
 from relaydeck.console.responses import ROOT, asset, event_stream
 from relaydeck.console.router import Router
 from relaydeck.console.services import Sources
@@ -62,16 +62,17 @@ class Console:
         """The form is read after everything that can refuse it by its headers."""
         require_same_origin(call.headers)
         if path == "/sign-out":
-            require_form_token(await self._with_form(call, path), visitor.secret)
+            require_form_token(await self._read_form(call, path), visitor.secret)
             return await self._sign_in.sign_out(call, visitor.secret)
         page, visit = self._router.open(visitor, call, method, path)
         visit.require_change()
-        visit = visit._replace(call=await self._with_form(visit.call, path))
-        require_form_token(visit.call, visitor.secret)
+        visit = visit._replace(fields=await self._read_form(visit.call, path))
+        require_form_token(visit.fields, visitor.secret)
         return await page(visit)
 
-    async def _with_form(self, call: Call, path: str) -> Call:
-        return await with_form(call, self._max_body if path.startswith("/apply") else min(self._max_body, _MOST_BYTES))
+    async def _read_form(self, call: Call, path: str) -> Fields:
+        most = self._max_body if path.startswith("/apply") else min(self._max_body, _MOST_BYTES)
+        return await read_form(await with_form(call, most))
 
     def _admitted(self, reply: Reply, visitor: Visitor) -> Reply:
         """The reply; its stream, if it has one, counts against the session. Raises TooManyRequests."""

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from relaydeck.console.request import form_fields
+from relaydeck.console.request import Fields
 from relaydeck.errors import Forbidden, TooManyRequests
 from relaydeck.http.clients import ClientAddress
 from relaydeck.http.pipeline import Call
@@ -31,9 +31,9 @@ def require_same_origin(headers: Mapping[bytes, bytes]) -> None:
         raise Forbidden("the form comes from another site")
 
 
-def require_form_token(call: Call, session: Secret) -> None:
-    """Refuse a form of another session. Raises Forbidden, BadRequest."""
-    given = dict(form_fields(call)).get("form_token", "")
+def require_form_token(form: Fields, session: Secret) -> None:
+    """Refuse a form of another session. Raises Forbidden."""
+    given = dict(form).get("form_token", "")
     if not hmac.compare_digest(form_token(session).encode(), given.encode()):
         raise Forbidden("the form does not belong to this session: load the page again")
 

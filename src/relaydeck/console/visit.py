@@ -7,7 +7,7 @@ import msgspec
 
 from relaydeck.console.admin_calls import AdminCalls
 from relaydeck.console.rendering import render
-from relaydeck.console.request import form_fields, query_of, reason_of, theme_of
+from relaydeck.console.request import Fields, query_of, reason_of, theme_of
 from relaydeck.console.responses import page
 from relaydeck.console.visitor import Visitor
 from relaydeck.errors import Forbidden, RequestError
@@ -25,6 +25,7 @@ class Visit(NamedTuple):
     read: Read
     path: str  # below the console, as sent
     revision: int  # of the database, before the page reads it
+    fields: Fields = ()  # of the form that was sent, in their order
 
     @property
     def identifier(self) -> str:
@@ -38,7 +39,7 @@ class Visit(NamedTuple):
     @property
     def form(self) -> dict[str, str]:
         """The fields of the form; of a field that occurs more than once, the last."""
-        return dict(form_fields(self.call))
+        return dict(self.fields)
 
     @property
     def wants_events(self) -> bool:
@@ -53,7 +54,7 @@ class Visit(NamedTuple):
     def page(self, template: str, *, status: int = 200, **values: Any) -> Reply:
         shared: dict[str, Any] = {"visitor": self.visitor, "path": self.path, "query": self.query}
         # A page that answers a form has something that loading it again would not bring back: a new token, a plan.
-        shared |= {"theme": theme_of(self.call), "revision": self.revision, "is_live": not self.call.body}
+        shared |= {"theme": theme_of(self.call), "revision": self.revision, "is_live": not self.fields}
         return page(render(template, **shared, **values), status)
 
     def refusal(self, error: RequestError, *, is_change: bool) -> Reply:

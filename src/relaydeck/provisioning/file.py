@@ -14,7 +14,7 @@ from relaydeck.provisioning.declared_records import (
     Mention,
     Resource,
 )
-from relaydeck.provisioning.mistakes import Mistake
+from relaydeck.provisioning.mistakes import Mistake, Mistakes, TooManyMistakes
 from relaydeck.provisioning.reader import Values, read_values
 from relaydeck.provisioning.record_readers import read_network, read_signer
 from relaydeck.provisioning.references import Resolver
@@ -36,8 +36,11 @@ def read_file(content: bytes, resolver: Resolver) -> ReadFile:
 
 def read_parsed(document: dict[str, Any], resolver: Resolver) -> ReadFile:
     """The content of a file, however it was written."""
-    mistakes: list[Mistake] = []
-    return ReadFile(_read_document(Table(document, "", mistakes, resolver)), mistakes)
+    mistakes = Mistakes()
+    try:
+        return ReadFile(_read_document(Table(document, "", mistakes, resolver)), mistakes)
+    except TooManyMistakes:
+        return ReadFile(Declared(), mistakes)
 
 
 def _read_document(root: Table) -> Declared:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from relaydeck.errors import MistakenDocument
 from relaydeck.provisioning.file import ReadFile
+from relaydeck.provisioning.mistakes import MOST_MISTAKES
 from relaydeck.provisioning.plan import Plan
 from relaydeck.provisioning.plan_revision import plan_revision, require_same
 from relaydeck.provisioning.planner import key_questions, make_plan
@@ -37,9 +38,15 @@ class FilePlanner(NamedTuple):
         require_same(plan, expected, read, vault.plan_key)
         return plan
 
+    def forget(self) -> None:
+        """Free the records one by one: to free many at once would stop all other threads."""
+        for kept in (self.file.declared.records, self.file.declared.mentions):
+            while kept:
+                kept.pop()  # type: ignore[attr-defined]
+
     def sound_plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses) -> Plan:
         """Raises MistakenDocument."""
         plan = self.plan(read, vault, addresses)
         if plan.mistakes:
-            raise MistakenDocument([each._asdict() for each in plan.mistakes])
+            raise MistakenDocument([each._asdict() for each in plan.mistakes[: MOST_MISTAKES + 1]])
         return plan

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from relaydeck.errors import OperatorError
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+MOST_MISTAKES = 1000
 _LONGEST_NAME = 64  # compared with the known names
 _KINDS = {
     bool: "a boolean",
@@ -26,6 +27,21 @@ class Mistake(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.problem}" if self.place else self.problem
+
+
+class TooManyMistakes(Exception):
+    """Ends the reading of a file."""
+
+
+class Mistakes(list[Mistake]):
+    """Those of one file. A response lists them all, so their number is bounded."""
+
+    def append(self, mistake: Mistake) -> None:
+        """Raises TooManyMistakes."""
+        if len(self) == MOST_MISTAKES:
+            super().append(Mistake("", f"there are more than {MOST_MISTAKES} mistakes: correct these first"))
+            raise TooManyMistakes
+        super().append(mistake)
 
 
 class MistakenFile(OperatorError):

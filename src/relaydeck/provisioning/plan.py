@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from relaydeck.provisioning.declared_records import Resource
-from relaydeck.provisioning.mistakes import Mistake
+from relaydeck.provisioning.mistakes import Mistake, Mistakes
 
 
 class FieldChange(NamedTuple):
@@ -62,7 +62,7 @@ class Plan:
 
     steps: list[Step] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=Mistakes)
     generated_ids: set[str] = field(default_factory=set)  # of new relayers that the file gives no id
     pinned: list[Pinned] = field(default_factory=list)
     revision: str = ""

@@ -1,6 +1,7 @@
 """Compares a file with the database. Every mistake is noted, and planning continues to find the others."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 from relaydeck.identifiers import new_identifier
 from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord, Resource
 from relaydeck.provisioning.differences import differences
+from relaydeck.provisioning.mistakes import TooManyMistakes
 from relaydeck.provisioning.plan import UNCHANGED, Change, Create, Pinned, Plan
 from relaydeck.provisioning.pruning import plan_removals
 from relaydeck.provisioning.reader import Values, may_be, missing_in
@@ -33,9 +35,10 @@ def make_plan(
     new_id: NewId = new_identifier,
 ) -> Plan:
     planner = _Planner(declared, stored, addresses, urls, new_id)
-    planner.plan_all()
-    if prune:
-        plan_removals(declared, stored, planner.plan, planner.relayer_ids)
+    with suppress(TooManyMistakes):
+        planner.plan_all()
+        if prune:
+            plan_removals(declared, stored, planner.plan, planner.relayer_ids)
     return planner.plan
 
 

@@ -1,7 +1,7 @@
 """The list of relayers: search, filters, and pausing or resuming several at once."""
 
 from relaydeck.console.paging import PER_PAGE, Pager, kept, page_number
-from relaydeck.console.request import form_fields, reason_of
+from relaydeck.console.request import reason_of
 from relaydeck.console.services import Pages, PageServices
 from relaydeck.console.visit import Visit
 from relaydeck.errors import BadRequest, RequestError
@@ -37,7 +37,7 @@ def _network_names(store: Store) -> list[str]:
 
 async def act_on_selected(visit: Visit) -> Reply:
     """Pause or resume several relayers: first a page that names them, then one result for each."""
-    fields = form_fields(visit.call)
+    fields = visit.fields
     verb, selected = dict(fields).get("verb", ""), [value for name, value in fields if name == "relayer"]
     if verb not in ("pause", "resume") or len(selected) > _MOST_SELECTED:
         raise BadRequest(f"choose pause or resume, for at most {_MOST_SELECTED} relayers")
