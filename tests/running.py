@@ -129,14 +129,25 @@ def children(pid: int) -> list[int]:
 class Running:
     """A served home. `ask` sends one request; `token` is what it authenticates with."""
 
-    def __init__(self, home: Path, *arguments: str, token: str = "", files: str = "", **settings: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        token: str = "",
+        files: str = "",
+        stderr: IO[bytes] | None = None,
+        **settings: str,
+    ) -> None:
         self.home = home
         self.port = free_port()
         self.token = token
         self.log_path = home.parent / f"{home.name}-{self.port}.log"
         with self.log_path.open("wb") as log:
             self.process = start_command(
-                ["serve", "--port", str(self.port), *arguments], clean_environment(home, **settings), log, files
+                ["serve", "--port", str(self.port), *arguments],
+                clean_environment(home, **settings),
+                stderr or log,
+                files,
             )
         self.await_answer()
 

@@ -12,7 +12,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import pytest
 from click.testing import CliRunner
@@ -156,6 +158,42 @@ def test_the_log_says_which_worker_serves_again_and_after_how_long(home: Path) -
     assert {(line["level"], line["seconds"] > 0) for line in again} == {("info", True)}
 
 
+@pytest.fixture
+def full_pipe() -> Iterator[IO[bytes]]:
+    """Its reader has stopped reading."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(write_end, b"x" * 65_536)
+    os.set_blocking(write_end, True)
+    with open(write_end, "wb") as pipe:
+        yield pipe
+    os.close(read_end)
+
+
+def test_a_reader_of_the_log_that_is_stuck_stops_neither_a_replacement_nor_the_end(
+    home: Path, full_pipe: IO[bytes]
+) -> None:
+    running = Running(home, "--workers", "2", stderr=full_pipe)
+    try:
+        before = workers_of(running)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: len(workers_of(running) - before) == len(before))
+        running.await_answer()
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 0
+    finally:
+        running.kill() if running.process.poll() is None else running.stop()
+
+
+def test_lines_that_a_full_disk_does_not_take_are_counted(home: Path) -> None:
+    with open("/dev/full", "wb") as full, Running(home, stderr=full) as running:
+        lost = re.compile(rb"^relaydeck_log_lines_dropped_total [1-9]", re.MULTILINE)
+        eventually(lambda: lost.search(running.ask("GET", "/metrics").body) is not None)
+
+
 def test_a_worker_that_dies_during_a_rolling_upgrade_is_replaced(home: Path) -> None:
     """A newer version has migrated the database, while this one still serves."""
     with Running(home, token=issue(home, "root", "admin")) as running:
@@ -166,6 +204,10 @@ def test_a_worker_that_dies_during_a_rolling_upgrade_is_replaced(home: Path) -> 
         running.await_answer()
         assert [running.ask("GET", path).status for path in (SIGNERS, "/admin/v1/signers")] == [200, 200]
         assert victim not in children(running.process.pid)
+
+
+def workers_of(running: Running) -> set[int]:
+    return set(filter(is_worker, children(running.process.pid)))
 
 
 def is_worker(pid: int) -> bool:

@@ -25,8 +25,16 @@ from relaydeck.web_addresses import host_in_url
 def run(*, workers: int, tls_cert: Path | None, tls_key: Path | None, **given: Any) -> None:
     """`given`: settings of the command line, which override those of the environment and the file."""
     settings = replace(read_settings(), **{name: value for name, value in given.items() if value is not None})
-    host, port = settings.host, settings.port
     log = _log(settings)
+    log.write_in_thread()
+    try:
+        _serve(settings, log, workers, tls_cert, tls_key)
+    finally:
+        log.close()
+
+
+def _serve(settings: Settings, log: Log, workers: int, tls_cert: Path | None, tls_key: Path | None) -> None:
+    host, port = settings.host, settings.port
     for warning in setting_warnings():
         log.event("warning", warning)
     require_needs(settings, log)

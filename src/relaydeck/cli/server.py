@@ -117,6 +117,7 @@ def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
     from relaydeck.operations_worker import OperationsWorker
 
     assert settings.operations_address is not None
+    log.write_in_thread()
     host, port = settings.operations_address
     server = _server(settings, ServerLog(log), host, port)
     load = partial(Application, settings, metrics_path, log, partial(OperationsWorker, os.getppid()))

@@ -53,7 +53,9 @@ REQUEST_SECONDS = Metric(
     {"route": ROUTES},
 )
 LOG_LINES_DROPPED = Metric(
-    "log_lines_dropped_total", "counter", "Log lines dropped because the reader of standard error was too slow."
+    "log_lines_dropped_total",
+    "counter",
+    "Log lines dropped because the reader of standard error was too slow or its disk was full.",
 )
 CONNECTIONS_CLOSED = Metric(
     "connections_closed_total", "counter", "Silent or unread connections closed to keep room for other clients."
