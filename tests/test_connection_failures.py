@@ -8,12 +8,12 @@ from ipaddress import ip_network
 
 import pytest
 
-from relaydeck.address_guard import ANYWHERE, AddressGuard
 from relaydeck.background import TaskSet
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.node_rule import node_guards
 from relaydeck.notifications.sender import Sender
 from relaydeck.signers.drivers.driver_errors import KeySystemUnreachable
 from relaydeck.signers.drivers.http_client import KeySystemClient
@@ -98,7 +98,7 @@ async def failing_url(cause: str) -> AsyncIterator[str]:
     ],
 )
 async def test_a_node_that_fails(cause: str, words: str, guarded: bool) -> None:
-    client = Client(100_000, AddressGuard(LOOPBACK) if guarded else ANYWHERE)
+    client = Client(100_000, node_guards("on" if guarded else "off", LOOPBACK))
     async with failing_url(cause) as url:
         seconds = SHORT if cause == "silence" else LONG
         pool = NodePool([RpcUrl(url)], 1, client, PoolOptions(try_timeout=seconds, deadline=seconds))

@@ -25,7 +25,7 @@ from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.evm.questions import CHAIN_ID
 from relaydeck.networks.model import RpcUrl
-from relaydeck.networks.node_rule import NodeRule, node_guard
+from relaydeck.networks.node_rule import node_guards
 from relaydeck.notifications.sender import Sender
 from relaydeck.outgoing_connections import Resolve
 from relaydeck.secret import Secret
@@ -257,15 +257,17 @@ async def webhook(allow: Allow, resolve: Resolve) -> AsyncIterator[Call]:
     await sender.close()
 
 
-def node(scheme: str, make_guard: Callable[[Any], AddressGuard]) -> Callable[[Allow, Resolve], Any]:
+def node(scheme: str, mode: str) -> Callable[[Allow, Resolve], Any]:
+    """By default, what is set over HTTP is guarded."""
+
     @asynccontextmanager
     async def calls(allow: Allow, resolve: Resolve) -> AsyncIterator[Call]:
-        client = Client(1 << 20, make_guard(allow), resolve)
+        client = Client(1 << 20, node_guards(mode, tuple(allow)), resolve)
 
         async def call(url: str) -> None:
             url = url.replace("http", scheme, 1)
-            if not node_address_problem(url) and (make_guard is not DEFAULT or not NodeRule(tuple(allow)).problem(url)):
-                await client.ask(RpcUrl(url), CHAIN_ID)  # others cannot be set
+            if not node_address_problem(url):  # others cannot be set
+                await client.ask(RpcUrl(url, set_over_http=mode == "http"), CHAIN_ID)
 
         yield call
         await client.close()
@@ -299,17 +301,12 @@ def transit_key(address: str) -> TransitConfig:
     return TransitConfig(address=address, pubkey="p", **NO_ROLE)
 
 
-def DEFAULT(allow: Allow) -> AddressGuard:
-    """Of nodes: what somebody can set over HTTP is what is tried."""
-    return node_guard("http", tuple(allow))
-
-
 KINDS = {
     "webhook": webhook,
-    "node over HTTP": node("http", AddressGuard),
-    "node over a WebSocket": node("ws", AddressGuard),
-    "node over HTTP, by default": node("http", DEFAULT),
-    "node over a WebSocket, by default": node("ws", DEFAULT),
+    "node over HTTP": node("http", "on"),
+    "node over a WebSocket": node("ws", "on"),
+    "node over HTTP, by default": node("http", "http"),
+    "node over a WebSocket, by default": node("ws", "http"),
     "address of a secret store": key_system(
         "provider_c", "vault-kv", lambda url: SecretStoreConfig(address=url, **NO_ROLE)
     ),

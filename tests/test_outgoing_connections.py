@@ -16,6 +16,7 @@ from relaydeck.address_guard import ANYWHERE, AddressGuard
 from relaydeck.connection_failure import ConnectionFailure, classify
 from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.node_rule import UNGUARDED
 from relaydeck.outgoing_connections import NameResolver, guarded_connector
 from tests.proofs.flooding_peer import upgrade
 
@@ -277,7 +278,7 @@ async def test_nodes_with_names_that_hang_do_not_delay_another_node(
         monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
         monkeypatch.setattr(outgoing_connections, "LOOKUP_SECONDS", 60.0)  # a busy machine is not a fault
         healthy = url.replace("127.0.0.1", "healthy.test")
-        connections = Connections(1 << 20, ANYWHERE)
+        connections = Connections(1 << 20, UNGUARDED)
         waiting = [
             asyncio.ensure_future(connections.send(RpcUrl(healthy.replace("healthy", f"hangs-{number}")), b"{}", [1]))
             for number in range(40)

@@ -64,7 +64,7 @@ _METADATA = tuple(
 )
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # an IPv4 address follows in the last 32 bits
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
-_LOOPBACK: tuple[Address, ...] = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
+LOOPBACK: tuple[Address, ...] = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 # `localhost`, names under it, and the other names of the machine that systems put into /etc/hosts.
 _LOOPBACK_NAMES = re.compile(r"([^%]*\.)?localhost|localhost[46]?(\.localdomain[46]?)?|ip6-(localhost|loopback)")
 
@@ -91,10 +91,6 @@ class AddressGuard:
             return True
         return _is_public_v4(address) if isinstance(address, IPv4Address) else _is_public_v6(address)
 
-    def for_name(self, host: str) -> "AddressGuard":
-        """The guard of the addresses that a name leads to."""
-        return self
-
     def require(self, text: str) -> None:
         """Raises AddressRefused."""
         try:
@@ -114,7 +110,7 @@ class AddressGuard:
 def stated_addresses(host: str) -> tuple[Address, ...]:
     """The addresses that a host in lower case states without a name server: none for names of other machines."""
     if _LOOPBACK_NAMES.fullmatch(host):
-        return _LOOPBACK
+        return LOOPBACK
     try:
         # As the system's resolver reads it: `127.1` and `0x7f000001` are addresses.
         return (

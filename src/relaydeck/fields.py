@@ -44,6 +44,10 @@ class Traits(NamedTuple):
     keyed_by: str = ""
     refers_to: str = ""
 
+    @property
+    def only_stored(self) -> bool:
+        return self.read_only and self.write_only
+
 
 class Field(msgspec.Struct, frozen=True, dict=True):
     """One declared field of a record. What follows from its type is computed once: a large file has many values."""
@@ -113,15 +117,16 @@ def field(
     """Declare a field.
 
     `basis`: on whose word it rests; None for a field that the described interface does not have.
-    `read_only`: the service sets it, a request cannot. `write_only`: a request sets it, no response contains it.
+    `read_only`: the service sets it, a request cannot. `write_only`: a request sets it, no response contains it. Both:
+    it is only stored, and no document describes it.
     `generated`: the service fills it in when a request leaves it out. `sealed_as`: the database column that holds it
     encrypted. `stored`: whether it has a column. `keyed_by`: documents write the list as a table, by this field of its
     records. `refers_to`: the resource whose record it names. `schema`: more keywords for its JSON schema.
     """
     traits = Traits(basis, read_only, write_only, generated, sealed_as, stored, keyed_by, refers_to)
     keywords: dict[str, Any] = {} if basis is None else {BASIS: basis.parts()}
-    if write_only:
-        keywords["writeOnly"] = True
+    keywords |= {"readOnly": True} if read_only and write_only else {}
+    keywords |= {"writeOnly": True} if write_only else {}
     return Meta(
         description=description,
         examples=None if example is UNSET else [example],
@@ -213,7 +218,7 @@ def example_of(record: type[msgspec.Struct]) -> dict[str, Any]:
 
     A field that is unset by default and declares no example is left out.
     """
-    examples = {field.name: _example(field) for field in fields_of(record)}
+    examples = {field.name: _example(field) for field in fields_of(record) if not field.traits.only_stored}
     return {name: example for name, example in examples.items() if example is not UNSET}
 
 

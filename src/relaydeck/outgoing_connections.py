@@ -99,9 +99,8 @@ class _GuardedResolver(AbstractResolver):
         addresses = await self._resolve(host, port)
         if not addresses:
             raise OSError("the name has no address")
-        guard = self._guard.for_name(host)
         for address in addresses:
-            guard.require(address)  # one refused address refuses the name
+            self._guard.require(address)  # one refused address refuses the name
         return [_result(host, port, address) for address in addresses]
 
     async def close(self) -> None:

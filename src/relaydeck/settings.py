@@ -227,8 +227,8 @@ class Settings:
         values.one_of("http", "off", "on"),
         "http",
         "`http`: URLs of nodes that are set over HTTP must not have private or loopback addresses, or names of private "
-        "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. A name that can "
-        "be set over HTTP is connected to only if its addresses are public or in `RELAYDECK_RPC_ALLOW`. `on`: "
+        "networks, unless `RELAYDECK_RPC_ALLOW` allows them; those set by commands on the machine may. A URL that "
+        "was set over HTTP is connected to only if its addresses are public or in `RELAYDECK_RPC_ALLOW`. `on`: "
         "no connection is made to a node at an address that is neither public nor in `RELAYDECK_RPC_ALLOW`, whoever "
         "set its URL. `off`: every URL may be set. Link-local and metadata addresses are always refused.",
     )

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 import rlp
 
-from relaydeck.address_guard import AddressGuard
 from relaydeck.fees import Estimator, FeeEstimateParams, FeeOptions, RpcFailure, Trace
 from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.node_rule import node_guards
 from relaydeck.relayers.model import Relayer
 from tests.fees.scene import ask, network, relayer, transaction
 from tests.networks.fault_node import FaultNode, fault_nodes
@@ -150,7 +150,7 @@ async def test_a_pause_of_a_node_ends_by_the_clock_of_the_estimator() -> None:
     ("limits", "problem"),
     [
         ({"max_response_bytes": 10}, "answered more than 10 bytes"),
-        ({"guard": AddressGuard()}, "leads to an address that RELAYDECK_RPC_GUARD refuses"),
+        ({"guards": node_guards("on", ())}, "leads to an address that RELAYDECK_RPC_GUARD refuses"),
     ],
 )
 async def test_the_limits_of_the_options_hold_for_nodes(node: FaultNode, limits: dict[str, Any], problem: str) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import uvloop
 
-from relaydeck.address_guard import ANYWHERE
 from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.evm.endpoint import Response
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.node_rule import UNGUARDED
 from tests.tls import self_signed
 
 LIMIT = 1000
@@ -75,7 +75,7 @@ async def node_with(*responses: bytes | None) -> AsyncIterator[tuple[ScriptedNod
         clients.add(asyncio.create_task(node.serve(reader, writer)))
 
     server = await asyncio.start_server(begin, "127.0.0.1", 0)
-    connections = Connections(LIMIT, ANYWHERE)
+    connections = Connections(LIMIT, UNGUARDED)
     try:
         yield node, connections, RpcUrl(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/key?a=b")
     finally:
@@ -213,7 +213,7 @@ async def test_a_request_ends_when_the_connections_are_closed() -> None:
 OVER_TLS = """
 import asyncio, ssl, sys, uvloop
 from tests.networks.test_http_connection import OK, ScriptedNode
-from relaydeck.address_guard import ANYWHERE
+from relaydeck.networks.node_rule import UNGUARDED
 from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
@@ -223,7 +223,7 @@ async def main(certificate, key):
     context.load_cert_chain(certificate, key)
     server = await asyncio.start_server(ScriptedNode(OK, OK, b"g" * 5000).serve, "127.0.0.1", 0, ssl=context)
     url = RpcUrl(f"https://localhost:{server.sockets[0].getsockname()[1]}/")
-    connections = Connections(1000, ANYWHERE)
+    connections = Connections(1000, UNGUARDED)
     print([await connections.send(url, b"{}", (1,)) for _ in range(2)])
     try:
         await connections.send(url, b"{}", (1,))

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from relaydeck.address_guard import ANYWHERE
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.evm.errors import NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import BLOCK_NUMBER
 from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.node_rule import UNGUARDED
 from relaydeck.notifications.sender import Sender
 from tests.proofs.flooding_peer import HTTP_FLOODS, RPC_FLOODS, WEBSOCKET_FLOODS
 from tests.running import pipes
@@ -87,7 +87,7 @@ async def of_receiver(port: int) -> float:
 
 
 async def of_node(scheme: str, port: int) -> float:
-    connections = Connections(1 << 20, ANYWHERE)
+    connections = Connections(1 << 20, UNGUARDED)
     url = RpcUrl(f"{scheme}://127.0.0.1:{port}/")
     try:
         return await longest_turn(lambda: connections.send(url, b"{}", [1]))

@@ -68,7 +68,8 @@ class AdminApi:
 
     def _operations(self, settings: Settings, estimator: Estimator, access: KeyAccess) -> Iterator[Operations]:
         reads, lists = self._reads, Lists(self._reads, settings.max_per_page)
-        urls = UrlRules(NodeRule(settings.rpc_allowed_over_http), WebhookRule(settings.webhook_allow))
+        nodes, webhooks = NodeRule(settings.rpc_allowed_over_http), WebhookRule(settings.webhook_allow)
+        urls = UrlRules(nodes, marks_nodes=True, webhooks=webhooks)
         yield ResourceOperations(reads, lists, RelayerAddresses(reads, access), urls).operations()
         yield signer_creation()
         yield action_operations()

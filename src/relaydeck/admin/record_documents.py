@@ -8,7 +8,7 @@ from relaydeck.identifiers import identifier_problem, new_identifier
 from relaydeck.provisioning.declared_records import IDENTITY, Resource
 from relaydeck.provisioning.document import RecordDocument
 from relaydeck.provisioning.references import NoReferences, Resolver
-from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
+from relaydeck.provisioning.url_rules import NO_RULES, NODE_FIELDS, UrlRules
 
 
 def new_document(
@@ -32,5 +32,8 @@ def changed_document(
     resolver: Resolver | None,
     urls: UrlRules = NO_RULES,
 ) -> RecordDocument:
-    document, urls = patched_document(resource, before, change), urls._replace(hints_at_unchanged="url" in change)
+    document = patched_document(resource, before, change)
+    # A command that does not name the URLs of nodes does not set them.
+    marks_nodes = urls.marks_nodes or NODE_FIELDS.get(resource) not in change
+    urls = urls._replace(marks_nodes=marks_nodes, hints_at_unchanged="url" in change)
     return RecordDocument(resource, name, document, resolver or NoReferences(), urls)

@@ -85,11 +85,16 @@ def _secret(kind: type) -> Json:
 
 
 def _cleaned(schema: Any) -> Any:
-    """Without what belongs to the document of the described interface."""
+    """Without what belongs to the document of the described interface, and without what is only stored."""
     if isinstance(schema, dict):
         dropped = {BASIS} if isinstance(schema.get("title"), dict) else {BASIS, "title"}  # a property of that name
+        dropped |= {name for name, each in schema.items() if _is_only_stored(each)}
         return {name: _cleaned(each) for name, each in schema.items() if name not in dropped}
     return [_cleaned(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _is_only_stored(schema: Any) -> bool:
+    return isinstance(schema, dict) and bool(schema.get("readOnly") and schema.get("writeOnly"))
 
 
 def _closed(schema: Json) -> Json:

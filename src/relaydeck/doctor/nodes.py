@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from relaydeck.doctor.finding import Finding
 from relaydeck.errors import Damaged
 from relaydeck.networks.model import RpcUrl, urls_from_json
-from relaydeck.networks.node_rule import node_guard
+from relaydeck.networks.node_rule import node_guards
 from relaydeck.settings import Settings
 from relaydeck.store.database import Reader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
@@ -94,7 +94,7 @@ async def _probe_all(nodes: list[ConfiguredNode], settings: Settings) -> "list[E
     from relaydeck.networks.evm.options import PoolOptions
     from relaydeck.networks.evm.probe import probe
 
-    client, options = Client(_MOST_BYTES, node_guard(settings.rpc_guard, settings.rpc_allow)), PoolOptions()
+    client, options = Client(_MOST_BYTES, node_guards(settings.rpc_guard, settings.rpc_allow)), PoolOptions()
 
     async def examine(node: ConfiguredNode) -> "Evidence":
         return await probe(client, Node(node.url, options), node.chain_id, _TIMEOUT_SECONDS)

@@ -163,7 +163,7 @@ class ChainCaches:
         self._options = options
         self._monotonic = monotonic
         self._jitter = jitter
-        self._client = Client(options.max_response_bytes, options.guard)
+        self._client = Client(options.max_response_bytes, options.guards)
         self._caches: OrderedDict[tuple[tuple[RpcUrl, ...], int], ChainCache] = OrderedDict()  # the last used is last
         self._closing = TaskSet()
 

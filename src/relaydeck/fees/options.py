@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from relaydeck.address_guard import ANYWHERE, AddressGuard
 from relaydeck.networks.evm.options import PoolOptions
+from relaydeck.networks.node_rule import UNGUARDED, NodeGuards
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FeeOptions:
     connections_per_url: int = PoolOptions.connections_per_url
     max_response_bytes: int = PoolOptions.max_response_bytes
     max_batch: int = PoolOptions.max_batch
-    guard: AddressGuard = ANYWHERE  # of the addresses of nodes
+    guards: NodeGuards = UNGUARDED  # of the addresses of nodes
 
     def pool(self) -> PoolOptions:
         return PoolOptions(

@@ -53,6 +53,11 @@ class RpcUrl(msgspec.Struct, frozen=True):
         Annotated[tuple[NodeHeader, ...], Meta(max_length=16)] | UnsetType,
         own_field("Headers that the node requires. Left out: none."),
     ] = UNSET
+    # Stored only when it is true: what earlier versions stored is connected to as before.
+    set_over_http: Annotated[
+        bool | UnsetType,
+        own_field("Whether it was set over HTTP.", example=True, read_only=True, write_only=True),
+    ] = UNSET
 
     @property
     def revealed_headers(self) -> list[tuple[str, str]]:

@@ -2,15 +2,15 @@
 
 An operator on the machine may set any URL. A URL that somebody sets over HTTP is judged by its host: by its address,
 in any spelling, or by a name that only private networks have. A public name may still lead to a private address, which
-only a connection shows: a name that could have been set over HTTP is not connected to unless each of its addresses is
-public or allowed.
+only a connection shows: for a URL that was set over HTTP, each address must be public or allowed.
 """
 
+from ipaddress import ip_network
 from typing import NamedTuple
 
 from yarl import URL
 
-from relaydeck.address_guard import ANYWHERE, AddressGuard, stated_addresses
+from relaydeck.address_guard import ANYWHERE, LOOPBACK, AddressGuard, stated_addresses
 from relaydeck.setting_values import AddressRange
 
 NOT_PUBLIC = "is not public: set it with a command on the server's machine, or allow it with RELAYDECK_RPC_ALLOW"
@@ -33,9 +33,9 @@ class NodeRule(NamedTuple):
 
     def problem(self, url: str) -> str:
         """Why the URL may not be set; empty when it may."""
-        return "" if self.allow is None or self.permits_host(_host(url)) else NOT_PUBLIC
+        return "" if self.allow is None or self._permits_host(_host(url)) else NOT_PUBLIC
 
-    def permits_host(self, host: str) -> bool:
+    def _permits_host(self, host: str) -> bool:
         guard, addresses = AddressGuard(self.allow or ()), stated_addresses(host)
         return any(map(guard.permits, addresses)) if addresses else self._permits_name(host)
 
@@ -52,34 +52,36 @@ def _host(url: str) -> str:
     Empty, which is no public name, for a URL that the client cannot read.
     """
     try:
-        return _comparable(URL(url).raw_host or "")
+        return (URL(url).raw_host or "").lower().rstrip(".")
     except ValueError:
         return ""
-
-
-def _comparable(host: str) -> str:
-    return host.lower().rstrip(".")
 
 
 def _is_private_name(host: str) -> bool:
     return "." not in host or host.rpartition(".")[2] in _PRIVATE_NAMES
 
 
-class _NodeGuard(AddressGuard):
-    """An address, and a name whose addresses are known, was judged when it was set."""
+class NodeGuards(NamedTuple):
+    """The guards of connections to nodes whose URLs were set over HTTP, and of all others."""
 
-    def __init__(self, allow: tuple[AddressRange, ...]) -> None:
-        super().__init__(private=True)
-        self._rule, self._strict = NodeRule(allow), AddressGuard(allow)
-
-    def for_name(self, host: str) -> AddressGuard:
-        name = _comparable(host)
-        return self._strict if not stated_addresses(name) and self._rule.permits_host(name) else self
+    over_http: AddressGuard
+    others: AddressGuard = ANYWHERE
 
 
-def node_guard(mode: str, allow: tuple[AddressRange, ...]) -> AddressGuard:
+UNGUARDED = NodeGuards(ANYWHERE)
+
+
+def node_guards(mode: str, allow: tuple[AddressRange, ...]) -> NodeGuards:
     """`mode`: as `RELAYDECK_RPC_GUARD` has it."""
-    return {"on": AddressGuard(allow), "http": _NodeGuard(allow)}.get(mode, ANYWHERE)
+    guard = AddressGuard(allow)
+    if mode == "on":
+        return NodeGuards(guard, guard)
+    return UNGUARDED if mode == "off" else NodeGuards(_with_both_loopbacks(guard, allow))
+
+
+def _with_both_loopbacks(guard: AddressGuard, allow: tuple[AddressRange, ...]) -> AddressGuard:
+    """`localhost` has two addresses, and may be set if one of them is allowed."""
+    return AddressGuard((*allow, *map(ip_network, LOOPBACK))) if any(map(guard.permits, LOOPBACK)) else guard
 
 
 EVERY_NODE = NodeRule()

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from relaydeck.identifiers import new_identifier
 from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord, Resource
@@ -16,13 +17,12 @@ from relaydeck.provisioning.pruning import plan_removals
 from relaydeck.provisioning.reader import Values, may_be, missing_in
 from relaydeck.provisioning.signer_planner import SignerPlanner
 from relaydeck.provisioning.stored import Stored, StoredRecord
-from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
+from relaydeck.provisioning.url_rules import NO_RULES, NODE_FIELDS, UrlRules
 from relaydeck.quantities import first_few
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
 
 NewId = Callable[[], str]
 _MOST_NAMED = 3
-_NODES: dict[Resource, str] = {"networks": "rpc_urls", "relayers": "custom_rpc_urls"}  # the fields with URLs of nodes
 
 
 def make_plan(
@@ -83,8 +83,7 @@ class _Planner:
         complete = self._complete(values, found)
         if complete is None:
             return
-        after = RECORD_TYPES[declared.resource](**complete)
-        self._check_nodes(declared, after, found)
+        after = self._with_nodes(declared, RECORD_TYPES[declared.resource](**complete), found)
         self._check_webhook(declared, after, found)
         changes = tuple(differences(found.record, after, damaged=found.damaged)) if found else ()
         if found is None:
@@ -99,13 +98,20 @@ class _Planner:
             name, values = values["name"], values | {"id": ""}
         self.plan.pinned.append(Pinned(resource, name, values, stored))
 
-    def _check_nodes(self, declared: DeclaredRecord, after: msgspec.Struct, found: StoredRecord | None) -> None:
-        """A URL that is stored stays, whoever set it."""
-        field = _NODES.get(declared.resource, "")
-        stored = {each.url for each in getattr(found.record, field, ())} if found else set()
-        for number, each in enumerate(getattr(after, field, ())):
+    def _with_nodes(
+        self, declared: DeclaredRecord, after: msgspec.Struct, found: StoredRecord | None
+    ) -> msgspec.Struct:
+        """Check and mark the URLs of nodes. One that is stored stays as it is, unless a command sets it again."""
+        field = NODE_FIELDS.get(declared.resource, "")
+        nodes = getattr(after, field, ())
+        stored = {each.url: each.set_over_http for each in getattr(found.record, field, ())} if found else {}
+        for number, each in enumerate(nodes):
             if each.url not in stored and (problem := self._urls.nodes.problem(each.url)):
                 self.plan.note_mistake(f"{declared.place}.{field}[{number}].url", problem)
+        if not nodes or not self._urls.marks_nodes:
+            return after
+        marked = tuple(replace(each, set_over_http=stored.get(each.url, True)) for each in nodes)
+        return replace(after, **{field: marked})
 
     def _check_webhook(self, declared: DeclaredRecord, after: msgspec.Struct, found: StoredRecord | None) -> None:
         url: str | None = getattr(after, "url", None) if declared.resource == "notifications" else None

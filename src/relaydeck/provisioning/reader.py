@@ -45,6 +45,8 @@ def may_be(value: Any, stored: Any) -> bool:
     """Whether a value with references that lead nowhere does not differ from the stored one in any known part."""
     if isinstance(value, Missing):
         return stored is not UNSET
+    if isinstance(value, msgspec.Struct):
+        value = Partial(type(value), msgspec.structs.asdict(value))
     if isinstance(value, Partial):
         return isinstance(stored, value.record) and all(_may_be_field(each, value, stored) for each in value.fields)
     if isinstance(value, tuple) and isinstance(stored, tuple):

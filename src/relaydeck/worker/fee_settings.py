@@ -6,7 +6,7 @@ from contextlib import suppress
 from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.options import FeeOptions
-from relaydeck.networks.node_rule import node_guard
+from relaydeck.networks.node_rule import node_guards
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.settings import Settings
 
@@ -19,7 +19,7 @@ def fee_options(settings: Settings) -> FeeOptions:
         try_timeout=settings.rpc_try_timeout_seconds,
         pause_max=settings.rpc_probe_seconds,
         connections_per_url=settings.rpc_connections,
-        guard=node_guard(settings.rpc_guard, settings.rpc_allow),
+        guards=node_guards(settings.rpc_guard, settings.rpc_allow),
     )
 
 

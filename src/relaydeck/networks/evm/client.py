@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from relaydeck.address_guard import ANYWHERE, AddressGuard
 from relaydeck.networks.evm.connections import Connections
 from relaydeck.networks.evm.endpoint import Response, refused
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.node_rule import UNGUARDED, NodeGuards
 from relaydeck.outgoing_connections import Resolve
 
 T = TypeVar("T")
@@ -33,8 +33,8 @@ class BatchRefused(Exception):
 class Client:
     """One per event loop."""
 
-    def __init__(self, max_response_bytes: int, guard: AddressGuard = ANYWHERE, resolve: Resolve | None = None) -> None:
-        self._connections = Connections(max_response_bytes, guard, resolve)
+    def __init__(self, max_response_bytes: int, guards: NodeGuards = UNGUARDED, resolve: Resolve | None = None) -> None:
+        self._connections = Connections(max_response_bytes, guards, resolve)
         self._single = msgspec.json.Decoder(_Reply)
         self._any = msgspec.json.Decoder(_Reply | list[_Reply])
         self._number = 0

@@ -11,26 +11,25 @@ from relaydeck.networks.evm.endpoint import Endpoint, Response
 from relaydeck.networks.evm.http_endpoint import HttpEndpoint
 from relaydeck.networks.evm.websocket_endpoint import WebSocketEndpoint
 from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.node_rule import NodeGuards
 from relaydeck.outgoing_connections import NameResolver, Parsing, Resolve, guarded_connector, traces
 
 _KEEP_ALIVE_SECONDS = 30
 
 
 class Connections:
-    """One per event loop. Keeps connections alive; the slots of the pools limit how many are open."""
+    """One per event loop. Keeps connections alive; the slots of the pools limit how many are open.
 
-    def __init__(self, max_response_bytes: int, guard: AddressGuard, resolve: Resolve | None = None) -> None:
+    URLs with different guards share no connection: one that is kept alive is not checked again.
+    """
+
+    def __init__(self, max_response_bytes: int, guards: NodeGuards, resolve: Resolve | None = None) -> None:
         self._limit = max_response_bytes
         self._endpoints: dict[RpcUrl, Endpoint] = {}
         self._parsing = Parsing(asyncio.get_running_loop())
-        self._session = aiohttp.ClientSession(
-            connector=guarded_connector(guard, resolve or NameResolver(), keep_alive_seconds=_KEEP_ALIVE_SECONDS),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=traces("node call"),
-            timeout=aiohttp.ClientTimeout(total=None),
-            auto_decompress=False,
-            middlewares=(_refuse_redirect,),
-        )
+        self._guards = guards
+        self._resolve = resolve or NameResolver()
+        self._sessions: dict[AddressGuard, aiohttp.ClientSession] = {}
 
     async def send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
         """Send a request with these JSON-RPC ids. Raises `UrlFailed` and nothing else."""
@@ -40,9 +39,22 @@ class Connections:
         return await endpoint.send(body, numbers)
 
     def _make(self, url: RpcUrl) -> Endpoint:
+        session = self._session(self._guards.over_http if url.set_over_http else self._guards.others)
         if url.url[:2].lower() == "ws":
-            return WebSocketEndpoint(url.url, url.revealed_headers, self._session, self._limit)
-        return HttpEndpoint(url.url, url.revealed_headers, self._session, self._limit, self._parsing)
+            return WebSocketEndpoint(url.url, url.revealed_headers, session, self._limit)
+        return HttpEndpoint(url.url, url.revealed_headers, session, self._limit, self._parsing)
+
+    def _session(self, guard: AddressGuard) -> aiohttp.ClientSession:
+        if guard not in self._sessions:
+            self._sessions[guard] = aiohttp.ClientSession(
+                connector=guarded_connector(guard, self._resolve, keep_alive_seconds=_KEEP_ALIVE_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=traces("node call"),
+                timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=False,
+                middlewares=(_refuse_redirect,),
+            )
+        return self._sessions[guard]
 
     async def drop(self, urls: Sequence[RpcUrl]) -> None:
         """These are not used any more. Another pool that uses one of them connects again."""
@@ -52,7 +64,8 @@ class Connections:
 
     async def close(self) -> None:
         await self.drop(list(self._endpoints))
-        await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
 
 async def _refuse_redirect(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
