@@ -9,9 +9,13 @@ import pytest
 from relaydeck.errors import StoreMisuse
 from relaydeck.store import migrate as migrating
 from relaydeck.store.database import Database
+from relaydeck.store.master_key import create_master_key, read_master_key
 from relaydeck.store.migrate import Step, migrate, newest_version, schema_version, steps
+from relaydeck.store.open_vault import existing_keyring
 from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.sealed_columns import SEALED_COLUMNS, URLS_SINCE
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.vault import Vault
 from relaydeck.store.write_signal import WriteSignal
 from tests.places import ENGINES
 from tests.postgres import PostgresServer
@@ -251,6 +255,35 @@ def test_a_filled_database_of_every_version_is_brought_to_the_newest(
     assert schema_version(empty) == newest_version()
     assert [stored(empty, table, row) for table, row in rows] == [[row] for _, row in rows]
     assert empty.read("SELECT revision FROM clock") == revision
+
+
+@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("version", range(URLS_SINCE, newest_version()))
+def test_the_next_version_changes_no_value_that_a_version_reads(
+    empty: Database, migrate_to: Callable[[Database, int], None], tmp_path: Path, version: int
+) -> None:
+    """A replica of a version may run beside the newest one. The versions before changed sealed values."""
+    migrate_to(empty, version)
+    create_master_key(tmp_path / "master.key")
+    vault = Vault(empty, read_master_key(tmp_path / "master.key"))
+    with empty.transaction() as transaction:
+        vault.add_data_key(transaction, 0)
+    keyring = existing_keyring(empty, tmp_path / "master.key")
+    assert keyring is not None
+    for table, row in [each for brought in range(1, version + 1) for each in ROWS.get(brought, [])]:
+        if table != "data_keys":
+            sealed = {
+                each.column: keyring.seal(b"a value", each.place(row[each.identity], row.get(each.version_column, 0)))
+                for each in SEALED_COLUMNS
+                if each.table == table and each.identity in row
+            }
+            insert(empty, table, row | sealed)
+    tables = [each for each in empty.tables() if each.name != "schema_versions"]
+    before = [empty.read(f"SELECT {', '.join(each.column_names)} FROM {each.name}") for each in tables]
+
+    migrate(empty, keyring=keyring)
+
+    assert [empty.read(f"SELECT {', '.join(each.column_names)} FROM {each.name}") for each in tables] == before
 
 
 def test_every_table_of_a_version_has_a_row_above(empty: Database) -> None:

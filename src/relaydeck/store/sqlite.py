@@ -350,6 +350,9 @@ class SqliteDatabase(SqliteReader):
     def resume(self) -> None:
         return None
 
+    def serving(self) -> int:
+        return 0  # SQLite does not know who uses the file
+
     def opening(self) -> AbstractContextManager[None]:
         return nullcontext()  # `open_store` has a lock for the processes of this machine
 
