@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.notifications.model import NotificationChange
+from relaydeck.notifications.notification_rows import opened_url
 from relaydeck.provisioning.export import exported
 from relaydeck.store.master_key import create_master_key, read_master_key
 from relaydeck.store.migrate import migrate
@@ -17,6 +18,9 @@ from relaydeck.store.write_signal import WriteSignal
 from relaydeck.web_addresses import may_contain_key
 from tests.notifications.conftest import Scene
 from tests.notifications.test_signing import update
+from tests.running import run_command
+from tests.seeding import opened
+from tests.statements import run_statement
 
 SECRET = "hidden-in-the-url"
 
@@ -91,3 +95,20 @@ def test_a_url_that_an_earlier_version_stored_is_sealed_by_the_upgrade(home: Pat
         assert (row.url, bool(row.sealed)) == ("https://h.example", True)
     for path in home.rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+
+
+def test_doctor_finds_a_url_in_clear_and_a_key_rotation_seals_it(home: Path) -> None:
+    """A replica of an earlier version stored it after the migration."""
+    with opened(home) as store:
+        run_statement(
+            store.database,
+            "INSERT INTO notifications (id, type, url, origin, created_at, revision)"
+            f" VALUES ('pager', 'webhook', 'https://h.example/{SECRET}', 'api', 0, 1)",
+        )
+    found = "warn  sealed values: the URL of notification pager is not sealed; run: relaydeck key rotate"
+    assert [line for line in run_command(home, "doctor").stdout.splitlines() if "pager" in line] == [found]
+    assert run_command(home, "key", "rotate").returncode == 0
+    assert "is not sealed" not in run_command(home, "doctor").stdout
+    with opened(home) as store:
+        (row,) = store.database.read("SELECT id, url, sealed_url, url_version FROM notifications")
+        assert (row.url, opened_url(store.vault, row.id, row)) == ("https://h.example", f"https://h.example/{SECRET}")

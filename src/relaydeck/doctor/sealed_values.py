@@ -1,10 +1,10 @@
-"""Checks that every sealed value opens and is the newest one."""
+"""Checks that every sealed value opens and is the newest one, and that no value is in clear that should be sealed."""
 
 from collections.abc import Iterator
 
 from relaydeck.doctor.finding import Finding
 from relaydeck.store.database import Reader
-from relaydeck.store.sealed_columns import check_all
+from relaydeck.store.sealed_columns import check_all, urls_in_clear
 from relaydeck.store.sealing import Keyring
 
 
@@ -17,3 +17,6 @@ def sealed_value_findings(database: Reader, keyring: Keyring) -> Iterator[Findin
             yield Finding("FAIL", "sealed values", f"{damage}; restore the record, or set it again")
     if not damaged:
         yield Finding("ok", "sealed values", f"all {checked} open")
+    for record in urls_in_clear(database):
+        problem = f"the URL of notification {record} is not sealed; run: relaydeck key rotate"
+        yield Finding("warn", "sealed values", problem)

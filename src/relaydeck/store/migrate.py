@@ -109,7 +109,7 @@ def _upgrade_rows(execute: Execute, keyring: Keyring, found: int, reached: int) 
     if found < VERSIONS_SINCE <= reached:
         add_versions(execute, keyring)
     if found < URLS_SINCE <= reached:
-        seal_webhook_urls(execute, keyring)
+        seal_webhook_urls(execute, keyring.seal)
 
 
 def _refuse_beside_old_services(serving: int, found: int) -> None:

@@ -6,13 +6,14 @@ no new value uses an old key; it opens values with any key, so it does not notic
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from relaydeck.errors import Damaged
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.open_store import Store
-from relaydeck.store.sealed_columns import SEALED_COLUMNS, SealedColumn
+from relaydeck.store.sealed_columns import SEALED_COLUMNS, SealedColumn, seal_webhook_urls
 from relaydeck.store.sealing import Place
 
 BATCH_ROWS = 500
@@ -37,6 +38,8 @@ class Rotation:
     def begin(self, now: int, actor: str = "rotation") -> int:
         """Add a data key, unless there is a rotation to continue. Returns how many values are left to seal."""
         with self._database.transaction() as transaction:
+            seal = partial(self._vault.seal, transaction=transaction)
+            transaction.erases_secrets = seal_webhook_urls(transaction.execute, seal) > 0
             if not self._is_in_progress(transaction):
                 self._vault.add_data_key(transaction, now)
                 AuditLog(self._vault).append(transaction, [AuditEntry(now, actor, "key.rotated", "")])

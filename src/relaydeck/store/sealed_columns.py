@@ -6,7 +6,7 @@ audit log, which nobody can change without the master key: each change of a seal
 one entry about the value, its own, is newer than its version.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from relaydeck.errors import Damaged
@@ -129,18 +129,21 @@ def _add_version(
     )
 
 
-def seal_webhook_urls(execute: Execute, keyring: Keyring) -> None:
-    """Seal the URLs that earlier versions stored in clear. Inside the migration."""
+def urls_in_clear(reader: Reader) -> list[str]:
+    """The notifications with a URL that should be sealed: an earlier version wrote it after the migration."""
+    rows = reader.read("SELECT id, url FROM notifications ORDER BY seq")
+    return [row.id for row in rows if may_contain_key(row.url)]
+
+
+def seal_webhook_urls(execute: Execute, seal: Callable[[bytes, Place], bytes]) -> int:
+    """Seal the URLs that earlier versions stored in clear. Returns how many there were."""
     ((version,),) = execute("SELECT coalesce(max(seq), 0) FROM audit").fetchall()
-    for seq, record, url in execute("SELECT seq, id, url FROM notifications").fetchall():
-        if may_contain_key(url):
-            place = Place("notifications", record, "url", version)
-            execute(
-                "UPDATE notifications SET url = :shown, sealed_url = :sealed, url_version = :version WHERE seq = :seq",
-                {
-                    "shown": shown_address(url),
-                    "sealed": keyring.seal(url.encode(), place),
-                    "version": version,
-                    "seq": seq,
-                },
-            )
+    found = execute("SELECT seq, id, url FROM notifications").fetchall()
+    clear = [each for each in found if may_contain_key(each[2])]
+    for seq, record, url in clear:
+        sealed = seal(url.encode(), Place("notifications", record, "url", version))
+        execute(
+            "UPDATE notifications SET url = :shown, sealed_url = :sealed, url_version = :version WHERE seq = :seq",
+            {"shown": shown_address(url), "sealed": sealed, "version": version, "seq": seq},
+        )
+    return len(clear)
