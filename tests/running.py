@@ -129,15 +129,9 @@ def children(pid: int) -> list[int]:
 class Running:
     """A served home. `ask` sends one request; `token` is what it authenticates with."""
 
-    def __init__(
-        self,
-        home: Path,
-        *arguments: str,
-        token: str = "",
-        files: str = "",
-        stderr: IO[bytes] | None = None,
-        **settings: str,
-    ) -> None:
+    stderr: IO[bytes] | None = None  # of the process; None: a file, which `log` reads
+
+    def __init__(self, home: Path, *arguments: str, token: str = "", files: str = "", **settings: str) -> None:
         self.home = home
         self.port = free_port()
         self.token = token
@@ -146,7 +140,7 @@ class Running:
             self.process = start_command(
                 ["serve", "--port", str(self.port), *arguments],
                 clean_environment(home, **settings),
-                stderr or log,
+                self.stderr or log,
                 files,
             )
         self.await_answer()

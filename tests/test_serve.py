@@ -158,6 +158,11 @@ def test_the_log_says_which_worker_serves_again_and_after_how_long(home: Path) -
     assert {(line["level"], line["seconds"] > 0) for line in again} == {("info", True)}
 
 
+def logging_to(pipe: IO[bytes]) -> type[Running]:
+    """A service whose log goes there."""
+    return type("Logging", (Running,), {"stderr": pipe})
+
+
 @pytest.fixture
 def full_pipe() -> Iterator[IO[bytes]]:
     """Its reader has stopped reading."""
@@ -175,7 +180,7 @@ def full_pipe() -> Iterator[IO[bytes]]:
 def test_a_reader_of_the_log_that_is_stuck_stops_neither_a_replacement_nor_the_end(
     home: Path, full_pipe: IO[bytes]
 ) -> None:
-    running = Running(home, "--workers", "2", stderr=full_pipe)
+    running = logging_to(full_pipe)(home, "--workers", "2")
     try:
         before = workers_of(running)
         for pid in before:
@@ -189,7 +194,7 @@ def test_a_reader_of_the_log_that_is_stuck_stops_neither_a_replacement_nor_the_e
 
 
 def test_lines_that_a_full_disk_does_not_take_are_counted(home: Path) -> None:
-    with open("/dev/full", "wb") as full, Running(home, stderr=full) as running:
+    with open("/dev/full", "wb") as full, logging_to(full)(home) as running:
         lost = re.compile(rb"^relaydeck_log_lines_dropped_total [1-9]", re.MULTILINE)
         eventually(lambda: lost.search(running.ask("GET", "/metrics").body) is not None)
 

@@ -52,7 +52,7 @@ def verify_webhook(
 def _header(given: Mapping[str, str], name: str) -> str:
     value = given.get(name)
     if not value or not isinstance(value, str):  # some servers give a list for a repeated header
-        raise MissingHeader(f"the message has no header {name}, or several")
+        raise MissingHeader(f"the message does not have exactly one header {name}")
     return value
 
 

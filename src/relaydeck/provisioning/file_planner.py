@@ -42,7 +42,7 @@ class FilePlanner(NamedTuple):
         """Free the records one by one: to free many at once would stop all other threads."""
         for kept in (self.file.declared.records, self.file.declared.mentions):
             while kept:
-                kept.pop()  # type: ignore[attr-defined]
+                kept.pop()
 
     def sound_plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses) -> Plan:
         """Raises MistakenDocument."""
