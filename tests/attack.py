@@ -75,7 +75,8 @@ SUITE = (
         "a file",
         "forged backups, hostile TOML and JSON",
         "refused, or every credential in it revoked; the event loop is not held for more than 50 ms",
-        "tests/cli/test_forged_backups.py",
+        "tests/test_hostile_files.py",
+        ("tests/cli/test_forged_backups.py",),
     ),
     Attack(
         "a browser",
