@@ -1,8 +1,12 @@
 """Numbers shared by the processes of one machine: a file mapped into memory as 64-bit cells."""
 
+import fcntl
 import mmap
 import os
+import struct
 from pathlib import Path
+
+LOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
 
 
 def map_cells(path: Path, count: int) -> "memoryview[int]":
@@ -15,3 +19,13 @@ def map_cells(path: Path, count: int) -> "memoryview[int]":
         return memoryview(mmap.mmap(descriptor, size)).cast("Q")
     finally:
         os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock on a part of the file."""
+    try:
+        with path.open("rb") as file:
+            asked = LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            return bool(LOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK)
+    except OSError:
+        return False

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.notifications.model import NotificationChange
 from relaydeck.notifications.notification_rows import opened_url
 from relaydeck.provisioning.export import exported
@@ -76,6 +77,22 @@ async def test_a_url_that_does_not_open_costs_an_attempt_and_nothing_else(scene:
 )
 def test_a_user_part_a_path_or_a_query_may_be_a_key(url: str, expected: bool) -> None:
     assert may_contain_key(url) == expected
+
+
+def test_a_home_that_an_earlier_version_serves_is_not_migrated(home: Path) -> None:
+    (home / "run").mkdir(parents=True)
+    create_master_key(home / "master.key")
+    with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "run" / "write-signal"))) as database:
+        migrate(database, to=URLS_SINCE - 1)
+        Vault(database, read_master_key(home / "master.key")).add_data_key(SqliteTransaction(database.writer), 0)
+    worker = Metrics(home / "run" / "metrics-1")
+    worker.claim_row()
+    refused = run_command(home, "token", "list")
+    assert (refused.returncode, refused.stderr.splitlines()[1]) == (
+        1,
+        "Stop every service of the older version, then start this one. Nothing has been changed.",
+    )
+    del worker
 
 
 @pytest.mark.parametrize("url", URLS)

@@ -7,7 +7,6 @@ a counter never falls while the service runs.
 
 import fcntl
 import os
-import struct
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -28,11 +27,10 @@ from relaydeck.http.metrics import (
     Metric,
 )
 from relaydeck.http.metrics_text import exposition
-from relaydeck.shared_memory import map_cells
+from relaydeck.shared_memory import LOCK, map_cells
 
 _HISTOGRAM_CELLS = len(BUCKETS_NS) + 2  # the buckets, one above them, and the sum
 _Cell = tuple[str, ...]  # the name of a metric and the values of its labels
-_LOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
 
 
 def _combinations(metric: Metric) -> Iterator[LabelValues]:
@@ -78,7 +76,7 @@ def remove_abandoned(paths: Iterable[Path]) -> None:
         if Path("/proc", path.name.rpartition("-")[2]).exists():
             continue
         with suppress(OSError), path.open("r+b") as file:
-            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
             path.unlink()
 
 
@@ -104,7 +102,7 @@ class Metrics:
     def _try_to_lock(self, row: int) -> bool:
         # A lock of the open file, not of the process: those are lost as soon as anything closes the same file.
         try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, row, 1, 0))
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, row, 1, 0))
         except OSError:
             return False
         return True

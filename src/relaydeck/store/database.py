@@ -238,8 +238,8 @@ class Database(Reader, Protocol):
     def migration(self) -> AbstractContextManager[Execute]:
         """A transaction for changes of the schema: without a revision, and in one process at a time."""
 
-    def serving(self) -> int:
-        """How many processes of services on this machine or others use the server now. 0 where no server tells."""
+    def is_served(self) -> bool:
+        """Whether a worker of any service uses the database now."""
 
     def erase_removed(self) -> None:
         """Overwrite the copies of removed secrets outside the tables, while `erasing`. In a thread: it syncs."""

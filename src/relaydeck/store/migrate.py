@@ -89,8 +89,8 @@ def migrate(
         found = schema_version(database)  # again, now that no other process can migrate
         refuse_newer(found)
         _check(database, found)
-        if keyring is not None and 0 < found < URLS_SINCE:
-            _refuse_beside_old_services(database.serving(), found)
+        if keyring is not None and found < URLS_SINCE and database.is_served():
+            _refuse_beside_old_services(found)
         for step in steps():
             if found < step.version <= (to or step.version):
                 _apply(execute, step, database.schema_types, now())
@@ -112,15 +112,14 @@ def _upgrade_rows(execute: Execute, keyring: Keyring, found: int, reached: int) 
         seal_webhook_urls(execute, keyring.seal)
 
 
-def _refuse_beside_old_services(serving: int, found: int) -> None:
+def _refuse_beside_old_services(found: int) -> None:
     """The migration seals URLs of webhooks. A service of an earlier version would send events to what is left of them,
     and count these events as delivered."""
-    if serving:
-        raise OperatorError(
-            f"an older Relaydeck serves this database (schema version {found}, worker processes: {serving}); after the"
-            " migration it would send events to wrong addresses",
-            "Stop every replica of the older version, then start this one. Nothing has been changed.",
-        )
+    raise OperatorError(
+        f"an older Relaydeck serves this database (schema version {found}); after the migration it would send events"
+        " to wrong addresses",
+        "Stop every service of the older version, then start this one. Nothing has been changed.",
+    )
 
 
 def refuse_newer(found: int) -> None:

@@ -41,7 +41,7 @@ _LONGEST_SEARCH = 1.9  # for what became of a commit that was not confirmed
 _MIGRATION_LOCK = int.from_bytes(b"relaydck")
 OPENING_LOCK = _MIGRATION_LOCK + 1
 _SERVING = (  # each worker has one connection that listens, and uses it for nothing else
-    "SELECT count(*) AS amount FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'"
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'"
 )
 _HOLDER_OF_LOCK = (
     "SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = database AND datname = current_database()"
@@ -195,9 +195,8 @@ class PostgresDatabase(PostgresReader):
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
             yield lambda sql, values=NO_VALUES: connection.execute(to_postgres(to_postgres_schema(sql)), values)
 
-    def serving(self) -> int:
-        amount: int = self.read(_SERVING)[0].amount
-        return amount
+    def is_served(self) -> bool:
+        return bool(self.read(_SERVING))
 
     def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
         statement = f"COPY {table.name} ({', '.join(table.column_names)}) FROM STDIN"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from relaydeck.errors import OperatorError, StoreError, StoreMisuse, StoreRefusal, StoreTrouble, StoreUnconfirmed
+from relaydeck.shared_memory import is_locked
 from relaydeck.store import sqlite_catalogue as catalogue
 from relaydeck.store.catalogue import Table
 from relaydeck.store.database import (
@@ -350,8 +351,8 @@ class SqliteDatabase(SqliteReader):
     def resume(self) -> None:
         return None
 
-    def serving(self) -> int:
-        return 0  # SQLite does not know who uses the file
+    def is_served(self) -> bool:
+        return any(map(is_locked, self.write_signal.folder.glob("metrics-*")))  # workers hold rows of these files
 
     def opening(self) -> AbstractContextManager[None]:
         return nullcontext()  # `open_store` has a lock for the processes of this machine

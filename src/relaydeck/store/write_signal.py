@@ -36,6 +36,7 @@ class Sent(NamedTuple):
 
 class WriteSignal:
     def __init__(self, path: Path) -> None:
+        self.folder = path.parent
         self._cells = map_cells(path, 2)
         self._lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._lock)

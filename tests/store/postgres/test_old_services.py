@@ -35,9 +35,9 @@ def test_a_start_beside_an_old_service_is_refused_and_changes_nothing(postgres: 
             open_store_at(tmp_path / "home", url, key)
         assert (schema_version(old), addresses(old)) == (OLD, ["https://h.example/hook"])
     assert str(refused.value) == (
-        f"an older Relaydeck serves this database (schema version {OLD}, worker processes: 1); after the migration it"
-        " would send events to wrong addresses\n"
-        "Stop every replica of the older version, then start this one. Nothing has been changed."
+        f"an older Relaydeck serves this database (schema version {OLD}); after the migration it would send events to"
+        " wrong addresses\n"
+        "Stop every service of the older version, then start this one. Nothing has been changed."
     )
     assert migrated(tmp_path, url, key) == (newest_version(), ["https://h.example"])
 
