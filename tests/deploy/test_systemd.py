@@ -1,7 +1,10 @@
 """The systemd unit: systemd accepts it, its command exists, and it lets the service do what it needs."""
 
+import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +14,8 @@ import pytest
 from relaydeck.cli.commands import cli
 from relaydeck.settings import Settings, read_settings
 from tests.deploy.test_files import DEPLOY
+from tests.running import Running, children
+from tests.test_serve import is_worker
 
 FOLDER = DEPLOY / "systemd"
 UNIT = (FOLDER / "relaydeck.service").read_text("utf-8")
@@ -47,6 +52,30 @@ def test_the_home_is_the_folder_that_systemd_creates() -> None:
 
 def test_the_service_has_its_time_to_stop() -> None:
     assert int(DIRECTIVES["TimeoutStopSec"]) > Settings().stop_timeout_seconds
+
+
+def test_systemd_is_told_that_the_service_is_ready_and_alive_while_a_worker_is(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (DIRECTIVES["Type"], DIRECTIVES["WatchdogSec"]) == ("notify", "60")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "300000")
+        with Running(home) as running:
+            systemd.settimeout(60)
+            assert systemd.recv(100) == b"READY=1\nWATCHDOG=1"
+            [worker] = [pid for pid in children(running.process.pid) if is_worker(pid)]
+            os.kill(worker, signal.SIGSTOP)
+            try:
+                systemd.settimeout(3)  # thirty messages later
+                with pytest.raises(TimeoutError):
+                    for _ in range(600):
+                        systemd.recv(100)
+            finally:
+                os.kill(worker, signal.SIGCONT)
+            systemd.settimeout(60)
+            assert systemd.recv(100) == b"READY=1\nWATCHDOG=1"
 
 
 def test_the_page_installs_what_the_unit_names() -> None:

@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import re
 import secrets
 import signal
 import socket
@@ -24,13 +25,14 @@ from relaydeck import __version__
 from relaydeck.app import Application, ReplacedWorker, worker_class
 from relaydeck.cli.connection_limit import apply_file_limit
 from relaydeck.errors import OperatorError
-from relaydeck.http.metric_counts import allocate, remove_abandoned
+from relaydeck.http.metric_counts import Metrics, allocate, remove_abandoned
 from relaydeck.log import Log
 from relaydeck.settings import Settings
 from relaydeck.web_addresses import host_in_url
 
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 (the names in it are random)
 _BUFFERED_BYTES = 131_072  # of a connection: headers that arrive, and responses that wait for the client
+_SILENT_SECONDS = 5  # workers beat each second
 _WORKER_NAME = "granian-worker"  # of the processes that Granian starts
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -86,7 +88,7 @@ def serve(settings: Settings, log: Log, host: str, port: int, *, workers: int, *
     try:
         with _operations_server(settings, metrics_path, log, port):
             log.event("info", "serving", **facts, workers=workers, version=__version__)
-            _run(server, load, settings.stop_mark(os.getpid()))
+            _run(server, load, settings.stop_mark(os.getpid()), partial(_keep_systemd_informed, metrics_path))
     finally:
         metrics_path.unlink(missing_ok=True)
         settings.stop_mark(os.getpid()).unlink(missing_ok=True)
@@ -124,7 +126,9 @@ def _serve_operations(settings: Settings, metrics_path: Path, log: Log) -> None:
     _run(server, load, None)
 
 
-def _run(server: AbstractServer[Any], load: Callable[[], Application], stop_mark: Path | None) -> None:
+def _run(
+    server: AbstractServer[Any], load: Callable[[], Application], stop_mark: Path | None, *beside: Callable[[], None]
+) -> None:
     """Serve until SIGTERM, Ctrl-C or the end of the terminal.
 
     The server's own signal handler deadlocks when a second signal interrupts it, and does not run when another
@@ -132,7 +136,9 @@ def _run(server: AbstractServer[Any], load: Callable[[], Application], stop_mark
     once. Workers inherit the mask: a signal sent while a worker starts stays pending until it has started.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    threading.Thread(target=_stop_on_signal, args=(server, stop_mark), daemon=True).start()
+    threads: tuple[Callable[[], None], ...] = (partial(_stop_on_signal, server, stop_mark), *beside)
+    for each in threads:
+        threading.Thread(target=each, daemon=True).start()
     server.serve(target_loader=load, wrap_loader=False)
 
 
@@ -142,6 +148,25 @@ def _stop_on_signal(server: AbstractServer[Any], stop_mark: Path | None) -> None
         with suppress(OSError):  # a full disk must not prevent the stop
             stop_mark.touch()
     server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
+
+
+def _keep_systemd_informed(metrics_path: Path) -> None:
+    """Tell systemd that the service is ready, then that it is alive, for as long as a worker shows that it is.
+
+    See sd_notify(3). When nothing is sent for `WatchdogSec=`, systemd restarts the service.
+    """
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    pause = int(os.environ.get("WATCHDOG_USEC", "3000000")) / 3_000_000
+    metrics, is_ready = Metrics(metrics_path), False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as notify:
+        while True:
+            is_ready = is_ready or metrics.a_worker_has_started
+            if is_ready and metrics.a_worker_lives(_SILENT_SECONDS):
+                with suppress(OSError):  # the next message may arrive
+                    notify.sendto(b"READY=1\nWATCHDOG=1", re.sub("^@", "\0", address))
+            time.sleep(min(pause, 1.0))
 
 
 def _server(settings: Settings, log: ServerLog, host: str, port: int, **options: Any) -> AbstractServer[Any]:

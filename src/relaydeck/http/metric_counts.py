@@ -117,11 +117,19 @@ class Metrics:
         if self._row is not None:
             self._cells[self._row + _BEAT] = int(self._monotonic() * 1000)
 
+    def a_worker_lives(self, seconds: float) -> bool:
+        """Whether any worker has beaten within so long, or is starting."""
+        running = [beat for beat in self._beats() if beat]
+        return len(running) > self._silent(running, seconds)
+
     def silent_workers(self, seconds: float) -> int:
         """How many workers have not beaten for so long. One that is starting has more time."""
+        return self._silent(self._beats(), seconds)
+
+    def _silent(self, beats: list[int], seconds: float) -> int:
         now = int(self._monotonic() * 1000)
         latest, latest_start = now - seconds * 1000, _STARTING + now - _LONGEST_START_MS
-        return sum(0 < beat < latest or _STARTING <= beat < latest_start for beat in self._beats())
+        return sum(0 < beat < latest or _STARTING <= beat < latest_start for beat in beats)
 
     @property
     def a_worker_has_started(self) -> bool:
