@@ -1,6 +1,8 @@
 """What `apply` makes of a file."""
 
+import gc
 import json
+from weakref import ref
 
 import pytest
 
@@ -395,3 +397,13 @@ def test_a_write_between_planning_and_doing_is_taken_into_account(
     changed = provisioned.apply(RELAYER.replace("gas_price_cap = 100", "gas_price_cap = 200"))
     assert lines(changed.steps) == ["Change relayers one | policies.gas_price_cap: 100 -> 200"]
     other.store.close()
+
+
+def test_a_plan_is_freed_without_the_garbage_collector(provisioned: ProvisionedHome) -> None:
+    """The service excludes what a large apply leaves behind from collections: a cycle would stay, with its secrets."""
+    gc.disable()
+    try:
+        freed = [ref(each(WHOLE)) for each in (provisioned.plan, provisioned.apply, provisioned.plan)]
+        assert [each() for each in freed] == [None, None, None]
+    finally:
+        gc.enable()

@@ -1,6 +1,5 @@
 """Plans the signers of a file. Key material is never changed in place."""
 
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ class SignerPlanner:
         self._addresses = addresses
         self._plan = plan
         self._signers: dict[str, NewSigner] = {}  # of the file, once they are complete
-        self.address_of = cache(self._address_of)
+        self._answers: dict[str, KeyAnswer | None] = {}
 
     def plan_signer(self, declared: DeclaredRecord) -> None:
         before = self._stored.signer(declared.name)
@@ -69,8 +68,13 @@ class SignerPlanner:
         signer = self._stored.signer(signer_id)
         return isinstance(signer, NewSigner) and signer.type in self._addresses.asked_types
 
-    def _address_of(self, signer_id: str) -> KeyAnswer | None:
+    def address_of(self, signer_id: str) -> KeyAnswer | None:
         """None when the signer has a mistake, which is noted already."""
+        if signer_id not in self._answers:
+            self._answers[signer_id] = self._find_address(signer_id)
+        return self._answers[signer_id]
+
+    def _find_address(self, signer_id: str) -> KeyAnswer | None:
         if signer_id in self._signers:
             return self._addresses.find(self._signers[signer_id])
         if signer_id in self._declared.places["signers"]:

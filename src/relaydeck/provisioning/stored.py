@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -31,17 +31,19 @@ class Stored:
     def __init__(self, read: ReadRows, vault: Vault) -> None:
         self._read = read
         self._vault = vault
-        # Ten thousand relayers may share one signer, which is opened once.
-        self.signer = cache(self._signer)
-        self.exists = cache(self._exists)
+        # Ten thousand relayers may share one signer, which is opened once. A cache of a bound method would be a cycle.
+        self._signers: dict[str, NewSigner | Damaged | None] = {}
+        self._found: dict[tuple[Resource, str], bool] = {}
 
     def _row(self, columns: str, resource: Resource, record: str) -> Row | None:
         sql = f"SELECT {columns} FROM {resource} WHERE {IDENTITY[resource]} = :record"
         rows = self._read(sql, {"record": record})
         return rows[0] if rows else None
 
-    def _exists(self, resource: Resource, record: str) -> bool:
-        return self._row("1", resource, record) is not None
+    def exists(self, resource: Resource, record: str) -> bool:
+        if (resource, record) not in self._found:
+            self._found[resource, record] = self._row("1", resource, record) is not None
+        return self._found[resource, record]
 
     def find(self, resource: Resource, record: str) -> StoredRecord | None:
         """A record of any resource but signers."""
@@ -54,7 +56,12 @@ class Stored:
         except Damaged:
             return StoredRecord(table.without_sealed(row), frozenset(table.sealed_fields))
 
-    def _signer(self, signer_id: str) -> NewSigner | Damaged | None:
+    def signer(self, signer_id: str) -> NewSigner | Damaged | None:
+        if signer_id not in self._signers:
+            self._signers[signer_id] = self._open_signer(signer_id)
+        return self._signers[signer_id]
+
+    def _open_signer(self, signer_id: str) -> NewSigner | Damaged | None:
         row = self._row("id, type, open_config, sealed_config, secret_version, set_locally", "signers", signer_id)
         if row is None:
             return None
@@ -62,7 +69,7 @@ class Stored:
             config = signer_rows.open_config(self._vault, *row[:5])
             return NewSigner(signer_id, row.type, config, set_locally=bool(row.set_locally))
         except Damaged as damage:
-            return damage
+            return damage.with_traceback(None)
 
     def applied_relayers_named(self, name: str) -> list[str]:
         """The ids of the relayers of that name that an apply created."""
