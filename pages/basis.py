@@ -18,13 +18,28 @@ type it takes (and in which unit), and what it means. For each part this page sa
 - a name: the contract leaves it open, and Relaydeck decides. The name is that of the row in [open
   items](../open-items.md) with the ruling and its reason.
 
-A dash means that any value of the type is accepted. The OpenAPI document has the same words, as `x-relaydeck-basis`.
+A dash means that nothing narrows the type. The OpenAPI document has the same words, as `x-relaydeck-basis`.
 `make docs` writes this page.
 """
 
 
 def page() -> str:
-    return _HEAD + "".join(_section(*each) for each in document()["components"]["schemas"].items() if _fields(each[1]))
+    return (
+        _HEAD
+        + _parameters()
+        + "".join(_section(*each) for each in document()["components"]["schemas"].items() if _fields(each[1]))
+    )
+
+
+def _parameters() -> str:
+    """The parameters of each operation of the contract."""
+    parts = []
+    for path, methods in document()["paths"].items():
+        for method, operation in methods.items():
+            named = {each["name"]: each for each in operation.get("parameters", ())}
+            if named:
+                parts.append(_section(f"Parameters of `{method.upper()} {path}`", {"properties": named}))
+    return "".join(parts)
 
 
 def _section(name: str, schema: dict[str, Any]) -> str:

@@ -39,13 +39,13 @@ def test_every_settable_field_of_a_relayer_is_listed() -> None:
     assert fields["policies.min_balance"].endswith(
         "An integer of at least 0; optional. Example: policies.min_balance:=0"
     )
-    assert fields["name"] == "Its name. A string; required. Example: name='Sepolia one'"
+    assert fields["name"] == "Name for people. A string; required. Example: name='Sepolia one'"
 
 
 def test_an_update_does_not_list_the_identity_nor_what_is_required() -> None:
     fields = listed(help_of("relayer", "update"))
     assert "id" not in fields
-    assert fields["name"] == "Its name. A string. Example: name='Sepolia one'"
+    assert fields["name"] == "Name for people. A string. Example: name='Sepolia one'"
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])

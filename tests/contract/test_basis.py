@@ -100,7 +100,7 @@ SHOWN: dict[str, dict[str, str]] = {
         "T",
     ),
     "RpcRequest": {"jsonrpc": "PTM", "method": "PTM", "params": "PTM", "id": "P"},
-    "RpcResponse": {"jsonrpc": "PTM", "id": "PT", "result": "TM", "error": "TM"},
+    "RpcResponse": {"jsonrpc": "PTM", "id": "P", "result": "TM", "error": "TM"},
     "RpcError": {"code": "PT", "message": "PTM", "description": "PTM"},
     "FeeEstimateParams": {"fee_token": "PT", "network": "PT", "transaction": "PTM"},
     "FeeEstimateResult": {"conversion_rate": "PT", "estimated_fee": "PT", "method": "PTVM"},

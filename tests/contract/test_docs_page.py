@@ -129,7 +129,9 @@ def test_a_field_tells_what_the_contract_decides_and_what_a_ruling(page: str) ->
     told = re.search(r'id="type-RpcResponse".*?<code>id</code>.*?<p class="basis">(.*?)</p>', page, re.DOTALL)
     assert told is not None
     ruled = "types of the JSON-RPC <code>id</code>"
-    assert told[1] == f"Contract, section 4.5: presence, type. Ruling: value ({ruled}), meaning ({ruled})."
+    assert (
+        told[1] == f"Contract, section 4.5: presence, type. Ruling: type ({ruled}), value ({ruled}), meaning ({ruled})."
+    )
 
 
 @pytest.mark.parametrize("path", ["/docs", "/admin/v1/docs"])

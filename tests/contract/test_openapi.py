@@ -64,12 +64,12 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-def holds(promises: Promises, method: str, path: str, answers: list[Answer]) -> None:
-    """Every answer is as documented, and every documented status is among them."""
+def holds(promises: Promises, method: str, path: str, answers: list[Answer], unseen: str = "") -> None:
+    """Every answer is as documented, and every documented status is among them, but for the one that is unseen."""
     responses = promises.operation(method, path)["responses"]
     broken_promises = [problem for answer in answers if (problem := promises.kept(answer, responses))]
     assert broken_promises == []
-    assert {str(answer.status) for answer in answers} == responses.keys()
+    assert {str(answer.status) for answer in answers} == responses.keys() - {unseen}
 
 
 def test_document_is_valid_openapi_3_1(promises: Promises) -> None:
@@ -229,7 +229,8 @@ def test_service_addresses_answer_as_documented(
     service: Running, broken: Running, promises: Promises, path: str
 ) -> None:
     answers = [service.ask("GET", path, token=""), broken.ask("GET", path, token="")]
-    holds(promises, "GET", path, answers)
+    # `tests/proofs/test_liveness.py` stops a worker, which is then seen as 503.
+    holds(promises, "GET", path, answers, unseen="503" if path == "/healthz" else "")
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def _is_authentic(backup: BackupFile, path: Path, key: bytes | None, key_path: P
             f"Put your copy of it there first. {_EXPLAINED}",
         )
     raise OperatorError(
-        f"the backup {path} cannot be authenticated: an older Relaydeck wrote it, without a MAC",
+        f"the backup {path} cannot be authenticated: it has no MAC (an older Relaydeck, or a forger, wrote it)",
         f"Somebody could have added tokens to it. {_EXPLAINED}",
     )
 

@@ -165,7 +165,11 @@ _SENTENCES = (
     ),
     _shown("4.5-request", "A request has the strings `jsonrpc` and `method`, and the object `params`."),
     _shown("4.5-id-optional", "The `id` of a request is optional and may be null; a number is accepted."),
-    _shown("4.5-response", "A response has the strings `jsonrpc` and `id`, and the object `result` or `error`."),
+    _shown(
+        "4.5-response",
+        "A response has the strings `jsonrpc` and `id` (for a request with a numeric `id`, as shown), and the object "
+        "`result` or `error`.",
+    ),
     _shown("4.5-error", "`error` has the integer `code` and the strings `message` and `description`."),
     _shown("4.5-params", "`feeEstimate` takes the strings `fee_token`, `network` and `transaction`."),
     _shown(
@@ -192,7 +196,7 @@ _SENTENCES = (
     _open("6-kinds", "kinds of event and payloads", unseen="events are sent to the webhook, not to a client"),
     _open("6-signature", "signature scheme and header", unseen="events are sent to the webhook, not to a client"),
     # 7
-    _shown("7-messages", "The message of an error is one of seven."),
+    _shown("7-messages", "On the five operations, the message of an error is one of seven."),
     _shown(
         "7-server-failure",
         "A failure of the server is answered Internal Server Error.",

@@ -8,7 +8,7 @@ from relaydeck.fields import example_of, own_names
 from relaydeck.http.envelope import Metadata, Pagination
 from relaydeck.notifications.model import Notification
 from relaydeck.relayers.model import Relayer
-from relaydeck.signers.signer_types import SHAPES
+from relaydeck.signers.signer_types import SHAPES, SHOWN_FIELDS
 
 
 def signer_requests() -> dict[str, dict[str, Any]]:
@@ -28,7 +28,9 @@ def _envelope(data: Any, **more: Any) -> dict[str, Any]:
     return {"data": data, "error": "", "metadata": _METADATA, **more, "success": True}
 
 
-SIGNER_CREATED = _envelope(_SIGNER)
+_REQUESTED = next(iter(signer_requests().values()))
+_SHOWN = {name: value for name, value in _REQUESTED["config"].items() if name in SHOWN_FIELDS}
+SIGNER_CREATED = _envelope({"id": _REQUESTED["id"], "type": _REQUESTED["type"], "config": _SHOWN})
 SIGNERS_LISTED = _envelope([_SIGNER], pagination=_PAGINATION)
 RELAYERS_LISTED = _envelope([_RELAYER], pagination=_PAGINATION)
 

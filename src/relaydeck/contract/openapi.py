@@ -285,11 +285,15 @@ def _written(response: Json) -> Json:
 
 
 def _service_paths() -> Json:
-    ready, failing = _text("The service is ready: the database responds."), _text("The reason why it cannot serve.")
+    ready = _text("The service is ready; the text says so if it serves from memory, without its database.")
+    failing, stuck = (
+        _text("The reason why it cannot serve."),
+        _text("A worker does not respond, or does not end its start."),
+    )
     document = _response("application/json", "OpenAPI 3.1.", "object")
     page = _response("text/html", "One page without external resources.")
     return {
-        "/healthz": _service_path("healthz", "Liveness", _text("The process is alive.")),
+        "/healthz": _service_path("healthz", "Liveness", _text("The process is alive."), {"503": stuck}),
         "/readyz": _service_path("readyz", "Readiness", ready, {"503": failing}),
         "/metrics": _service_path("metrics", "Metrics", _text("Metrics in the Prometheus text format.")),
         "/openapi.json": _service_path("openapi", "This document", document),

@@ -102,7 +102,7 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str,
         field(
             "`feeEstimate` is the one described method; any other returns error -32601.",
-            basis=_RPC.but(value=RPC_METHODS),
+            basis=_RPC.but(value=contract("4.5") + RPC_METHODS),
             example="feeEstimate",
         ),
     ]
@@ -113,7 +113,7 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[
         msgspec.Raw,
         field(
-            "String, number, null or left out. The response repeats it.",
+            "String, number, null or left out. The response has it as a string.",
             basis=_RPC.but(type=contract("4.5") + RPC_IDS, meaning=RPC_IDS),
             example=1,
         ),
@@ -125,7 +125,7 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # sentence: 2.2-signer 2.2-response-config 3-no-state
 class Signer(msgspec.Struct, frozen=True):
-    id: Annotated[str, field("Identifier.", basis=shown("2.2"), example="ops")]
+    id: Annotated[str, field("Identifier.", basis=shown("2.2").but(value=IDENTIFIER_FORM), example="ops")]
     type: Annotated[
         str,
         field(
@@ -194,7 +194,7 @@ class RpcResponse(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         field(
             "The request's id as a string, a number as the text that was sent; null when there was none.",
-            basis=_RPC.but(value=RPC_IDS, meaning=RPC_IDS),
+            basis=_RPC.but(type=contract("4.5") + RPC_IDS, value=RPC_IDS, meaning=RPC_IDS),
             example="1",
         ),
     ]

@@ -14,7 +14,7 @@ each part of each operation, parameter, field, status and header:
 
 - `contract, section 2.4`: the contract shows it in this section.
 - `ruling: …`: the contract leaves it open, and this service decides. The text after the colon names the row in the \
-page "Open items" of the documentation. A later edition of the contract may differ.
+page "Open items" of Relaydeck's documentation (`docs/open-items.md`). A later edition of the contract may differ.
 
 A field has up to four parts: its `presence` (required, optional, or left out when), its `type`, its `value` (which \
 values of the type, in which unit; absent if any) and its `meaning`.

@@ -61,7 +61,11 @@ class Pagination(msgspec.Struct, frozen=True):
     ]
     per_page: Annotated[
         Annotated[int, Meta(ge=1)],
-        field("The page size that was applied.", basis=_SHOWN.but(value=PAGE_ZERO, meaning=LARGEST_PAGE), example=10),
+        field(
+            "The page size that was applied.",
+            basis=_SHOWN.but(value=PAGE_ZERO, meaning=contract("4.2") + LARGEST_PAGE),
+            example=10,
+        ),
     ]
     total_items: Annotated[
         Annotated[int, Meta(ge=0)],

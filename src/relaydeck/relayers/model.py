@@ -94,15 +94,22 @@ class DisabledReason(msgspec.Struct, frozen=True):
 # sentence: 2.4-strings 2.4-flags 3-indicators
 class Relayer(msgspec.Struct, frozen=True):
     id: Annotated[Identifier, field("Identifier.", basis=_NAMED, example="sepolia-1", generated=True)]
-    name: Annotated[Identifier, field("Its name.", basis=_NAMED, example="Sepolia one")]
-    network: Annotated[Identifier, field("Its network.", basis=_NAMED, example="sepolia", refers_to="networks")]
+    name: Annotated[Identifier, field("Name for people.", basis=_NAMED, example="Sepolia one")]
+    network: Annotated[
+        Identifier, field("Name of the network it works on.", basis=_NAMED, example="sepolia", refers_to="networks")
+    ]
     network_type: Annotated[
         NetworkType,
         field("Kind of that network.", basis=_SHOWN.but(value=contract("2.4") + NETWORK_TYPES), example="evm"),
     ]
     address: Annotated[
         EvmAddress,
-        field("Its address.", basis=_SHOWN, example="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23", generated=True),
+        field(
+            "Its address on the network.",
+            basis=_SHOWN,
+            example="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23",
+            generated=True,
+        ),
     ]
     signer_id: Annotated[
         Identifier, field("Identifier of the signer it uses.", basis=_NAMED, example="ops", refers_to="signers")
