@@ -127,3 +127,10 @@ def test_a_large_document_within_bounds(relayers: str, reason: str) -> None:
     body = f'{{"document":{{"relayers":{relayers}}}}}'.encode()
     with pytest.raises(BadRequest, match=reason):
         decode_apply({b"content-type": b"application/json"}, body)
+
+
+@pytest.mark.parametrize("prune", ["1e999999", "9" * 5000, "[" * 900 + "]" * 900])
+def test_options_of_a_large_document_may_be_hostile_too(prune: str) -> None:
+    body = f'{{"document":{{"relayers":[{" " * 300_000}]}},"prune":{prune}}}'.encode()
+    with pytest.raises(BadRequest):
+        decode_apply({b"content-type": b"application/json"}, body)

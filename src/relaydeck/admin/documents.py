@@ -100,7 +100,7 @@ def decode_apply(headers: Mapping[bytes, bytes], body: bytes) -> ApplyRequest:
         return _decode_apply(headers, body)  # type: ignore[no-any-return]
     given: _LargeApply = _decode_outline(headers, body)
     document = {name: _decoded_by_record(each) for name, each in _given(given.document)}
-    rest = {name: msgspec.json.decode(each) for name, each in _given(given) if name not in ("document", "references")}
+    rest = {name: _decoded(each) for name, each in _given(given) if name not in ("document", "references")}
     references = {} if given.references is UNSET else {"references": _decoded_by_record(given.references)}
     try:
         return msgspec.convert({"document": document, **rest, **references}, ApplyRequest, dec_hook=decode_secret)
@@ -156,7 +156,7 @@ def _end_of_gap(text: str, start: int) -> int:
     return _GAP.match(text, start).end()  # type: ignore[union-attr]
 
 
-def _decoded(text: str) -> Any:
+def _decoded(text: str | msgspec.Raw) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError:
