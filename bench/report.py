@@ -40,11 +40,7 @@ and the data behind them (`benchmarks.json`). `--only` measures some sections ag
 
 {ratios}
 
-{notes}## Figures behind the ratios
-
-{small_print}
-
-## How to read it
+{notes}{small_print}## How to read it
 
 - **Absolute figures** describe a machine more than a program: run the benchmark to see those of yours. Each is the
   median of several servers, measured for a few seconds each, with 64 clients and then with one. A client sends its next
@@ -173,7 +169,7 @@ def page(sections: Sections) -> str:
         figures=_captioned(sections, _figure_table),
         ratios=_captioned(sections, _ratio_table),
         notes=f"{notes}\n" if notes else "",
-        small_print="\n".join(f"- {line}" for each in sections.values() for line in each.small_print),
+        small_print=_small_print([line for each in sections.values() for line in each.small_print]),
     )
 
 
@@ -211,16 +207,22 @@ def _figure_cells(figure: Figure) -> list[str]:
     return [figure.what, f"{figure.per_second:,.0f}", *(f"{each:.2f} ms" for each in latencies)]
 
 
+def _small_print(lines: Sequence[str]) -> str:
+    listed = "\n".join(f"- {line}" for line in lines)
+    return f"## Figures behind the ratios\n\n{listed}\n\n" if lines else ""
+
+
 def readme_sentence(sections: Sections) -> str:
     """Empty while one of its figures is not measured."""
     measured = [sections[title] for title in ("absolute", "lists") if title in sections]
     rates = {figure.what.partition(",")[0]: figure.per_second for section in measured for figure in section.figures}
     more = [percent for section in measured for row in section.rows for percent in _more_cpu(row)]
-    if not more or "list-relayers" not in rates or "create-signer" not in rates:
+    lists = [rate for name, rate in rates.items() if name.startswith("list-")]
+    if not more or not lists or "create-signer" not in rates:
         return ""
     sources = ". ".join(dict.fromkeys(section.source for section in measured))
     text = (
-        f"- **Fast.** One worker answered {_hundreds(rates['list-relayers'])} lists and"
+        f"- **Fast.** One worker answered {' to '.join(dict.fromkeys(map(_hundreds, sorted(lists))))} lists and"
         f" {_hundreds(rates['create-signer'])} durable creates a second, the load generator on the same cores. A list"
         f" cost {_range(more)} % more CPU than the bare HTTP server returning the same bytes."
         f" {sources} ([benchmarks](docs/benchmarks.md))."

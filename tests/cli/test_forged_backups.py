@@ -308,7 +308,8 @@ def test_the_attack_that_was_found_gives_no_token(genuine: Genuine, new_home: Pa
     path = forged(UNSIGNED["an older schema with a token more"], genuine, tmp_path)
     give_key(genuine, new_home)
     assert typed(new_home, "restore", str(path), fails=True) == (
-        f"relaydeck: the backup {path} cannot be authenticated: it has no MAC (an older Relaydeck, or a forger, wrote it)\n"
+        f"relaydeck: the backup {path} cannot be authenticated: it has no MAC"
+        " (an older Relaydeck, or a forger, wrote it)\n"
         "Somebody could have added tokens to it. --unauthenticated restores it nevertheless, and revokes every token,"
         " session and sign-in link in it. Other records may be forged too: restore it only if nobody else could write"
         " the file.\n"
