@@ -26,6 +26,7 @@ from relaydeck.http.metrics import (
     LOWEST_RUNWAY,
     METRICS,
     MONITOR_LAG,
+    RECORDS,
     RELAYERS,
     WORKERS,
 )
@@ -35,7 +36,7 @@ from relaydeck.log import Log
 from relaydeck.notifications.deliveries import COUNT_LIMIT
 from relaydeck.worker.stored_metrics import StoredMetrics
 from tests.running import Running
-from tests.seeding import opened
+from tests.seeding import fill, issue, opened, relayer
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md"
 HOLD_ROWS = """
@@ -272,3 +273,11 @@ async def test_a_count_that_takes_long_is_kept_for_twenty_times_as_long(
         for now[0] in (0.0, 0.199, 0.2):
             assert EVENTS in await stored.count()
     assert next(used) == 2 * counts * milliseconds
+
+
+async def test_stored_records_are_counted_by_kind(home: Path) -> None:
+    fill(home, notifications={"pager": None}, relayers=[relayer("r1"), relayer("r2")])
+    issue(home)
+    with opened(home) as store:
+        counted = (await StoredMetrics(store, ()).count())[RECORDS]
+    assert counted == {("networks",): 1, ("signers",): 1, ("notifications",): 1, ("relayers",): 2, ("tokens",): 1}

@@ -170,6 +170,13 @@ RELAYERS = Metric(
     looked_up=True,
     by=("network",),
 )
+RECORDS = Metric(
+    "records",
+    "gauge",
+    "Stored records, by kind, each counted up to 100000.",
+    {"kind": ("networks", "signers", "notifications", "relayers", "tokens")},
+    looked_up=True,
+)
 LOWEST_RUNWAY = Metric(
     "lowest_runway_seconds",
     "gauge",

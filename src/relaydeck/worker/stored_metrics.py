@@ -12,6 +12,7 @@ from relaydeck.http.metrics import (
     LOWEST_RUNWAY,
     OLDEST_PENDING_DELIVERY,
     OLDEST_SIGNER_CHECK,
+    RECORDS,
     RELAYER_BALANCE,
     RELAYER_RUNWAY,
     RELAYER_STATE,
@@ -23,15 +24,16 @@ from relaydeck.http.metrics import (
 )
 from relaydeck.notifications.deliveries import DeliveryCounts, count_deliveries
 from relaydeck.relayers.named_relayers import NamedRelayers, read_named
-from relaydeck.relayers.relayer_counts import RelayerCounts, count_relayers
+from relaydeck.relayers.relayer_counts import COUNT_LIMIT, RelayerCounts, count_relayers
 from relaydeck.signers.check_counts import CheckCounts, count_checks
+from relaydeck.store.database import ReadRows
 from relaydeck.store.open_store import Store
 from relaydeck.worker.readiness import READ_SECONDS
 
 _BRIEF = 0.005  # seconds: counting is not limited
 _LEAST_PAUSE = 20  # times what counting took: it takes at most a twentieth of the time
 
-Gauges = tuple[CheckCounts, RelayerCounts]
+Gauges = tuple[CheckCounts, RelayerCounts, dict[tuple[str, ...], int]]
 
 
 class StoredMetrics:
@@ -60,11 +62,12 @@ class StoredMetrics:
         try:
             async with asyncio.timeout(READ_SECONDS):
                 deliveries = await database.run_in_reader(lambda: count_deliveries(database.read))
-                checks, relayers = await asyncio.shield(self._gauges())
+                checks, relayers, records = await asyncio.shield(self._gauges())
                 single = await database.run_in_reader(lambda: read_named(database.read, named))
         except (StoreError, TimeoutError):
             return {}
         fleet = {**_delivery_metrics(deliveries), **_check_metrics(checks), **_relayer_metrics(relayers)}
+        fleet[RECORDS] = records
         return {**fleet, **_named_metrics(single)} if named else fleet
 
     def _gauges(self) -> "asyncio.Task[Gauges]":
@@ -81,8 +84,14 @@ class StoredMetrics:
 
     def _timed_gauges(self) -> tuple[Gauges, float]:
         started, read = self._timer(), self._store.database.read
-        found = count_checks(read), count_relayers(read)
+        found = count_checks(read), count_relayers(read), _count_records(read)
         return found, self._timer() - started
+
+
+def _count_records(read: ReadRows) -> dict[tuple[str, ...], int]:
+    (kinds,) = RECORDS.labels.values()
+    counted = (f"SELECT count(*) AS n FROM (SELECT 1 FROM {kind} LIMIT {COUNT_LIMIT}) AS counted" for kind in kinds)
+    return {(kind,): read(sql, {})[0].n for kind, sql in zip(kinds, counted, strict=True)}
 
 
 def _relayer_metrics(found: RelayerCounts) -> Figures:
