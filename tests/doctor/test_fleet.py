@@ -144,3 +144,14 @@ def test_a_token_that_stores_40_mb_is_in_the_log_the_metrics_and_the_findings(
     remark = "in the last day 'token:greedy' created 320 records (40.0 MB)"
     found = growth(home)
     assert (found.result, found.remark.startswith(remark)) == ("warn", True), found
+
+
+def test_a_plan_stores_nothing(home: Path) -> None:
+    document = {"signers": [{"id": "ops", "type": "plain", "config": {"key": "0x" + "11" * 32}}]}
+    plan, apply = (json.dumps({"document": document, "plan_only": each}).encode() for each in (True, False))
+    with Running(home, token=issue(home, "ci", "admin")) as running:
+        answers = [running.ask("POST", "/admin/v1/apply", each).status for each in (plan, plan, apply)]
+        line = re.compile(r'relaydeck_stored_bytes_total\{route="admin"\} ([1-9]\d*)\n')
+        while (found := line.search(running.ask("GET", "/metrics").body.decode())) is None:
+            assert running.process.poll() is None
+    assert (answers, int(found[1])) == ([200, 200, 200], len(apply))

@@ -42,6 +42,7 @@ JSON = (b"content-type", b"application/json")
 _PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else 0x3F for byte in range(256))  # in a header, other bytes become `?`
 _ANONYMOUS = '"-"'
 _WITHOUT_BODY = frozenset({"GET", "HEAD"})  # a body has no meaning there (RFC 9110) and is not read
+_REVISION = b"relaydeck-revision"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
@@ -228,7 +229,7 @@ class Pipeline:
                         incoming.room.leave(incoming.share)
                 status, body, content_type, stream = reply.status, reply.body, reply.content_type, reply.stream
                 extra += reply.headers
-                token, size = reply.logged_name or token, len(content)
+                token, size = reply.logged_name or token, len(content) if _has_written(reply) else 0
         except Exception as error:
             failure = self._failure_of(error, request_id)
             status, reason = failure.status, failure.reason
@@ -298,7 +299,12 @@ def _revision(given: bytes) -> int:
 
 def written_at(revision: int) -> Written:
     """The header with the revision of a write, which a later request may send as Relaydeck-Min-Revision."""
-    return ((b"relaydeck-revision", b"%d" % revision),)
+    return ((_REVISION, b"%d" % revision),)
+
+
+def _has_written(reply: Reply) -> bool:
+    """Whether the operation changed something just now: a plan did not, nor did an answer that is repeated."""
+    return bool(reply.headers) and reply.headers[-1][0] == _REVISION
 
 
 def _require_chunks(headers: dict[bytes, bytes]) -> None:
