@@ -237,7 +237,7 @@ def test_dropped_connections_fail(server: Conforming) -> None:
         report = conform(server.target(url))
     assert report.unanswered == report.requests // 20
     assert "no-server-error" in [result.name for result in report.failed]
-    assert {result.seen for result in report.failed if "none" in result.seen} == {"none: RemoteDisconnected"}
+    assert {result.seen for result in report.failed if "none" in result.seen} == {"none: it closed the connection"}
 
 
 def test_a_request_about_a_ruling_that_is_dropped_counts(server: Conforming) -> None:
@@ -377,6 +377,26 @@ def test_a_run_that_checked_nothing_is_incomplete(server: Conforming) -> None:
     ]
 
 
+@pytest.mark.parametrize("section", ["9.9", "foo", "4."])
+def test_an_unknown_section_is_a_mistake_in_the_command_line(server: Conforming, section: str) -> None:
+    code, printed, reported = run(server, "--section", "9", "--section", section, token=server.token)
+    assert (code, printed) == (2, [])
+    known = "2.1, 2.2, 2.3, 2.4, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 5, 7, 8, 9"
+    assert f"there is no section {section}; the sections are {known}" in " ".join(reported.split())
+
+
+@pytest.mark.parametrize("ending", ["/api/v1", "/api/v1/"])
+def test_a_url_with_the_prefix_of_the_paths_is_refused(server: Conforming, ending: str) -> None:
+    done = run_command(server.home, "conform", f"http://127.0.0.1:{server.port}{ending}", token=server.token)
+    assert done.returncode == 2
+    assert "give the base address of the server as URL, without /api/v1" in done.stderr
+
+
+def test_one_check_holds(server: Conforming) -> None:
+    code, printed, _ = run(server, "--section", "9", token=server.token)
+    assert (code, printed[-1]) == (0, "conforms: 1 contract check holds; 3 requests")
+
+
 def test_a_section_without_a_contract_check_is_incomplete(server: Conforming) -> None:
     code, printed, _ = run(server, "--section", "8", token=server.token)
     assert (code, printed[-1]) == (3, "incomplete: no contract check was made; 5 requests")
@@ -508,7 +528,7 @@ def test_the_command_needs_a_credential(server: Conforming) -> None:
 
 def test_the_command_says_when_nothing_answers(server: Conforming) -> None:
     code, _, reported = command(server, f"http://127.0.0.1:{free_port()}")
-    assert (code, "does not answer: ConnectionRefusedError" in reported) == (1, True)
+    assert (code, "does not answer: it refused the connection" in reported) == (1, True)
 
 
 def test_no_output_shows_a_credential(server: Conforming) -> None:

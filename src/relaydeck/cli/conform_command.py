@@ -96,3 +96,5 @@ def _require_url(url: str) -> None:
         usable = False
     if not usable or not url.isascii() or not url.isprintable() or " " in url:
         raise click.UsageError("URL must start with http:// or https:// and name a host")
+    if parts.path.rstrip("/").endswith("/api/v1"):
+        raise click.UsageError("give the base address of the server as URL, without /api/v1")

@@ -7,6 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import click
+
 from relaydeck.cli.output import print_json, print_line, print_styled, progress_bar
 from relaydeck.conformance.checks import Result
 from relaydeck.conformance.probe import Budget, Target, Unreachable
@@ -58,9 +60,9 @@ def check(
 
 
 def _run(target: Target, budget: Budget, sections: tuple[str, ...]) -> Report:
-    if not checks(sections):
-        known = ", ".join(dict.fromkeys(check.section for check in checks()))
-        raise OperatorError("no check is in that section", f"Sections are {known}.")
+    for unknown in [each for each in sections if not checks([each])]:
+        known = ", ".join(sorted({check.section for check in checks()}))
+        raise click.UsageError(f"there is no section {unknown}; the sections are {known}")
     try:
         with progress_bar("checking", len(checks(sections))) as advance:
             return conform(target, budget, sections, lambda: advance(1))
@@ -133,7 +135,8 @@ def _reason(report: Report) -> str:
     of_contract = sum(each.basis == "contract" for each in report.results)
     match report.verdict:
         case "conforms":
-            return f"{report.count('holds')} contract checks hold"
+            held = report.count("holds")
+            return f"{held} contract checks hold" if held != 1 else "1 contract check holds"
         case "does not conform":
             dropped = f", {_number(report.unanswered, 'request')} without a response" if report.unanswered else ""
             return f"{len(report.failed)} of {of_contract} contract checks fail{dropped}"

@@ -25,6 +25,17 @@ _NOTHING = object()
 _LONGEST_WAIT_SECONDS = 10
 _MOST_BYTES = 4 * 2**20  # of a response
 _MOST_BYTES_KEPT = 2**16  # of a response that checks look back at
+_IN_WORDS = {
+    "BadStatusLine": "it does not speak HTTP",
+    "BrokenPipeError": "it closed the connection",
+    "ConnectionRefusedError": "it refused the connection",
+    "ConnectionResetError": "it closed the connection",
+    "IncompleteRead": "its response was cut off",
+    "RemoteDisconnected": "it closed the connection",
+    "SSLCertVerificationError": "its certificate is not valid",
+    "TimeoutError": "it took too long",
+    "gaierror": "its name has no address",
+}
 
 
 class Target(NamedTuple):
@@ -141,7 +152,7 @@ class Probe:
         answer = exchange.wait(seconds)
         if isinstance(answer, str):
             self.unanswered += 1
-            raise Differs("an HTTP response", f"none: {answer}")
+            raise Differs("an HTTP response", f"none: {_IN_WORDS.get(answer, answer)}")
         if method == "POST" and path == "/api/v1/signers" and field(answer.json, "success") is True:
             self.created.append(str(field(answer.json, "data", "id")))
         if len(answer.body) <= _MOST_BYTES_KEPT:
