@@ -14,14 +14,24 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from relaydeck.conformance.probe import Budget, Target, Unreachable
+from relaydeck.conformance.probe import Budget, Refused, Target, Unreachable
 from relaydeck.conformance.report import as_json as report_as_json
 from relaydeck.conformance.report import as_junit
-from relaydeck.conformance.run import checks, conform
+from relaydeck.conformance.run import Report, checks, conform
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers.model import DisabledReason
 from tests.conformance.broken_servers import RUBBISH, UNREACHABLE, body, every, hang, serving
-from tests.conformance.mutants import BAD_REQUEST, CONFORMING, MUTANTS, RULINGS, calls, lists, refuse, updates_with
+from tests.conformance.mutants import (
+    BAD_REQUEST,
+    CONFORMING,
+    MUTANTS,
+    RULINGS,
+    Where,
+    calls,
+    lists,
+    refuse,
+    updates_with,
+)
 from tests.conformance.mutating_proxy import Asked, Mutation, answer_json, mutated
 from tests.node.process import HARDHAT
 from tests.node.process import running as running_node
@@ -173,6 +183,116 @@ def test_checks_that_a_limit_prevents_are_not_made(server: Conforming) -> None:
     assert {each.seen for each in report.unchecked} == {"the server answered Too Many Requests; give it a higher limit"}
 
 
+# Records that do not exist, and credentials that may not do everything
+
+UNAUTHORIZED = answer_json(401, {"data": None, "message": "Unauthorized", "success": False})
+ALL_UPDATES = {check.name for check in checks(["4.3"]) if check.basis == "contract"} - {"update-unknown"}
+
+
+def reasons(report: Report) -> dict[str, str]:
+    return {each.name: each.seen for each in report.unchecked}
+
+
+def test_a_notification_that_does_not_exist_is_not_the_servers_fault(server: Conforming) -> None:
+    report = conform(server.target()._replace(notification="nosuch"), sections=["4.3"])
+    assert reasons(report) == dict.fromkeys(ALL_UPDATES, "there is no notification nosuch")
+    assert (report.verdict, report.failed, report.missing()) == ("incomplete", [], ["--notification ID"])
+
+
+def test_a_notification_that_is_lost_after_the_first_update_fails(server: Conforming) -> None:
+    lost = answer_json(404, {"data": None, "message": "Notification not found", "success": False})
+    with mutated(server.port, refuse(updates_with("url", "https://hooks.example.com/conform/one"), lost)) as url:
+        report = conform(server.target(url), sections=["4.3"])
+    assert [each.name for each in report.failed] == ["update-url"]
+
+
+def test_a_relayer_that_does_not_exist_is_not_the_servers_fault(server: Conforming) -> None:
+    report = conform(server.target()._replace(relayer="nosuch"), sections=["4.5"])
+    assert (report.verdict, report.failed, report.missing()) == ("incomplete", [], ["--relayer ID"])
+    assert set(reasons(report).values()) == {"there is no relayer nosuch"}
+    assert {"rpc-shape", "fee-estimate", "rpc-null-id"} <= reasons(report).keys()
+
+
+def test_nothing_is_said_about_a_relayer_that_does_not_exist(server: Conforming) -> None:
+    report = conform(server.target()._replace(relayer="nosuch"), sections=["2.4"])
+    seen = {each.name: (each.verdict, each.seen) for each in report.results}
+    unchecked = ("not checked", "no relayer nosuch was found in the list")
+    assert [seen[name] for name in ("relayer-presence", "unset-fields", "amounts")] == [unchecked] * 3
+
+
+def test_a_listed_relayer_that_is_not_found_fails(server: Conforming) -> None:
+    lost = answer_json(404, {"data": None, "message": "Relayer with ID r1 not found", "success": False})
+    with mutated(server.port, refuse(lambda asked: asked.path.endswith("/r1/rpc"), lost)) as url:
+        report = conform(server.target(url), sections=["4.5"])
+    assert "rpc-malformed" in [each.name for each in report.failed]
+
+
+@pytest.mark.parametrize("where", [lambda asked: True, lists("signers")], ids=["everything", "the first list"])
+def test_a_refused_credential_gives_no_verdict(server: Conforming, where: Where) -> None:
+    with mutated(server.port, refuse(where, UNAUTHORIZED)) as url, pytest.raises(Refused):
+        conform(server.target(url))
+
+
+def test_what_a_credential_may_not_do_is_not_checked(server: Conforming) -> None:
+    report = conform(server.target()._replace(token=server.readonly))
+    assert [(each.name, each.seen) for each in report.failed] == []
+    assert (report.verdict, "--token-file FILE" in report.missing()) == ("incomplete", True)
+    refused = {name for name, seen in reasons(report).items() if seen == "this credential may not use the operation"}
+    assert ALL_UPDATES | {"update-unknown", "create-duplicate", "rpc-shape", "rpc-unknown-relayer"} <= refused
+    verdicts = {each.name: each.verdict for each in report.results}
+    assert {verdicts[name] for name in ("relayers-second-page", "rpc-no-token", "update-notification-wrong-token")} == {
+        "holds"
+    }
+
+
+def test_a_credential_that_is_refused_only_sometimes_fails(server: Conforming) -> None:
+    """Not a permission: the same operation answered it before."""
+    with mutated(server.port, refuse(updates_with("url", 1), UNAUTHORIZED)) as url:
+        report = conform(server.target(url), sections=["4.3"])
+    assert [each.name for each in report.failed] == ["update-url-no-string"]
+
+
+# An estimate that fails
+
+
+def failing_estimate(message: str, description: str) -> Mutation:
+    error = {"code": -32000, "message": message, "description": description}
+    body = {"jsonrpc": "2.0", "id": "7", "error": error}
+    return refuse(lambda asked: calls(asked) and b"feeEstimate" in asked.body, answer_json(200, body))
+
+
+@pytest.mark.parametrize(
+    ("message", "description", "seen", "missing"),
+    [
+        (
+            "Node unreachable",
+            "http://127.0.0.1:9/key refused the connection",
+            "Node unreachable: http://127.0.0.1:9/… refused the connection",
+            ["--relayer ID"],
+        ),
+        (
+            "Invalid params",
+            "the \x1b[2J transaction is for chain 1",
+            "Invalid params: the �[2J transaction is for chain 1",
+            ["--transaction HEX", "--fee-token TOKEN"],
+        ),
+    ],
+)
+def test_a_failing_estimate_is_told_in_the_servers_words(
+    server: Conforming, message: str, description: str, seen: str, missing: list[str]
+) -> None:
+    with mutated(server.port, failing_estimate(message, description)) as url:
+        report = conform(server.target(url)._replace(transaction=""), sections=["4.5"])
+    assert reasons(report) == {"fee-estimate": f"no estimate of a sample transaction: {seen}"}
+    assert report.missing() == missing
+
+
+def test_a_long_description_is_cut(server: Conforming) -> None:
+    with mutated(server.port, failing_estimate("m", "d" * 10_000)) as url:
+        report = conform(server.target(url), sections=["4.5"])
+    assert len(reasons(report)["fee-estimate"]) == 301
+
+
 # Servers that are broken
 
 
@@ -228,6 +348,7 @@ def test_a_server_that_hangs_after_a_while_does_not_outlast_the_budget() -> None
     assert time.monotonic() - began < 6
     assert report.verdict == "does not conform"
     assert {"the budget of requests or seconds is used up"} <= {each.seen for each in report.results}
+    assert "--max-seconds N" in report.missing()
 
 
 def test_dropped_connections_fail(server: Conforming) -> None:
@@ -373,8 +494,17 @@ def test_a_run_that_checked_nothing_is_incomplete(server: Conforming) -> None:
         "not checked: 13 contract, 1 ruling: needs --allow-writes and --notification",
         "not checked: 1 contract: needs --allow-writes",
         "incomplete: 14 of 14 contract checks were not made; 1 request",
-        "for a complete run, add: --allow-writes --notification ID",
+        "for a complete run, give: --allow-writes --notification ID",
     ]
+
+
+def test_a_refused_credential_is_a_message(server: Conforming) -> None:
+    code, printed, reported = run(server, token="wrong")
+    assert (code, printed) == (1, [])
+    assert reported == (
+        "relaydeck: the server refuses this credential: nothing was checked\n"
+        "Give one that may list signers, with --token-file or RELAYDECK_TOKEN.\n"
+    )
 
 
 @pytest.mark.parametrize("section", ["9.9", "foo", "4."])
@@ -394,12 +524,20 @@ def test_a_url_with_the_prefix_of_the_paths_is_refused(server: Conforming, endin
 
 def test_one_check_holds(server: Conforming) -> None:
     code, printed, _ = run(server, "--section", "9", token=server.token)
-    assert (code, printed[-1]) == (0, "conforms: 1 contract check holds; 3 requests")
+    assert (code, printed[-1]) == (0, "conforms: 1 contract check holds; 2 requests")
+
+
+def test_a_budget_that_is_used_up_is_named_in_the_last_line(server: Conforming) -> None:
+    code, printed, _ = run(server, "--section", "4.2", "--max-requests", "2", token=server.token)
+    assert (code, printed[-2:]) == (
+        3,
+        ["for a complete run, give: --max-requests N", "for more rulings, give: --allow-writes"],
+    )
 
 
 def test_a_section_without_a_contract_check_is_incomplete(server: Conforming) -> None:
     code, printed, _ = run(server, "--section", "8", token=server.token)
-    assert (code, printed[-1]) == (3, "incomplete: no contract check was made; 5 requests")
+    assert (code, printed[-1]) == (3, "incomplete: no contract check was made; 4 requests")
 
 
 def test_strict_makes_an_incomplete_run_a_failure(server: Conforming, tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ _TOKEN_FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--token", default="", hidden=True)
 @click.option("--readonly-token", default="", hidden=True)
 @click.option("--allow-writes", is_flag=True, help="Also create signers (about 12, named conform-…) and update.")
-@click.option("--notification", default="", help="A notification whose url the checks may change. They put it back.")
+@click.option(
+    "--notification", default="", help="An existing notification whose url the checks may change. They put it back."
+)
 @click.option(
     "--replace-signing-key", is_flag=True, help="They may also replace its signing key, which nobody can put back."
 )

@@ -11,7 +11,7 @@ import click
 
 from relaydeck.cli.output import print_json, print_line, print_styled, progress_bar
 from relaydeck.conformance.checks import Result
-from relaydeck.conformance.probe import Budget, Target, Unreachable
+from relaydeck.conformance.probe import Budget, Refused, Target, Unreachable
 from relaydeck.conformance.report import as_json as report_as_json
 from relaydeck.conformance.report import as_junit
 from relaydeck.conformance.run import Report, checks, conform
@@ -69,6 +69,9 @@ def _run(target: Target, budget: Budget, sections: tuple[str, ...]) -> Report:
     except Unreachable as problem:
         remedy = "Check the address, and that the server runs."
         raise OperatorError(f"{target.url} does not answer: {problem}", remedy) from None
+    except Refused:
+        remedy = "Give one that may list signers, with --token-file or RELAYDECK_TOKEN."
+        raise OperatorError("the server refuses this credential: nothing was checked", remedy) from None
 
 
 def _print_results(results: list[Result]) -> None:
@@ -110,7 +113,7 @@ def _print_summary(report: Report) -> None:
         print_line(f"left behind: {each}")  # in one line: it may hold a URL to copy
     requests = _number(report.requests, "request")
     print_styled((report.verdict, _COLOURS[report.verdict]), (f": {_reason(report)}; {requests}", ""))
-    for basis, label in (("contract", "for a complete run, add: "), ("ruling", "for more rulings, add: ")):
+    for basis, label in (("contract", "for a complete run, give: "), ("ruling", "for more rulings, give: ")):
         if options := [
             each for each in report.missing(basis) if basis == "contract" or each not in report.missing("contract")
         ]:

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from relaydeck.conformance.shapes import TOO_MANY_REQUESTS, Answer, Differs, NotChecked, field
+from relaydeck.conformance.shapes import TOO_MANY_REQUESTS, UNAUTHORIZED, Answer, Differs, NotChecked, field
 
 _NOTHING = object()
 _LONGEST_WAIT_SECONDS = 10
@@ -66,11 +66,15 @@ class Budget(NamedTuple):
 
 
 class OutOfBudget(Exception):
-    """No request may be sent any more."""
+    """No request may be sent any more; the argument is the option that allows more."""
 
 
 class Unreachable(Exception):
     """The first request got no HTTP response."""
+
+
+class Refused(Exception):
+    """The first request was answered with the message Unauthorized."""
 
 
 class Probe:
@@ -91,6 +95,7 @@ class Probe:
         self.relayer: dict[str, Any] | None = None  # that JSON-RPC calls go through
         self.notification: dict[str, Any] | None = None  # the caller's, before the first change
         self.key_changed = False
+        self._used: set[tuple[str, ...]] = set()  # operations that the caller's credential may use
 
     def ask(
         self,
@@ -103,7 +108,8 @@ class Probe:
     ) -> Answer:
         """`body` is sent as JSON, bytes as they are; `token=""` sends no credential.
 
-        Raises Differs without an answer, and NotChecked when the answer is that the rate limit is exceeded.
+        Raises Differs without an answer, and NotChecked when the answer is that the rate limit is exceeded or that the
+        caller's own credential may not use the operation.
         """
         chosen = self.target.token if token is None else token
         sent = {"Accept": "application/json", "Connection": "close"}
@@ -111,7 +117,17 @@ class Probe:
         content = body if isinstance(body, bytes) else None if body is _NOTHING else json.dumps(body).encode()
         if content is not None:
             sent["Content-Type"] = "application/json"
-        return self._patient(method, path, content, sent | dict(headers or {}))
+        answer = self._patient(method, path, content, sent | dict(headers or {}))
+        if token is None:
+            self._require_permission((method, *path.partition("?")[0].split("/")[:4]), answer)
+        return answer
+
+    def _require_permission(self, operation: tuple[str, ...], answer: Answer) -> None:
+        """What a credential may do is open. After an operation answered it otherwise once, Unauthorized is wrong."""
+        if answer.error != UNAUTHORIZED:
+            self._used.add(operation)
+        elif operation not in self._used:
+            raise NotChecked("this credential may not use the operation", "--token-file FILE")
 
     def write(self, method: str, path: str, body: object, **more: Any) -> Answer:
         """A request that may change something. Raises NotChecked when the caller did not allow that."""
@@ -145,7 +161,7 @@ class Probe:
     def _once(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> Answer:
         seconds = min(self._timeout, self._deadline - time.monotonic())
         if not self._requests_left or seconds <= 0:
-            raise OutOfBudget
+            raise OutOfBudget("--max-seconds N" if self._requests_left else "--max-requests N")
         self.requests += 1
         self._requests_left -= 1
         exchange = _Exchange(self._connect(seconds), method, self._parts.path.rstrip("/") + path, content, headers)

@@ -20,19 +20,19 @@ from relaydeck.conformance.samples import (
     fee_estimate,
     find,
     is_rpc,
+    listed_relayer,
     notification_path,
     page,
     rpc_call,
     rpc_path,
     scratch_url,
     signer_id,
-    some_relayer,
     unknown_method,
     update,
 )
-from relaydeck.conformance.section_4 import BAD_REQUEST, two_pages
-from relaydeck.conformance.section_5_to_9 import UNAUTHORIZED
+from relaydeck.conformance.section_4 import BAD_REQUEST, estimate, two_pages
 from relaydeck.conformance.shapes import (
+    UNAUTHORIZED,
     Answer,
     DidNotOccur,
     Differs,
@@ -226,7 +226,7 @@ def check_relayer_presence(probe: Probe) -> str:
         "custom_rpc_urls",
         "policies",
     }
-    found = some_relayer(probe)
+    found = listed_relayer(probe)
     if required - set(found) or set(found) - required - optional:
         raise Differs(f"all of {sorted(required)}", f"{sorted(found)}")
     return "all but notification_id and disabled_reason"
@@ -234,7 +234,7 @@ def check_relayer_presence(probe: Probe) -> str:
 
 @ruling("2.4", "a field of a relayer that has no value", "2.4-presence")
 def check_unset_fields(probe: Probe) -> str:
-    null = [name for name, value in some_relayer(probe).items() if value is None]
+    null = [name for name, value in listed_relayer(probe).items() if value is None]
     if null:
         raise Differs("left out", f"null: {sorted(null)}")
     return "left out"
@@ -263,7 +263,7 @@ def check_disabled_reasons(probe: Probe) -> str:
 
 @ruling("2.4", "how gas_price_cap and min_balance are written", "2.4-units")
 def check_amounts(probe: Probe) -> str:
-    policies = field(some_relayer(probe), "policies")
+    policies = field(listed_relayer(probe), "policies")
     amounts = [field(policies, name) for name in ("gas_price_cap", "min_balance")]
     given = [each for each in amounts if each is not None]
     if not given:
@@ -433,11 +433,7 @@ for name, claim, sent, sentence in (
 
 @ruling("4.5", "how amounts of an estimate are written", "4.5-meaning")
 def check_estimate_amounts(probe: Probe) -> str:
-    result = field(fee_estimate(probe).json, "result")
-    if result is None:
-        raise NotChecked(
-            "there is no estimate to look at", *(() if probe.target.transaction else ("--transaction HEX",))
-        )
+    result = estimate(probe)
     for name in ("conversion_rate", "estimated_fee"):
         if not _DECIMAL.fullmatch(str(field(result, name))):
             raise Differs("decimals without exponent and trailing zeros", repr(field(result, name)))

@@ -5,8 +5,8 @@ from typing import Literal
 
 from relaydeck.conformance import rulings, section_2, section_4, section_5_to_9
 from relaydeck.conformance.checks import CHECKS, Check, Result
-from relaydeck.conformance.probe import Budget, OutOfBudget, Probe, Target, Unreachable
-from relaydeck.conformance.samples import SIGNERS, put_back
+from relaydeck.conformance.probe import Budget, OutOfBudget, Probe, Refused, Target, Unreachable
+from relaydeck.conformance.samples import put_back
 from relaydeck.conformance.shapes import DidNotOccur, Differs, NotChecked
 
 # Importing a module registers its checks. Contract checks run first, in the order of the sections. Those that look at
@@ -60,19 +60,27 @@ def conform(
 ) -> Report:
     """The checks of these sections, or all. `advance` is called after each check, for a progress bar.
 
-    Ctrl-C ends the checks, not the report. Raises Unreachable when the first request gets no response.
+    Ctrl-C ends the checks, not the report. Raises Unreachable or Refused when the first request gets no response, or
+    is refused.
     """
     probe = Probe(target, budget or Budget())
-    try:
-        probe.ask("GET", SIGNERS, token="")
-    except Differs as difference:
-        raise Unreachable(difference.seen.removeprefix("none: ")) from None
+    _list_once(probe)
     results: list[Result] = []
     try:
         results.extend(_results(probe, checks(sections), advance))
     finally:
         left = put_back(probe)
     return Report(target, results, probe, left)
+
+
+def _list_once(probe: Probe) -> None:
+    probe.basis = "contract"
+    try:
+        _ = probe.signers
+    except Differs as difference:
+        raise Unreachable(difference.seen.removeprefix("none: ")) from None
+    except NotChecked:
+        raise Refused from None
 
 
 def checks(sections: Sequence[str] = ()) -> list[Check]:
@@ -105,8 +113,8 @@ def _result(check: Check, probe: Probe) -> Result:
         return _unchecked(check, _clean(str(reason), probe), reason.options)
     except DidNotOccur as reason:
         return Result(*common, "did not occur", "", str(reason))
-    except OutOfBudget:
-        return _unchecked(check, "the budget of requests or seconds is used up")
+    except OutOfBudget as reason:
+        return _unchecked(check, "the budget of requests or seconds is used up", reason.args)
     except RecursionError:
         return Result(*common, "FAILS" if of_contract else "differs", check.claim, "a value that is too deeply nested")
     except Differs as difference:

@@ -130,6 +130,17 @@ def some_relayer(probe: Probe) -> Json:
     return probe.relayer
 
 
+def listed_relayer(probe: Probe) -> Json:
+    """The same, as it is listed; raises NotChecked when the relayer that the caller chose is not."""
+    if not _is_listed(probe):
+        raise NotChecked(f"no relayer {probe.target.relayer} was found in the list", "--relayer ID")
+    return some_relayer(probe)
+
+
+def _is_listed(probe: Probe) -> bool:
+    return some_relayer(probe) != {"id": probe.target.relayer}
+
+
 def _chosen_relayer(probe: Probe) -> Json:
     with suppress(Differs, NotChecked):
         return find(probe, RELAYERS, probe.target.relayer) or {"id": probe.target.relayer}
@@ -165,7 +176,11 @@ def estimate_call(probe: Probe, network: Any = "") -> dict[str, Any]:
 
 
 def call(probe: Probe, body: Any, **more: Any) -> Answer:
-    return probe.ask("POST", rpc_path(some_relayer(probe)["id"]), body, **more)
+    relayer = some_relayer(probe)
+    answer = probe.ask("POST", rpc_path(relayer["id"]), body, **more)
+    if answer.error == f"Relayer with ID {relayer['id']} not found" and not _is_listed(probe):
+        raise NotChecked(f"there is no relayer {relayer['id']}", "--relayer ID")
+    return answer
 
 
 def fee_estimate(probe: Probe) -> Answer:
@@ -217,9 +232,11 @@ def notification_before(probe: Probe) -> Json:
     if missing:
         raise NotChecked.without(*missing)
     if probe.notification is None:
-        found = one(probe.write("PATCH", notification_path(probe.target.notification), {}), "an empty update")
+        answer = probe.write("PATCH", notification_path(probe.target.notification), {})
+        if answer.error == "Notification not found":
+            raise NotChecked(f"there is no notification {probe.target.notification}", "--notification ID")
         fields = {"url": is_text, "has_signing_key": is_flag}
-        probe.notification = require_fields(found, fields, "notification")
+        probe.notification = require_fields(one(answer, "an empty update"), fields, "notification")
     return probe.notification
 
 

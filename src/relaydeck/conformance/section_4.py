@@ -314,14 +314,32 @@ def check_rpc_error(probe: Probe) -> str:
     return f"{len(given)} errors"
 
 
-@contract("4.5", "feeEstimate returns conversion_rate, estimated_fee, method", "4.5-params", "4.5-result")
-def check_fee_estimate(probe: Probe) -> str:
+def estimate(probe: Probe) -> Any:
+    """The result of an estimate; raises NotChecked with the server's reason when there is none."""
     answer = fee_estimate(probe)
     result = field(answer.json, "result")
-    if result is None:
-        reason = field(answer.json, "error", "message") if is_rpc(answer) else shapes.require_error(answer)["message"]
-        options = () if probe.target.transaction else ("--transaction HEX", "--fee-token TOKEN")
-        raise NotChecked(f"no estimate of {'the' if options == () else 'a sample'} transaction: {reason}", *options)
+    if result is not None:
+        return result
+    reason = _failure(answer)
+    options = [] if probe.target.transaction else ["--transaction HEX", "--fee-token TOKEN"]
+    if "unreachable" in reason.lower():  # no other transaction helps
+        options = ["--relayer ID"]
+    raise NotChecked(
+        f"no estimate of {'the' if probe.target.transaction else 'a sample'} transaction: {reason}", *options
+    )
+
+
+def _failure(answer: Answer) -> str:
+    """In the server's words."""
+    if not is_rpc(answer):
+        return str(shapes.require_error(answer)["message"])
+    words = [field(answer.json, "error", name) for name in ("message", "description")]
+    return shapes.without_paths(": ".join(each for each in words if isinstance(each, str) and each))
+
+
+@contract("4.5", "feeEstimate returns conversion_rate, estimated_fee, method", "4.5-params", "4.5-result")
+def check_fee_estimate(probe: Probe) -> str:
+    result = estimate(probe)
     fields = dict.fromkeys(("conversion_rate", "estimated_fee", "method"), is_text)
     shapes.equal(shapes.require_fields(result, fields, "result")["method"], "feeEstimate", "method")
     return f"estimated_fee {result['estimated_fee']}"

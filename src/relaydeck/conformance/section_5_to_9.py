@@ -16,9 +16,7 @@ from relaydeck.conformance.samples import (
     rpc_path,
     some_relayer,
 )
-from relaydeck.conformance.shapes import TOO_MANY_REQUESTS, Answer, DidNotOccur, Differs, NotChecked
-
-UNAUTHORIZED = "Unauthorized"
+from relaydeck.conformance.shapes import TOO_MANY_REQUESTS, UNAUTHORIZED, Answer, DidNotOccur, Differs, NotChecked
 
 
 def _send(probe: Probe, operation: str, token: str) -> Answer:

@@ -12,6 +12,7 @@ from typing import Any
 
 Json = dict[str, Any]
 TOO_MANY_REQUESTS = "Too Many Requests"
+UNAUTHORIZED = "Unauthorized"
 _EXCERPT = 160
 _PATH_OF_URL = re.compile(r'(https?://[^/\s"\\]+)/[^\s"\\]+')
 
@@ -38,7 +39,7 @@ class NotChecked(Exception):
 
 
 class DidNotOccur(Exception):
-    """The server showed no case of what is checked, and no request can bring one about."""
+    """No answer to the requests that were allowed was a case of what is checked."""
 
 
 def field(value: object, *path: str) -> Any:
@@ -81,9 +82,13 @@ class Answer:
 
     @property
     def shown(self) -> str:
-        """Without the paths of URLs: those of nodes and webhooks hold keys."""
-        text = _PATH_OF_URL.sub(r"\1/…", self.body.decode("utf-8", "replace"))
+        text = without_paths(self.body.decode("utf-8", "replace"))
         return f"{self.status} {text[:_EXCERPT]}{'…' if len(text) > _EXCERPT else ''}"
+
+
+def without_paths(text: str) -> str:
+    """Without the paths of URLs: those of nodes and webhooks hold keys."""
+    return _PATH_OF_URL.sub(r"\1/…", text)
 
 
 def _refuse(constant: str) -> None:
