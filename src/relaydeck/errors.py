@@ -23,6 +23,7 @@
     │   ├── KeyUsedOtherwise      422     Idempotency-Key was used for another request
     │   ├── TooManyRequests       429     Too Many Requests
     │   └── ServerFailure         500     Internal Server Error
+    │       └── NoRoom            500     Internal Server Error
     ├── StoreError                        a failure of the database, whichever it is
     │   ├── StoreTrouble                  the database failed to complete the operation: full, unreachable, broken
     │   │   ├── StoreUnreachable          no connection to the database exists or can be made
@@ -289,6 +290,14 @@ class ServerFailure(RequestError):
     message = "Internal Server Error"
     description = "The service failed to process the request."
     traits = frozenset({"any"})
+    advice: ClassVar[str] = "a request failed: run 'relaydeck doctor' to check disk and database"  # in the log
+
+
+class NoRoom(ServerFailure):
+    """Too many large bodies arrive at the same time, and this one found no room in its time."""
+
+    traits = frozenset()
+    advice = "a large body found no room in time: too many arrive at once"
 
 
 def request_errors(root: type[RequestError] = RequestError) -> Iterator[type[RequestError]]:

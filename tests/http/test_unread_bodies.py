@@ -5,6 +5,7 @@ import json
 import select
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -151,3 +152,13 @@ async def test_whoever_is_cancelled_when_its_turn_comes_gives_its_share_back() -
     waiting.cancel()
     await asyncio.wait({waiting})
     await asyncio.wait_for(room.enter(10), 10)
+
+
+def test_a_large_body_that_finds_no_room_in_time_is_logged_with_the_reason(home: Path) -> None:
+    with Running(home, token=issue(home), body_timeout_seconds="1") as running, ExitStack() as stack:
+        wires = [stack.enter_context(Wire(running)) for _ in range(3 * ROOM)]
+        for wire in wires:
+            wire.send(wire.head("POST", SIGNERS, JSON, UNFINISHED) + signer("slow", MIB)[:-1])
+        statuses = {wire.answer().status for wire in wires}
+        logged = {json.loads(line)["event"] for line in running.log.splitlines() if '"level": "error"' in line}
+    assert (statuses, logged) == ({400, 500}, {"a large body found no room in time: too many arrive at once"})

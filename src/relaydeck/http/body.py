@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
-from relaydeck.errors import BadRequest, BodyTooLarge, ServerFailure
+from relaydeck.errors import BadRequest, BodyTooLarge, NoRoom
 from relaydeck.http.asgi import Receive
 
 _SMALL_BYTES = 16 * 1024
@@ -96,7 +96,7 @@ class BodyReader:
     async def read(self, incoming: IncomingBody, most: int = 0) -> bytes:
         """The whole body, of at most so many bytes (0: the usual number).
 
-        Raises BodyTooLarge, BadRequest when the body is late or incomplete, or ServerFailure when there is no room.
+        Raises BodyTooLarge, BadRequest when the body is late or incomplete, or NoRoom when there is no room.
         """
         announced, most = incoming.announced, most or self._max_bytes
         if announced > most:
@@ -172,7 +172,7 @@ class BodyReader:
             if reading not in self._late:
                 raise
             reading.uncancel()
-            raise ServerFailure("too many large bodies arrive at once") from None
+            raise NoRoom("too many large bodies arrive at once") from None
         del self._reading[reading]  # so that the oldest stays the first
         self._reading[reading] = self._loop.time()
 

@@ -259,9 +259,8 @@ class Pipeline:
             self._log.event("error", "a request failed unexpectedly: please report this line", **place)
             self._access_log.count_unexpected()
             return ServerFailure("unexpected")
-        if error.status >= 500:
-            event = "a request failed: run 'relaydeck doctor' to check disk and database"
-            self._log.event("error", event, request_id=request_id.decode(), reason=error.reason)
+        if isinstance(error, ServerFailure):
+            self._log.event("error", error.advice, request_id=request_id.decode(), reason=error.reason)
         return error
 
 
