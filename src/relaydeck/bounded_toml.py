@@ -6,6 +6,9 @@ a comment ends, as far as the text is valid; the parser stops where it is not.
 """
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _MOST_PARTS = 16  # of a key
@@ -24,17 +27,29 @@ _TOKEN = re.compile(
     rf"|#[^\n]*+|[\[\]{{}}]|{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{0,{_MOST_PARTS}}}+)?"
 )
 _LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_MOST_PARTS}}}")
+_USUAL_TURN_SECONDS, _SHORT_TURN_SECONDS = sys.getswitchinterval(), 0.0005
 _LEVELS = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """In a thread: offer the interpreter to others more often. The event loop needs it several times for each turn."""
+    sys.setswitchinterval(_SHORT_TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(_USUAL_TURN_SECONDS)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Raises ValueError: the message names a place or a bound, and no value."""
     import tomllib  # most services read no TOML, and start sooner without this
 
-    if problem := _problem(text):
-        raise ValueError(problem)
     try:
-        return tomllib.loads(text)
+        with short_turns():
+            if problem := _problem(text):
+                raise ValueError(problem)
+            return tomllib.loads(text)
     except RecursionError:  # with little of the stack left
         raise ValueError("it is nested too deep") from None
 

@@ -14,6 +14,7 @@ from relaydeck.admin.apply_request import RequestedApply, expected_revision, rea
 from relaydeck.admin.operation import Content, ContextOf, Operations, RepeatableChange, Request, encoded
 from relaydeck.admin.plan_report import apply_report
 from relaydeck.admin.store_thread import StoreThread
+from relaydeck.bounded_toml import short_turns
 from relaydeck.errors import MistakenDocument
 from relaydeck.http.pipeline import Reply
 from relaydeck.provisioning.apply import apply_prepared
@@ -65,7 +66,7 @@ class ApplyOperation:
         return RepeatableChange("apply", applied.change, transact)
 
     def _prepare(self, store: Store, request: Request) -> tuple[RequestedApply, Questions]:
-        with _without_collections(request.is_large):
+        with short_turns(), _without_collections(request.is_large):
             asked = read_apply(request, self._urls)
         return asked, asked.planner.questions(store.database.read, store.vault, self._access.bound_types)
 
