@@ -14,7 +14,7 @@ _COLUMNS = {
     "state": lambda view: view["state"],
     "created": lambda view: view["created_at"],
     "expires": lambda view: view["expires_at"] or "never",
-    "proven by": lambda view: "an upgrade" if view.get("migrated") else "its issue",
+    "proven by": lambda view: "an upgrade" if view.get("migrated") else "its creation",
 }
 
 
