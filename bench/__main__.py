@@ -38,7 +38,7 @@ from bench.processes import ROOT
 from bench.report import DATA, Section, print_sections, read_sections, write_all
 from bench.rows import Row
 from bench.run import FULL, QUICK, Pace, Run
-from tests.provenance import here_and_now
+from tests.support.provenance import here_and_now
 
 
 class Step(NamedTuple):

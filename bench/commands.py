@@ -13,8 +13,8 @@ from bench.processes import ROOT
 from bench.rows import Row
 from bench.run import Run, started_relaydeck
 from relaydeck.credentials import token_rows
-from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import new_token
+from relaydeck.roles import Role
 
 _COMMAND = (sys.executable, "-m", "relaydeck", "relayer", "list")
 _AT_MOST_LOCAL = 1.5
@@ -46,7 +46,7 @@ def _admin_token(home: Home) -> str:
     change(
         home,
         lambda transaction, vault: token_rows.add(
-            transaction, vault.proofs, "commands", TokenKind.ADMIN, token, now=int(time.time())
+            transaction, vault.proofs, "commands", Role.ADMIN, token, now=int(time.time())
         ),
     )
     return token.reveal()

@@ -17,8 +17,8 @@ from bench.rows import CPU, THROUGHPUT, Row
 from bench.run import RELAYERS, Pace, Run, get, started_relaydeck
 from bench.service import await_quiet
 from relaydeck.credentials import token_rows
-from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import new_token
+from relaydeck.roles import Role
 from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
 
@@ -92,7 +92,7 @@ def _admin_token(home: Home) -> str:
     token = new_token()
 
     def add(transaction: Transaction, vault: Vault) -> None:
-        token_rows.add(transaction, vault.proofs, "console", TokenKind.ADMIN, token, now=int(time.time()))
+        token_rows.add(transaction, vault.proofs, "console", Role.ADMIN, token, now=int(time.time()))
 
     change(home, add)
     return token.reveal()

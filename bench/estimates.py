@@ -20,7 +20,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
-from relaydeck.fees import Estimator, FeeEstimateParams, FeeOptions
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeEstimateParams, FeeOptions
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.relayers.model import Relayer
 

@@ -12,16 +12,16 @@ from random import Random
 from typing import NamedTuple
 
 from bench.homes import Home, change, open_store
-from relaydeck.notifications import events, notification_rows
-from relaydeck.notifications.kinds import EventKind
-from relaydeck.notifications.model import Notification
+from relaydeck.notifications import events, notification_changes
+from relaydeck.notifications.model import EventKind, Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
-from relaydeck.relayers.relayer_events import event_data
+from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
 from relaydeck.store.vault import Vault
+from tests.support.stored_rows import create_row
 
 _RELAYERS_EACH = 10
 _KEY = Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
@@ -39,10 +39,10 @@ def add_receivers(home: Home, urls: Sequence[str]) -> None:
 
     def work(transaction: Transaction, vault: Vault) -> None:
         for number, url in enumerate(urls):
-            notification = Notification(_name(number), "webhook", url, has_signing_key=True)
-            notification_rows.create(transaction, vault, notification, _KEY, origin="apply", now=1)
+            notification = Notification(_name(number), "webhook", url, signing_key=_KEY)
+            create_row(notification_changes.TABLE, transaction, vault, notification, origin="apply", now=1)
             for each in range(_RELAYERS_EACH):
-                relayer_rows.create(transaction, vault, _relayer(number, each), origin="apply", now=1)
+                create_row(relayer_rows.TABLE, transaction, vault, _relayer(number, each), origin="apply", now=1)
 
     change(home, work)
 

@@ -24,6 +24,7 @@ from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Relayer
 from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
+from tests.support.stored_rows import create_row
 
 if TYPE_CHECKING:
     from bench import estimates
@@ -144,6 +145,6 @@ def add_relayer(transaction: Transaction, vault: Vault, node: "estimates.NodeUrl
     from bench import estimates
 
     network = Network("local", "evm", node.chain_id, "ETH", (RpcUrl(node.url),))
-    network_rows.create(transaction, vault, network, origin="apply", now=1)
+    create_row(network_rows.TABLE, transaction, vault, network, origin="apply", now=1)
     relayer = Relayer("estimates", "Estimates", "local", "evm", estimates.SENDER, "signer-0000000")
-    relayer_rows.create(transaction, vault, relayer, origin="apply", now=1)
+    create_row(relayer_rows.TABLE, transaction, vault, relayer, origin="apply", now=1)

@@ -6,20 +6,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from relaydeck.credentials import token_rows
-from relaydeck.credentials.kinds import TokenKind
 from relaydeck.credentials.tokens import new_token
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Policies, Relayer
+from relaydeck.roles import Role
 from relaydeck.secret import Secret
-from relaydeck.settings import Settings
-from relaydeck.signers import signer_rows
+from relaydeck.settings.model import Settings
+from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import NewSigner, SecretStoreConfig
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.vault import Vault
-from tests.statements import run_statement
+from tests.support.statements import run_statement
+from tests.support.stored_rows import create_row
 
 _IN_ONE_TRANSACTION = 20_000
 Advance = Callable[[float], None]
@@ -40,8 +41,8 @@ def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = l
         # The service syncs each commit. Nothing of a half-filled home is kept, so open_for_filling need not.
         run_statement(store.database, "PRAGMA synchronous = OFF")
         with store.database.transaction() as transaction:
-            token_rows.add(transaction, store.vault.proofs, "bench", TokenKind.API, token, now=_now())
-            network_rows.create(transaction, store.vault, _NETWORK, origin="apply", now=_now())
+            token_rows.add(transaction, store.vault.proofs, "bench", Role.API, token, now=_now())
+            create_row(network_rows.TABLE, transaction, store.vault, _NETWORK, origin="apply", now=_now())
         share = 1 / (signers + relayers)
         _fill(store, signers, _add_signer, lambda added: advance(added * share))
         _fill(store, relayers, _add_relayer, lambda added: advance(added * share))
@@ -90,7 +91,7 @@ def _add_signer(transaction: Transaction, vault: Vault, number: int) -> None:
         namespace="operations/production/europe-west/relayers",
     )
     new = NewSigner(f"signer-{number:07d}", "provider_c", config)
-    signer_rows.create(transaction, vault, new, origin="api", now=_now())
+    signer_changes.insert(transaction, vault, [signer_changes.prepare(new)], origin="api", now=_now())
 
 
 def _add_relayer(transaction: Transaction, vault: Vault, number: int) -> None:
@@ -104,7 +105,7 @@ def _add_relayer(transaction: Transaction, vault: Vault, number: int) -> None:
         custom_rpc_urls=(RpcUrl(f"https://rpc.example.com/v2/{number:07d}", 1),),
         policies=_POLICIES,
     )
-    relayer_rows.create(transaction, vault, relayer, origin="apply", now=_now())
+    create_row(relayer_rows.TABLE, transaction, vault, relayer, origin="apply", now=_now())
 
 
 def _now() -> int:

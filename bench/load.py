@@ -138,7 +138,7 @@ def read_wrk(output: str) -> Count:
     if "Non-2xx" in output or "Socket errors" in output:
         raise RuntimeError(f"requests were refused under load:\n{output}")
     requests = re.search(r"(\d+) requests in ", output)
-    latencies = re.findall(r"^ +(?:50|99)% +([0-9.]+)(us|ms|s|m)$", output, re.MULTILINE)
+    latencies = re.findall(r"^ +(?:50|99)% +([0-9.]+)(us|ms|s|m) *$", output, re.MULTILINE)
     if requests is None or len(latencies) != 2:
         raise RuntimeError(f"wrk said something else than expected:\n{output}")
     middle, high = (float(number) * _MILLISECONDS[unit] for number, unit in latencies)

@@ -17,6 +17,7 @@ from relaydeck.relayers.model import Relayer
 from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
 from tests.proofs.monitor_rate import node_url
+from tests.support.stored_rows import create_row
 
 _MONITORED = 20_000
 _AT_LEAST = 0.9
@@ -42,10 +43,10 @@ def _home(run: Run, name: str, node: str) -> Home:
 
 
 def _add_relayers(node: str, transaction: Transaction, vault: Vault) -> None:
-    network_rows.create(transaction, vault, Network("dev", "evm", 31337, "ETH", (RpcUrl(node),)), origin="api", now=0)
+    create_row(network_rows.TABLE, transaction, vault, Network("dev", "evm", 31337, "ETH", (RpcUrl(node),)))
     for number in range(_MONITORED):
         added = Relayer(f"m-{number}", f"M {number}", "dev", "evm", f"0x{number:040x}", "signer-0000000")
-        relayer_rows.create(transaction, vault, added, origin="api", now=0)
+        create_row(relayer_rows.TABLE, transaction, vault, added)
 
 
 def _sides(homes: dict[str, Home], request: Callable[[Home], Request], stack: ExitStack) -> list[Side]:

@@ -17,7 +17,7 @@ from bench.service import await_quiet, serve_relaydeck
 from bench.starts import seconds_to_answer
 
 if TYPE_CHECKING:
-    from tests.postgres import PostgresServer
+    from tests.support.postgres import PostgresServer
 
 _AT_LEAST_SQLITE = 0.9
 _ALLOWED_SECONDS = 30

@@ -18,7 +18,7 @@ from bench.absolute import Figure
 from bench.chart import chart
 from bench.comparing import Ratio
 from bench.rows import CPU, Row
-from tests.provenance import Provenance, with_region
+from tests.support.provenance import Provenance, with_region
 
 DATA, PAGE, CHART = "benchmarks.json", "benchmarks.md", "benchmarks.svg"
 REGION = "bench"  # of README.md

@@ -13,7 +13,7 @@ from relaydeck.store.write_signal import WriteSignal
 
 if TYPE_CHECKING:
     from relaydeck.store.postgres import PostgresDatabase
-    from tests.postgres import PostgresServer
+    from tests.support.postgres import PostgresServer
 
 # As one is run in earnest: a server that does not sync would flatter every write.
 _SETTINGS = ("fsync=on", "full_page_writes=on", "autovacuum=on", "shared_buffers=128MB")
@@ -23,7 +23,7 @@ _TABLES = ("data_keys", "tokens", "networks", "signers", "relayers")
 
 @contextmanager
 def postgres_server() -> Iterator["PostgresServer"]:
-    from tests.postgres import PostgresServer
+    from tests.support.postgres import PostgresServer
 
     server = PostgresServer(*_SETTINGS)
     try:

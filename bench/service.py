@@ -11,7 +11,7 @@ from bench.load import Request, as_bytes
 from bench.processes import Server, free_port
 
 # The limit is on, and never reached.
-_SETTINGS = {
+SETTINGS = {
     "RELAYDECK_RATE_LIMIT_PER_SECOND": "1000000",
     "RELAYDECK_RATE_LIMIT_BURST": "1000000",
     "RELAYDECK_LOG_FORMAT": "json",
@@ -28,7 +28,7 @@ def serve_relaydeck(home: Home, *, workers: int = 1, **settings: str) -> Server:
     """With these settings beside the usual ones (`webhook_allow="127.0.0.0/8"`)."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAYDECK_")}
     given = {f"RELAYDECK_{name.upper()}": value for name, value in settings.items()}
-    environment = kept | _SETTINGS | given | {"RELAYDECK_HOME": str(home.folder)}
+    environment = kept | SETTINGS | given | {"RELAYDECK_HOME": str(home.folder)}
     if home.database:
         environment["RELAYDECK_DATABASE_URL"] = home.database
     port = free_port()

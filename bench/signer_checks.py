@@ -8,7 +8,7 @@ from bench.homes import Home, change, make_home
 from bench.rows import THROUGHPUT, Row
 from bench.run import SIGNERS, Run, get, started_relaydeck
 from relaydeck.secret import Secret
-from relaydeck.signers import signer_rows
+from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
@@ -35,7 +35,7 @@ def _home(run: Run, name: str) -> Home:
 def _add_signers(transaction: Transaction, vault: Vault) -> None:
     for number in range(1, _SIGNERS + 1):
         new = NewSigner(f"plain-{number:05d}", "plain", LocalConfig(key=Secret(f"{number:064x}")))
-        signer_rows.create(transaction, vault, new, origin="api", now=0)
+        signer_changes.insert(transaction, vault, [signer_changes.prepare(new)], origin="api", now=0)
 
 
 def _sides(homes: dict[str, Home], stack: ExitStack) -> list[Side]:

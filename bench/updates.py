@@ -9,10 +9,11 @@ from bench.homes import Home, change, make_home
 from bench.load import NUMBER, Request
 from bench.rows import CPU, Row
 from bench.run import Run, warm_relaydeck
-from relaydeck.notifications import notification_rows
+from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification
 from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
+from tests.support.stored_rows import create_row
 
 _AT_MOST_A_CREATE = 1.2
 _WHAT = "update-notification, 64 clients, answered after the sync"
@@ -30,7 +31,7 @@ def measure(run: Run) -> list[Row]:
 
 def add_notification(transaction: Transaction, vault: Vault) -> None:
     notification = Notification(_NAME, "webhook", "https://hooks.example.com/")
-    notification_rows.create(transaction, vault, notification, None, origin="api", now=1)
+    create_row(notification_changes.TABLE, transaction, vault, notification, origin="api", now=1)
 
 
 def _sides(updated: Home, created: Home, stack: ExitStack) -> list[Side]:

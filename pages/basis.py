@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from relaydeck.contract.openapi import document
+from pages.openapi.contract import document
 from relaydeck.fields import BASIS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "fields.md"
@@ -55,7 +55,3 @@ def _fields(schema: dict[str, Any]) -> dict[str, Any]:
 def _cells(basis: dict[str, str]) -> str:
     words = (basis.get(part, "–") for part in _PARTS)
     return " | ".join(each.replace("contract, section ", "").replace("ruling: ", "") for each in words)
-
-
-def write() -> None:
-    PAGE.write_text(page(), "utf-8")

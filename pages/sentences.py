@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from relaydeck.conformance.checks import Check
+from pages.contract_sentences import SENTENCES, Sentence
+from relaydeck.conformance.probe import Check
 from relaydeck.conformance.run import checks
-from relaydeck.conformance.sentences import SENTENCES, Sentence
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "conformance.md"
@@ -110,7 +110,3 @@ def page() -> str:
     """The page with its table as it should be."""
     before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
     return f"{before}{_BEGIN}\n\n{table()}\n\n{_END}{rest.partition(_END)[2]}"
-
-
-def write() -> None:
-    PAGE.write_text(page(), "utf-8")

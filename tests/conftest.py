@@ -13,10 +13,11 @@ import pytest
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.write_signal import WriteSignal
-from tests.places import choose
-from tests.postgres import PostgresServer
-from tests.running import Running, make_token, run_command
-from tests.steady_loop import SteadyLoop
+from tests.support import tiers
+from tests.support.places import choose
+from tests.support.postgres import PostgresServer
+from tests.support.running import Running, eventually, make_token, run_command
+from tests.support.steady_loop import SteadyLoop
 
 _ALL_PROOFS = "\npytestmark = pytest.mark.prove"
 DEMO = """
@@ -51,12 +52,26 @@ gas_price_cap = 100000000000
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A module of proofs alone has nothing for `make test`, but some of its imports take long."""
-    return True if _has_only_proofs(collection_path, config) else None
+    """A module without a test for the chosen tier need not be loaded: some imports take long."""
+    return True if _is_needless(collection_path, config) else None
 
 
-def _has_only_proofs(path: Path, config: pytest.Config) -> bool:
-    return config.option.markexpr == "not prove" and path.suffix == ".py" and _ALL_PROOFS in path.read_text("utf-8")
+def _is_needless(path: Path, config: pytest.Config) -> bool:
+    chosen = config.option.markexpr
+    if path.suffix != ".py" or not chosen or tiers.PROVE in chosen.replace("not prove", ""):
+        return False
+    return _ALL_PROOFS in path.read_text("utf-8") or (chosen == tiers.QUICK and not tiers.may_be_quick(path))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tiers.mark(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    with tiers.limited_to_its_tier(item):
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -70,7 +85,7 @@ def pytest_collection(session: pytest.Session) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if not worker or session.config.args != session.config.getini("testpaths"):
         return
-    modules = [each for each in _test_modules() if not _has_only_proofs(each, session.config)]
+    modules = [each for each in _test_modules() if not _is_needless(each, session.config)]
     first = len(modules) * int(worker.removeprefix("gw")) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     for path in [*modules[first:], *modules[:first]]:
         with suppress(Exception):  # pytest imports it again and reports the failure
@@ -89,7 +104,19 @@ def pytest_collection_finish() -> None:
 
 # How long an example takes depends on the machine, and says nothing about the code.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("untimed")
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("untimed"), max_examples=20)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("quick" if config.option.markexpr == tiers.QUICK else "untimed")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write which tests failed, a line each, where CI reads it."""
+    if "FAILED_TESTS" in os.environ:
+        reports = [each for kind in ("failed", "error") for each in terminalreporter.stats.get(kind, ())]
+        names = sorted({f"{each.nodeid}\n" for each in reports})
+        Path(os.environ["FAILED_TESTS"]).write_text("".join(names), "utf-8")
 
 
 def pytest_asyncio_loop_factories() -> dict[str, type[SteadyLoop]]:
@@ -105,6 +132,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with Running(
         home, token=make_token(home, "tests"), rate_limit_per_second="0", metrics_relayers="sepolia-1"
     ) as running:
+        eventually(lambda: running.ask("GET", "/writez", token="").status == 200)  # every metric is there
         yield running
 
 

@@ -1,6 +1,6 @@
 """The standing attack suite names tests that exist, and SECURITY.md says what it tries."""
 
-from tests.attack import PAGE, ROOT, SUITE, page
+from tests.proofs.attack import PAGE, ROOT, SUITE, page
 
 
 def test_every_module_of_the_suite_exists() -> None:

@@ -13,8 +13,17 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.notifications.verifying import verifying_receiver
-from tests.running import Running, ask, children, clean_environment, eventually, free_port, make_token, run_command
+from tests.support.running import (
+    Running,
+    ask,
+    children,
+    clean_environment,
+    eventually,
+    free_port,
+    make_token,
+    run_command,
+)
+from tests.support.verifying import verifying_receiver
 
 NOT_FOUND = {"data": None, "message": "Not Found", "success": False}
 # An unsigned transfer on the chain of the demo.
@@ -43,34 +52,27 @@ def show(*_):
     with open(f"{os.environ['MODULES']}/part", "w") as file:
         file.write(" ".join(sys.modules))
     os.rename(file.name, f"{os.environ['MODULES']}/all")
-signal.signal(signal.SIGUSR1, show)
+signal.signal(signal.SIGUSR2, show)
 from relaydeck.cli import main
 main()
 """
 # The core loads no more than this: whole packages, and of others only these modules.
 WHOLE = {"fees", "http", "networks", "store"}
 PARTS = {
+    "api": {"list_filters", "operation", "wire"},
     "cli": {
-        *("connection_limit", "local", "local.home", "local.store", "options", "output", "serve", "serve_command"),
-        *("server", "start_checks", "startup_tokens", "target"),
+        *("commands", "home", "options", "output", "reply", "serve", "server", "target"),
     },
-    "contract": {
-        *("create_signer", "lists", "operations", "routes", "rpc", "update_notification", "views", "wire"),
-    },
-    "credentials": {"caller_writer", "kinds", "token_book", "token_changes", "token_rows", "tokens"},
-    "notifications": {
-        *("database_changes", "events", "kinds", "model", "notification_changes", "notification_rows", "outbox"),
-        "webhook_rule",
-    },
+    "contract": {"operations", "rpc"},
+    "credentials": {"token_cache", "grants", "token_rows", "tokens"},
+    "notifications": {"delivery_queue", "events", "model", "notification_changes", "webhook_rule"},
     "relayers": {"directory", "model", "relayer_rows"},
-    "signers": {"hints", "signer_changes", "signer_rows", "signer_types"},
-    "worker": {
-        *("core_worker", "fee_settings", "following", "limits", "list_pages", "node_reports", "readiness", "reports"),
-        *("traces", "upkeep"),
-    },
+    "signers": {"signer_changes", "signer_types"},
+    "worker": {"app", "core_worker", "health_routes", "housekeeping", "reports"},
 }
-FOR_OTHERS = {"jinja2", "segno", "rich", "psycopg", "redis", "opentelemetry", "botocore"}
-ROOT = {path.stem for path in (Path(__file__).parents[1] / "src" / "relaydeck").glob("*.py")} - {"operations_worker"}
+FOR_OTHERS = {"jinja2", "jwt", "segno", "rich", "redis", "opentelemetry", "botocore"}
+ROOT = {path.stem for path in (Path(__file__).parents[1] / "src" / "relaydeck").glob("*.py")}
+BASICS = ROOT | {"settings", "outgoing", "process"}
 
 
 class Watched(Running):
@@ -90,7 +92,7 @@ class Watched(Running):
     def modules(self) -> set[str]:
         """Those of the worker."""
         (worker,) = (each for each in children(self.process.pid) if b"resource_tracker" not in _command(each))
-        os.kill(worker, signal.SIGUSR1)
+        os.kill(worker, signal.SIGUSR2)
         eventually((self.folder / "all").exists)
         return set((self.folder / "all").read_text().split())
 
@@ -103,7 +105,7 @@ def is_of_the_core(module: str) -> bool:
     package, _, name = module.partition(".")
     if package in PARTS:
         return not name or name in PARTS[package]
-    return package in WHOLE or package in ROOT
+    return package in WHOLE or package in BASICS
 
 
 def applied(home: Path, file: str = DEMO) -> Path:
@@ -125,8 +127,11 @@ def test_each_of_the_five_operations_is_served(core: Running, method: str, path:
     assert core.ask(method, path, body, token="unknown").status == 401
 
 
-@pytest.mark.parametrize(("path", "text"), [("/healthz", b"ok\n"), ("/readyz", b"ready\n")])
+@pytest.mark.parametrize(
+    ("path", "text"), [("/healthz", b"ok\n"), ("/readyz", b"ready\n"), ("/writez", b"writes work\n")]
+)
 def test_health_is_served(core: Running, path: str, text: bytes) -> None:
+    eventually(lambda: core.ask("GET", "/writez", token="").status == 200)
     answer = core.ask("GET", path, token="")
     assert (answer.status, answer.body) == (200, text)
 
@@ -154,7 +159,7 @@ def test_nothing_outside_the_core_is_loaded(tmp_path: Path) -> None:
     own = {name.removeprefix("relaydeck.") for name in loaded if name.startswith("relaydeck.")}
     assert {name for name in own if not is_of_the_core(name)} == set()
     assert {name.partition(".")[0] for name in loaded} & FOR_OTHERS == set()
-    assert {"contract.rpc", "fees.engine", "worker.core_worker"} <= own
+    assert {"contract.rpc", "fees.estimator", "worker.core_worker"} <= own
 
 
 def test_the_picture_of_the_core_shows_what_it_may_load() -> None:

@@ -16,8 +16,8 @@ import click
 from relaydeck.cli.commands import cli
 from tests.admin.conftest import timeless
 from tests.node.process import HARDHAT, running
-from tests.notifications.verifying import KEY, VerifyingReceiver, verifying_receiver
-from tests.running import Running, run_command
+from tests.support.running import Running, run_command
+from tests.support.verifying import KEY, VerifyingReceiver, verifying_receiver
 
 TRANSFER = "0x02f0827a6980843b9aca0084773594008252089470997970c51812dc3a010c7d01b50e0d17dc79c887038d7ea4c6800080c0"
 FILE = """
@@ -121,17 +121,19 @@ def command_of(words: tuple[str, ...]) -> str:
     for word in words:
         if not isinstance(command, click.Group):
             break
-        command = command.commands[word]
+        command = command.get_command(click.Context(command), word) or command
         found.append(word)
     return " ".join(found)
 
 
 def every_command(group: click.Group = cli, prefix: str = "") -> set[str]:
     found: set[str] = set()
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.commands[name]
         if isinstance(command, click.Group):
             found |= every_command(command, f"{prefix}{name} ")
-        else:
+        elif not command.hidden:
             found.add(prefix + name)
     return found
 
@@ -159,7 +161,8 @@ def test_everything_there_is_in_one_story(home: Path) -> None:
             they_keep_a_copy(team)
             assert team.asked == every_operation(team)
         they_move_out(team)
-    apart = {"conform", "demo", "init", "login", "logout", "profile list"}  # they have tests of their own
+    # These have tests of their own.
+    apart = {"audit archive", "conform", "demo", "diagnose", "drain", "init", "login", "logout", "profile list"}
     assert team.typed | apart == every_command()
 
 
@@ -188,6 +191,10 @@ def they_manage_it_over_http(team: Team) -> None:
     shown: dict[str, object] = {"id": "cold", "type": "local", "config": {}, "check": None}
     assert team.ask("POST", "signers", body=signer, status=201) == shown
     assert team.ask("GET", "signers/{id}", "cold") == shown
+    labelled = shown | {"labels": {"team": "payments"}}
+    assert team.ask("PATCH", "signers/{id}", "cold", body={"labels": {"team": "payments"}}) == labelled
+    assert team.ask("PATCH", "signers/{id}", "cold", body={"labels": {"team": None}}) == shown
+    assert [each["id"] for each in team.ask("GET", "find", query="?text=col")] == ["cold"]
     assert [each["id"] for each in team.ask("GET", "signers")] == ["ops", "cold"]
     assert team.ask("GET", "signer-drivers") == [{"type": "plain", "driver": "local"}]
     check = team.ask("POST", "signers/{id}/check", "cold")
@@ -218,6 +225,9 @@ def they_manage_it_with_commands(team: Team) -> None:
     assert team.read("network", "update", "spare", "native_symbol=GOR")["native_symbol"] == "GOR"
     assert team.read("signer", "create", "id=cold", "type=plain", f"config.key=0x{'33' * 32}")["id"] == "cold"
     assert team.read("signer", "check", "cold")[0]["outcome"] == "ok"
+    assert team.read("signer", "update", "cold", "--label", "team=payments")["labels"] == {"team": "payments"}
+    assert [each["id"] for each in team.read("find", "col")] == ["cold"]
+    assert team.read("signer", "drivers") == team.ask("GET", "signer-drivers")
     chat = ("id=chat", "type=webhook", "url=https://hooks.example.com/x")
     assert team.type("notification", "create", *chat) == "created notification chat\n"
     assert team.read("notification", "update", "chat", "signing_key=a key")["has_signing_key"] is True
@@ -237,13 +247,21 @@ def they_let_others_in(team: Team) -> None:
     issued = team.ask("POST", "tokens", body={"name": "dashboard", "kind": "readonly"}, status=201)
     assert team.running.ask("GET", "/api/v1/relayers", token=issued["token"]).json["data"] == [RELAYER]
     assert [each["name"] for each in team.ask("GET", "tokens")] == ["root", "dashboard"]
+    assert team.ask("GET", "whoami")["actor"] == "token:root"
+    rotated = team.ask("POST", "tokens/{id}/rotate", "dashboard", body={})
+    assert team.running.ask("GET", "/api/v1/relayers", token=issued["token"]).status == 401
+    issued = rotated
     assert team.ask("DELETE", "tokens/{id}", "dashboard") is None
     assert team.running.ask("GET", "/api/v1/relayers", token=issued["token"]).status == 401
     typed = team.type("token", "create", "ci", "--kind", "readonly").strip()
     assert team.running.ask("GET", "/api/v1/signers", token=typed).status == 200
+    assert team.running.ask("GET", "/api/v1/signers", token=team.type("token", "rotate", "ci").strip()).status == 200
+    assert team.running.ask("GET", "/api/v1/signers", token=typed).status == 401
+    assert "owner" in team.type("whoami") or "admin" in team.type("whoami")
     assert team.type("token", "revoke", "ci") == "revoked ci\n"
     assert team.running.ask("GET", "/api/v1/signers", token=typed).status == 401
-    assert [each["name"] for each in team.read("token", "list")] == ["root", "dashboard", "ci"]
+    # Those that were rotated are listed twice: the secret before is a revoked token.
+    assert [each["name"] for each in team.read("token", "list")] == ["root", "dashboard", "dashboard", "ci", "ci"]
 
 
 def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
@@ -259,7 +277,7 @@ def they_pause_and_resume(team: Team, receiver: VerifyingReceiver) -> None:
     assert team.ask("GET", "relayers/{id}/balances", "local-1")["top_ups"] == []
     assert team.ask("GET", "relayers/{id}/runway", "local-1")["warn_hours"] == 24
     assert team.ask("GET", "runways") == {"runways": []}
-    assert team.read("relayer", "fuel", "local-1")["runway"]["warn_hours"] == 24
+    assert team.read("relayer", "runway", "local-1")["runway"]["warn_hours"] == 24
     asked, typed = team.ask("GET", "relayers/{id}/why", "local-1"), team.read("relayer", "why", "local-1")
     assert [each["state"] for each in asked["states"]] == [each["state"] for each in typed["states"]] == ["paused"]
     assert team.type("relayer", "resume", "local-1") == "resumed relayer local-1\n"
@@ -299,6 +317,8 @@ def they_send_again_what_was_given_up(team: Team, receiver: VerifyingReceiver) -
         assert receiver.next() == event
         team.await_state(event["id"], "delivered")
     assert team.read("event", "deliveries", "--state", "dead") == []
+    logged = team.ask("GET", "audit", query="?action=deliveries.replayed")
+    assert [each["after"] for each in logged] == [{"count": 1}, {"count": 1}]
 
 
 def they_replace_keys(team: Team, receiver: VerifyingReceiver) -> None:
@@ -324,7 +344,7 @@ def they_ask_what_it_costs_and_whether_all_is_well(team: Team) -> None:
 
 
 def they_look_ahead(team: Team) -> None:
-    assert team.read("relayer", "fuel") == team.ask("GET", "runways")["runways"]
+    assert team.read("relayer", "runway") == team.ask("GET", "runways")["runways"]
     assert team.type("console").startswith("http://127.0.0.1:8080/console/enter?code=")
 
 
@@ -339,6 +359,7 @@ def they_look_back(team: Team) -> None:
     assert team.type("audit", "verify", "--head", head) == verified
     assert team.ask("GET", "audit/head") == {"head": head}
     verification = {"entries": len(entries), "head": head, "broken_at": None, "problem": None}
+    verification |= {"archived": 0, "archived_until": None}
     assert team.ask("GET", "audit/verify", query=f"?head={head}") == verification
 
 
@@ -355,6 +376,7 @@ def they_keep_a_copy(team: Team) -> None:
 
 def they_move_out(team: Team) -> None:
     moved = team.home.parent / "moved.db"
+    assert team.type("db", "migrate").startswith("the schema has version ")
     assert "all read back equal" in team.type("db", "move", "--to", f"sqlite:///{moved}")
     there = run_command(team.home, "audit", "head", database_url=f"sqlite:///{moved}")
     assert there.stdout == team.type("audit", "head")

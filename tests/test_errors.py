@@ -1,13 +1,18 @@
 """Each error is declared once: the drawing at the top of the file, both OpenAPI documents and the metrics agree."""
 
+import errno
 import re
+import socket
+from pathlib import Path
 
 import pytest
 
+from pages.openapi import admin as admin_openapi
+from pages.openapi import contract as contract_openapi
+from pages.openapi.admin import errors_of
+from pages.openapi.contract import message_pattern
 from relaydeck import errors
-from relaydeck.admin import openapi as admin_openapi
-from relaydeck.contract import openapi as contract_openapi
-from relaydeck.errors import RequestError, errors_of, message_pattern, request_errors
+from relaydeck.errors import RequestError, described, operator_words, request_errors
 from relaydeck.http.metrics import REQUESTS
 
 ERRORS = list(request_errors())
@@ -54,3 +59,28 @@ def test_the_errors_of_an_operation_are_those_of_its_traits_and_those_of_any() -
         "TooManyRequests",
         "ServerFailure",
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "said otherwise", "/data/db"), "OSError: No space left on device (ENOSPC): /data/db"),
+        (FileNotFoundError(errno.ENOENT, "", b"/a"), "FileNotFoundError: No such file or directory (ENOENT): /a"),
+        (OSError(errno.EXDEV, "", "/a", None, "/b"), "OSError: Invalid cross-device link (EXDEV): /a: /b"),
+        (
+            ConnectionRefusedError(errno.ECONNREFUSED, "u:p@host"),
+            "ConnectionRefusedError: Connection refused (ECONNREFUSED)",
+        ),
+        (OSError("a text that may quote a URL"), "OSError"),
+        (socket.gaierror(-2, "a name"), "gaierror"),
+        (ValueError("a secret"), "ValueError"),
+    ],
+)
+def test_an_error_of_the_system_is_described_with_its_code_and_path(error: Exception, said: str) -> None:
+    assert described(error) == said
+
+
+def test_an_operator_learns_the_code_and_the_path(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as raised:
+        (tmp_path / "none" / "file").read_text()
+    assert operator_words(raised.value)[0] == f"No such file or directory (ENOENT): {tmp_path}/none/file"

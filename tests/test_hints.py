@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from relaydeck.notifications import notification_rows
+from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification
 from relaydeck.notifications.webhook_rule import REFUSED, UNREADABLE
-from tests.running import Running
-from tests.seeding import fill, issue, opened
+from tests.support.running import Running
+from tests.support.seeding import fill, issue, opened
+from tests.support.stored_rows import create_row
 
 CURVE_ORDER = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
 NO_KEY = "config.key is not a 32-byte hexadecimal private key, so it cannot sign"
@@ -109,7 +110,7 @@ def test_a_stored_url_that_does_not_open(service: Running) -> None:
     path, host = "/api/v1/notifications/damaged", "https://hooks.example.com"
     with opened(service.home) as store, store.database.transaction() as transaction:
         notification = Notification("damaged", "webhook", f"{host}/unusable-value")
-        notification_rows.create(transaction, store.vault, notification, None, origin="apply", now=1)
+        create_row(notification_changes.TABLE, transaction, store.vault, notification, origin="apply", now=1)
         transaction.execute("UPDATE notifications SET sealed_url = x'0100000001' WHERE id = 'damaged'")
     damaged = "url cannot be opened: only its scheme and host are shown, and no event is sent; set it again"
     admin = "the sealed url of notifications record 'damaged' does not open"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.admin.bodies import ApplyRequest
 from relaydeck.admin.documents import decode_apply
+from relaydeck.api.records import ApplyRequest
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.errors import BadRequest, OperatorError
 from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.references import Resolver
-from relaydeck.settings_file import read_settings_file
-from tests.hostile_texts import TOML
-from tests.running import make_token
+from relaydeck.settings.file import read_settings_file
+from tests.support.hostile_texts import TOML
+from tests.support.running import make_token
 
 LONGEST_HOLD_SECONDS = 0.05
 FORMS = ["toml", "apply", "/admin/v1/networks", "/api/v1/signers", "/api/v1/relayers/nobody/rpc"]
@@ -28,7 +28,16 @@ def holds(folder: Path, form: str, size: int, mixtures: int) -> dict[str, float]
     token = make_token(folder / "home", "root", "--kind", "admin")
     environment = os.environ | {"RELAYDECK_HOME": str(folder / "home"), "RELAYDECK_MONITOR_INTERVAL_SECONDS": "0"}
     environment.pop("COVERAGE_PROCESS_CONFIG", None)  # to measure coverage takes longer than what is measured here
-    command = [sys.executable, "-m", "tests.held_loop", form, str(size), str(mixtures), str(folder / "metrics"), token]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.held_loop",
+        form,
+        str(size),
+        str(mixtures),
+        str(folder / "metrics"),
+        token,
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1500, check=True)
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert [shape for shape, status, *_ in results if status not in (200, 201, 400)] == []
@@ -36,12 +45,12 @@ def holds(folder: Path, form: str, size: int, mixtures: int) -> dict[str, float]
 
 
 def held_each_time(folder: Path, form: str, size: int) -> set[str]:
-    """The texts that held the event loop for too long in each of three measurements.
+    """The texts that held the event loop for too long in each of five measurements.
 
     The speed of a shared machine changes by a factor of two within seconds: one measurement alone says too little.
     """
     late: set[str] | None = None
-    for attempt in range(3):
+    for attempt in range(5):
         held = holds(folder / str(attempt), form, size, 20)
         found = {shape for shape, seconds in held.items() if seconds > LONGEST_HOLD_SECONDS}
         late = found if late is None else late & found

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.settings import unknown_names
+from relaydeck.settings.model import unknown_names
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "relaydeck"

@@ -8,13 +8,13 @@ import pytest
 
 from relaydeck.cli.commands import cli
 from relaydeck.http.metrics import METRICS
-from relaydeck.settings import unknown_names
+from relaydeck.settings.model import unknown_names
 from relaydeck.store.migrate import steps
-from tests.running import Running
+from tests.support.running import Running
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = {name: (DOCS / name).read_text("utf-8") for name in ("operations.md", "growth.md")}
+PAGES = {name: (DOCS / name).read_text("utf-8") for name in ("operations.md", "growth.md", "runbook.md")}
 SOURCE = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "src" / "relaydeck").rglob("*.py")))
 CODE = re.compile(r"`([^`\n]+)`")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Running, clean_environment, make_token
+from tests.support.running import Running, clean_environment, make_token
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "README.md").read_text("utf-8")

@@ -7,6 +7,7 @@ import base64
 import json
 import re
 import secrets
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.contract.test_section_7_errors import disk_that_takes_nothing
-from tests.http.raw import Wire
-from tests.running import Running, eventually, run_command
-from tests.seeding import issue
+from tests.support.raw_http import Wire
+from tests.support.running import Running, eventually, run_command
+from tests.support.seeding import issue
 
 SIGNERS = "/api/v1/signers"
 CALL = {
@@ -235,6 +236,14 @@ def drive_commands(scene: Scene, applied: str) -> None:
     scene.command("token", "revoke", "second")
 
 
+def drive_diagnosis(scene: Scene, running: Running) -> None:
+    file = scene.home.parent / "diagnosis.zip"
+    done = run_command(scene.home, "diagnose", str(file), "--url", f"http://127.0.0.1:{running.port}")
+    assert (done.returncode, "not gathered" in done.stdout) == (0, False), done
+    with zipfile.ZipFile(file) as archive:
+        scene.keep("relaydeck diagnose", done.stdout.encode() + b"".join(map(archive.read, archive.namelist())))
+
+
 def planted_anew(planted: Planted) -> Planted:
     """Other secrets for the same places, kept under names of their own."""
     other = Planted()
@@ -277,6 +286,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
             drive_the_rest(scene, running)
             if log_format == "json":
                 drive_commands(scene, applied)
+                drive_diagnosis(scene, running)
             keep_files(scene, "while it runs")
         finally:
             running.process.terminate()
@@ -309,6 +319,7 @@ PLACES = [
     "relaydeck apply - --plan",
     "relaydeck apply - --plan --prune",
     "relaydeck export",
+    "relaydeck diagnose",
     "relaydeck doctor",
     "relaydeck relayer why hunted",
     "relaydeck relayer why hunted --json",
@@ -341,6 +352,7 @@ def test_the_hunt_had_something_to_hunt(scene: Scene) -> None:
     assert b"applied-provider_b_kms" in scene.out["files at rest"]
     assert b'"status":500' in scene.out["the json log"]
     assert b"127.0.0.1:9" in scene.out["relaydeck doctor"]
+    assert b'"event": "relayer.disabled"' in scene.out["relaydeck diagnose"]
     assert b"NonceSyncFailed" in scene.out["relaydeck relayer why hunted --json"]
     assert b"relayer.disabled" in scene.out["relaydeck event list --json"]
     assert b'"event": "relayer.disabled"' in scene.out["the json log"]

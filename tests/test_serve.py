@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -22,13 +23,13 @@ from click.testing import CliRunner
 from relaydeck import __version__
 from relaydeck.cli.commands import cli
 from tests.console.conftest import Operator
-from tests.contract import shapes
-from tests.http.raw import Wire
-from tests.running import COMMAND, Running, children, clean_environment, eventually, free_port, run_command
-from tests.seeding import issue, opened
-from tests.statements import run_statement
-from tests.tls import RunningTls, self_signed
-from tests.token_format import is_token
+from tests.support import shapes
+from tests.support.raw_http import Wire
+from tests.support.running import COMMAND, Running, children, clean_environment, eventually, free_port, run_command
+from tests.support.seeding import issue, opened
+from tests.support.statements import run_statement
+from tests.support.tls import RunningTls, self_signed
+from tests.support.token_format import is_token
 
 SIGNERS = "/api/v1/signers"
 
@@ -152,10 +153,58 @@ def test_the_log_says_which_worker_serves_again_and_after_how_long(home: Path) -
             os.kill(pid, signal.SIGKILL)
         eventually(lambda: running.log.count('"a worker was replaced and serves again"') == 2)
     lines = [json.loads(line) for line in running.log.splitlines()]
-    ended = [line["event"].rpartition(" ")[2] for line in lines if line["event"].startswith("Unexpected exit from")]
+    ended = [line["worker"] for line in lines if line["event"] == "a worker has died"]
     again = [line for line in lines if line["event"] == "a worker was replaced and serves again"]
     assert sorted(line["worker"] for line in again) == sorted(ended) == ["worker-1", "worker-2"]
     assert {(line["level"], line["seconds"] > 0) for line in again} == {("info", True)}
+    died = [line for line in lines if line["event"] == "a worker has died"]
+    assert {(line["died_of"], line["deaths"], line["pause_seconds"]) for line in died} == {("SIGKILL", 1, 0)}
+
+
+def kill_again_and_again(running: Running, times: int) -> None:
+    """One worker, and each that replaces it."""
+    victims = {max(workers_of(running))}
+    others = workers_of(running) - victims
+    for count in range(1, times + 1):
+        os.kill(max(victims), signal.SIGKILL)
+        eventually(partial(_has_died, running, count))
+        if count < times:
+            eventually(lambda: bool(workers_of(running) - others))
+            victims = workers_of(running) - others
+
+
+def _has_died(running: Running, times: int) -> bool:
+    return running.log.count('"a worker has died"') == times
+
+
+def test_a_worker_that_dies_again_and_again_is_replaced_ever_later_while_others_serve(home: Path) -> None:
+    with Running(home, "--workers", "2", token=issue(home)) as running:
+        kill_again_and_again(running, 4)
+        eventually(lambda: len(workers_of(running)) == 1)
+        assert [running.ask("GET", path).status for path in (SIGNERS, "/readyz", "/healthz")] == [200, 200, 200]
+        metrics = running.ask("GET", "/metrics").body
+        assert b'relaydeck_worker_restarts_total{reason="signal"} 4\n' in metrics
+        assert b"relaydeck_workers 1\n" in metrics
+        assert running.stop() == 0  # at once, and not a failure
+    died = [json.loads(line) for line in running.log.splitlines() if '"a worker has died"' in line]
+    assert [(line["deaths"], line["pause_seconds"]) for line in died] == [(1, 0), (2, 1), (3, 2), (4, 4)]
+
+
+def test_a_service_whose_workers_all_die_again_and_again_ends_with_the_reason(home: Path) -> None:
+    running = Running(home)
+    try:
+        kill_again_and_again(running, 4)
+        eventually(lambda: bool(workers_of(running)))
+        os.kill(max(workers_of(running)), signal.SIGSEGV)
+        assert running.process.wait(30) == 1
+    finally:
+        running.kill() if running.process.poll() is None else running.stop()
+    last = json.loads(running.log.splitlines()[-1])
+    assert (last["event"], last["died_of"], last["deaths"]) == (
+        "the workers do not stay alive: the service ends",
+        "SIGSEGV",
+        5,
+    )
 
 
 def logging_to(pipe: IO[bytes]) -> type[Running]:
@@ -342,11 +391,18 @@ def test_plain_http_to_an_https_service_is_not_answered(tls: RunningTls) -> None
 
 
 def test_a_certificate_without_its_key_is_refused(home: Path, certificate: tuple[Path, Path]) -> None:
-    done = run_command(home, "serve", "--port", "1", "--tls-cert", str(certificate[0]))
+    done = run_command(home, "serve", "--port", str(free_port()), "--tls-cert", str(certificate[0]))
     assert (done.returncode, done.stderr) == (
         1,
         "relaydeck: --tls-cert and --tls-key require each other\nPass both, or neither.\n",
     )
+
+
+def test_an_option_replaces_a_setting_that_cannot_be_read(home: Path) -> None:
+    with Running(home, port="eighty") as running:  # which passes --port
+        assert running.ask("GET", "/healthz").status == 200
+    refused = run_command(home, "serve", port="eighty", core="maybe")
+    assert refused.stderr.startswith("relaydeck: RELAYDECK_PORT must be a port from 1 to 65535; RELAYDECK_CORE must be")
 
 
 def test_a_port_that_is_taken_is_told_in_a_sentence(home: Path) -> None:
@@ -395,7 +451,7 @@ def test_a_worker_that_cannot_start_says_why_and_ends_the_service(home: Path) ->
     log_lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert done.returncode == 1
     assert {line["problem"] for line in log_lines if line["event"] == "cannot start"} == {
-        f"Is a directory ({home / 'run' / 'limits'})"
+        f"Is a directory (EISDIR): {home / 'run' / 'limits'}"
     }
 
 

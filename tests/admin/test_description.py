@@ -9,11 +9,14 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from relaydeck.admin.openapi import OPERATIONS, document
-from relaydeck.admin.schemas import examples
-from tests.admin.conftest import Admin
-from tests.running import Answer, Running
-from tests.seeding import issue
+from pages.openapi.admin import document
+from pages.openapi.admin_schemas import examples
+from pages.openapi.names import operation_id
+from relaydeck.api.operation import Operation
+from relaydeck.api.operations import OPERATIONS
+from tests.admin.conftest import Admin, refusal
+from tests.support.running import Answer, Running
+from tests.support.seeding import issue
 
 DOCUMENT = msgspec.json.decode(msgspec.json.encode(document()))
 EXAMPLES = examples()
@@ -40,7 +43,7 @@ def test_both_are_open_to_all(shared: Admin) -> None:
     page = shared.ask("GET", "docs", token="")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     for operation in OPERATIONS:
-        assert f'id="{operation.name}"' in page.body.decode()
+        assert f'id="{operation_id(operation)}"' in page.body.decode()
 
 
 def test_every_operation_is_described_and_every_described_one_is_there(shared: Admin) -> None:
@@ -53,6 +56,13 @@ def test_every_operation_is_described_and_every_described_one_is_there(shared: A
         described = {each.method.upper() for each in OPERATIONS if each.path == path}
         described |= {"HEAD"} if "GET" in described else set()
         assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, described)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_a_query_parameter_that_is_not_described_is_refused(shared: Admin, operation: Operation) -> None:
+    known = ", ".join(sorted(each.name for each in operation.query)) or "none"
+    answer = shared.ask(operation.method, operation.path.replace("{id}", "nobody") + "?pge=2")
+    assert refusal(answer) == (400, f"unknown query parameter: this operation takes {known}")
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
@@ -114,4 +124,4 @@ def test_the_examples_can_be_sent_and_answers_are_as_described(empty: Admin) -> 
 def test_the_page_names_its_address_and_creates_a_token_that_may_use_it(shared: Admin) -> None:
     page = unescape(shared.running.ask("GET", "/admin/v1/docs", token="").body.decode())
     assert f'export RELAYDECK="http://127.0.0.1:{shared.running.port}"' in page
-    assert 'export TOKEN="$(relaydeck token create my-client --kind admin)"' in page
+    assert 'export TOKEN="$(relaydeck token create my-client --kind owner)"' in page

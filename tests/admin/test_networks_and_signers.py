@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.admin.conftest import SEPOLIA, Admin, paged, problem, refusal, success, timeless
+from tests.admin.conftest import SEPOLIA, Admin, made, paged, problem, refusal, timeless
 
 USDC = {
     "address": "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238",
@@ -25,14 +25,14 @@ NEW = {
 
 def test_a_network_is_created_read_listed_changed_and_deleted(admin: Admin) -> None:
     answer = admin.ask("POST", "networks", NEW)
-    assert (answer.status, timeless(answer.json)) == (201, success(NEW))
+    assert (answer.status, timeless(answer.json)) == (201, made(NEW))
     assert timeless(admin.ask("GET", "networks").json) == paged([SEPOLIA, NEW])
     assert admin.get("networks?name=DE") == [NEW]
     patch = {"rpc_urls": [{"url": "https://node.example.com/key/def", "weight": 2}], "fee_tokens": {"USDC": None}}
     answer = admin.ask("PATCH", "networks/dev", patch)
     changed = NEW | {"rpc_urls": patch["rpc_urls"], "fee_tokens": {}}
-    assert (answer.status, timeless(answer.json)) == (200, success(changed))
-    assert admin.ask("DELETE", "networks/dev").json == success(None)
+    assert (answer.status, timeless(answer.json)) == (200, made(changed))
+    assert admin.ask("DELETE", "networks/dev").json == made(None)
     answer = admin.ask("GET", "networks/dev")
     assert refusal(answer) == (404, "Network not found")
     shown = [{"url": "https://node.example.com", "weight": 2}]
@@ -73,12 +73,33 @@ def test_a_network_is_created_read_listed_changed_and_deleted(admin: Admin) -> N
     ]
 
 
+def test_a_price_factor_of_an_earlier_version_is_accepted_and_forgotten(admin: Admin) -> None:
+    answer = admin.ask("POST", "networks", NEW | {"price_factor": 10})
+    assert (answer.status, timeless(answer.json)) == (201, made(NEW))
+    answer = admin.ask("PATCH", "networks/dev", {"price_factor": 20})
+    assert (answer.status, answer.json["changed"], timeless(answer.json)["data"]) == (200, False, NEW)
+
+
+def test_a_network_that_names_its_chain(admin: Admin) -> None:
+    polygon = {"network_type": "evm", "chain_id": 137, "native_symbol": "POL", "tip_floor": 25_000_000_000}
+    stored = {"name": "c", **polygon, "rpc_urls": [], "fee_tokens": {}, "fee_model": "ethereum"}
+    answer = admin.ask("POST", "networks", {"name": "c", "chain": "polygon"})
+    assert (answer.status, timeless(answer.json)) == (201, made(stored))
+    base = {"chain_id": 8453, "native_symbol": "BETH", "fee_model": "op_stack"}
+    answer = admin.ask("PATCH", "networks/c", {"chain": "base", "native_symbol": "BETH"})
+    changed = {name: value for name, value in stored.items() if name != "tip_floor"} | base
+    assert (answer.status, timeless(answer.json)) == (200, made(changed))
+    refused = refusal(admin.ask("PATCH", "networks/c", {"chain": "somnia"}))
+    assert refused[0] == 400 and "chain: somnia cannot be estimated: its price of gas depends on" in str(refused[1])
+    assert admin.get("networks?name=c")[0]["chain_id"] == 8453
+
+
 def test_the_headers_of_a_node(admin: Admin) -> None:
     header = {"name": "Authorization", "value": "Bearer hunter2"}
     keyed = NEW | {"name": "keyed", "rpc_urls": [{"url": "wss://node.example.com", "weight": 1, "headers": [header]}]}
     shown = [{"url": "wss://node.example.com", "weight": 1, "headers": [{"name": "Authorization"}]}]
     answer = admin.ask("POST", "networks", keyed)
-    assert (answer.status, timeless(answer.json)) == (201, success(keyed | {"rpc_urls": shown}))
+    assert (answer.status, timeless(answer.json)) == (201, made(keyed | {"rpc_urls": shown}))
     assert admin.ask("PATCH", "networks/keyed", {"quorum": 2}).status == 200
     assert admin.ask("PATCH", "networks/keyed", {"rpc_urls": shown}).status == 200
     changed = [shown[0] | {"weight": 5}]
@@ -129,14 +150,14 @@ def test_a_signer_is_created_read_listed_and_deleted(admin: Admin) -> None:
     body = {"id": "vault", "type": "provider_c_transit", "config": config | secrets}
     answer = admin.ask("POST", "signers", body)
     shown = {"id": "vault", "type": "provider_c_transit", "config": config, "check": None}
-    assert (answer.status, timeless(answer.json)) == (201, success(shown))
+    assert (answer.status, timeless(answer.json)) == (201, made(shown))
     ops: dict[str, Any] = {"id": "ops", "type": "local", "config": {}, "check": None}
     assert timeless(admin.ask("GET", "signers").json) == paged([ops, shown])
     assert admin.get("signers?type=local") == [ops]
     assert admin.get("signers?type=provider_c_transit&id=AUL") == [shown]
     assert admin.get("signers/vault") == shown
     assert problem(admin.ask("POST", "signers", body)) == (409, "Signer with this ID already exists")
-    assert admin.ask("DELETE", "signers/vault").json == success(None)
+    assert admin.ask("DELETE", "signers/vault").json == made(None)
     assert refusal(admin.ask("GET", "signers/vault")) == (404, "Signer not found")
     listed = admin.running.ask("GET", "/api/v1/signers").json
     assert [each["id"] for each in listed["data"]] == ["ops"]
@@ -151,7 +172,7 @@ def test_hints_about_a_signer(admin: Admin) -> None:
     answer = admin.ask("POST", "signers", {"type": "plain", "config": {"key": "zz"}})
     hint = "config.key is not a 32-byte hexadecimal private key, so it cannot sign"
     signer_id = answer.json["data"]["id"]
-    assert timeless(answer.json) == success({"id": signer_id, "type": "local", "config": {}, "check": None}, (hint,))
+    assert timeless(answer.json) == made({"id": signer_id, "type": "local", "config": {}, "check": None}, (hint,))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.places import ENGINES
-from tests.running import Running
-from tests.seeding import fill, issue
+from tests.support.places import ENGINES
+from tests.support.running import Running
+from tests.support.seeding import fill, issue
 
 NUL = "a\0b"
 RELAYER = {"id": "r", "name": "R", "network": "dev", "network_type": "evm", "signer_id": "ops"}

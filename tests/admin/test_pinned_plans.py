@@ -6,10 +6,16 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from relaydeck.fields import fields_of
+from relaydeck.networks.model import FeeToken, Network, NodeHeader, RpcUrl
+from relaydeck.notifications.model import Notification
+from relaydeck.relayers.model import Policies, Relayer
 from tests.console.conftest import Operator, plain
-from tests.running import Answer, Running, make_token, run_command
+from tests.support import shapes
+from tests.support.running import Answer, Running, make_token, run_command
 
 Document = dict[str, Any]
 Mutation = tuple[tuple[str | int, ...], Any]  # a place in the document and its other value; None: without it
@@ -93,9 +99,23 @@ def config(number: int, field: str, value: Any) -> Mutation:
 MUTATIONS: dict[tuple[str, str], list[Mutation]] = {
     ("network", "main"): [
         (("networks", "main", "chain_id"), 3),
+        (("networks", "main", "labels"), {"team": "other"}),
         (("networks", "main", "native_symbol"), "POL"),
         (("networks", "main", "tip_floor"), 2),
         (("networks", "main", "quorum"), 1),
+        (("networks", "main", "runway_warn_hours"), 4),
+        (("networks", "main", "max_lag_blocks"), 5),
+        (("networks", "main", "fee_model"), "op_stack"),
+        (("networks", "main", "tip_ceiling"), 7),
+        (("networks", "main", "fee_horizon_blocks"), 2),
+        (("networks", "main", "gas_limit_cap"), 30_000_000),
+        (("networks", "main", "block_seconds"), "2"),
+        (("networks", "main", "base_fee_rule"), "nodes"),
+        (("networks", "main", "base_fee_denominator"), 9),
+        (("networks", "main", "base_fee_elasticity"), 3),
+        (("networks", "main", "gas_margin_percent"), 10),
+        (("networks", "main", "sequencer_feed"), FEED),
+        (("networks", "main", "sequencer_grace_seconds"), 60),
         (("networks", "main", "rpc_urls", 0, "url"), "https://node.example/v1/other"),
         (("networks", "main", "rpc_urls", 0, "weight"), 2),
         (("networks", "main", "rpc_urls", 0, "headers", 0, "name"), "X-Key"),
@@ -120,7 +140,13 @@ MUTATIONS: dict[tuple[str, str], list[Mutation]] = {
         config(2, "mount_point", "other"),
         config(2, "namespace", None),
     ],
-    ("signer", "transit"): [config(3, "pubkey", "other"), config(3, "secret_id", "other")],
+    ("signer", "transit"): [
+        config(3, "address", "https://vault.example/other"),
+        *(
+            config(3, field, "other")
+            for field in ("key_name", "role_id", "secret_id", "pubkey", "mount_point", "namespace")
+        ),
+    ],
     ("signer", "service"): [
         config(4, field, "other")
         for field in ("api_private_key", "api_public_key", "organization_id", "private_key_id", "public_key")
@@ -131,6 +157,7 @@ MUTATIONS: dict[tuple[str, str], list[Mutation]] = {
     ("signer", "second"): [config(6, "key", {"name": "other"}), config(6, "service_account", {"client": "other"})],
     ("signer", "added"): [(("signers", 8), {"id": "added", "type": "plain", "config": {"key": KEY}})],
     ("notification", "pager"): [
+        (("notifications", 0, "labels"), {"team": "other"}),
         (("notifications", 0, "url"), "https://user:pass@hooks.example/other?q=1"),
         (("notifications", 0, "url"), "https://user:other@hooks.example/path?q=1"),
         (("notifications", 0, "url"), "https://user:pass@hooks.example/path?q=2"),
@@ -143,7 +170,9 @@ MUTATIONS: dict[tuple[str, str], list[Mutation]] = {
     ("notification", "quiet"): [(("notifications", 1), None)],  # stored as it is: there was nothing to change
     ("relayer", "one"): [
         (("relayers", 0, "name"), "Other"),
+        (("relayers", 0, "labels"), {"team": "other"}),
         (("relayers", 0, "network"), "calm"),
+        (("relayers", 0, "signer_id"), "spare"),
         (("relayers", 0, "notification_id"), "quiet"),
         (("relayers", 0, "custom_rpc_urls", 0, "url"), "https://own.example/?key=other"),
         (("relayers", 0, "custom_rpc_urls", 0, "weight"), 1),
@@ -160,6 +189,31 @@ MUTATIONS: dict[tuple[str, str], list[Mutation]] = {
     ("relayer", ""): [(("relayers", 1, "name"), "Renamed"), (("relayers", 1), None)],  # its name is stored nowhere
 }
 CASES = [(record, place, value) for record, mutations in MUTATIONS.items() for place, value in mutations]
+
+
+def settable(record: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in fields_of(record) if not field.traits.read_only}
+
+
+@pytest.mark.parametrize(
+    ("kind", "records", "others"),
+    [
+        # Not mutated: what identifies a record, has one value, or only stands for values of other fields.
+        ("network", (Network, FeeToken, RpcUrl, NodeHeader), {"network_type", "symbol", "chain"}),
+        ("notification", (Notification,), {"id", "type"}),
+        ("relayer", (Relayer, Policies, RpcUrl), {"id", "network_type", "address", "headers"}),
+    ],
+)
+def test_every_field_is_mutated(kind: str, records: tuple[type[msgspec.Struct], ...], others: set[str]) -> None:
+    mutated_fields = {part for record, place, _ in CASES if record[0] == kind for part in place[1:]}
+    assert set[str]().union(*map(settable, records)) - mutated_fields == others
+
+
+@pytest.mark.parametrize("kind", shapes.TYPES)
+def test_every_field_of_every_type_of_signer_is_mutated(kind: str) -> None:
+    numbers = [number for number, signer in enumerate(DOCUMENT["signers"]) if signer["type"] == kind]
+    fields = {place[3] for _, place, _ in CASES if place[0] == "signers" and place[1] in numbers and len(place) > 3}
+    assert fields == set(shapes.request(kind)["config"])
 
 
 def mutated(place: tuple[str | int, ...], value: Any) -> Document:

@@ -3,7 +3,7 @@
 import pytest
 
 from relaydeck.errors import RequestError, ServerFailure, StillInUse, request_errors
-from relaydeck.http.error_body import problem_of
+from relaydeck.http.envelope import problem_of
 from tests.admin.conftest import Admin
 
 SECRET = "whsec_c2VjcmV0LXRoYXQtbXVzdC1ub3QtYXBwZWFy"
@@ -15,7 +15,7 @@ def test_a_bad_request_tells_its_whole_reason(shared: Admin) -> None:
     body = answer.json
     detail = body.pop("detail")
     assert body == {
-        "type": "urn:relaydeck:problem:bad-request",
+        "type": "urn:relaydeck:problem:mistaken-record",
         "title": "Bad Request",
         "status": 400,
         "instance": "asked",

@@ -4,8 +4,8 @@ import secrets
 from typing import Any
 
 from tests.admin.conftest import Admin, refusal
-from tests.running import run_command
-from tests.seeding import opened
+from tests.support.running import run_command
+from tests.support.seeding import opened
 
 
 def test_planted_secrets_are_found_nowhere(admin: Admin) -> None:

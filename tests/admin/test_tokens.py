@@ -12,11 +12,11 @@ import pytest
 from relaydeck.admin import idempotency
 from relaydeck.store.rotation import Rotation
 from relaydeck.store.sealing import Place
-from tests.admin.conftest import Admin, problem, refusal, success, timeless
+from tests.admin.conftest import Admin, made, problem, refusal, timeless
 from tests.conftest import DEMO
-from tests.running import Running, run_command
-from tests.seeding import issue, opened
-from tests.token_format import is_token
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue, opened
+from tests.support.token_format import is_token
 
 
 def test_a_token_is_issued_shown_once_listed_and_revoked(admin: Admin) -> None:
@@ -25,12 +25,27 @@ def test_a_token_is_issued_shown_once_listed_and_revoked(admin: Admin) -> None:
     token = shown.pop("token")
     assert (answer.status, is_token(token)) == (201, True)
     assert shown.pop("expires_at").endswith("Z")
-    assert shown == {"name": "ci", "kind": "readonly", "state": "live", "revoked_at": None, "migrated": False}
+    assert shown == {
+        "name": "ci",
+        "kind": "readonly",
+        "state": "live",
+        "revoked_at": None,
+        "migrated": False,
+        "scope": None,
+        "addresses": [],
+        "rate": 0,
+        "burst": 0,
+        "approve": False,
+        "purpose": "",
+        "made_by": "token:root",
+        "last_used_at": None,
+        "last_used_from": None,
+    }
     assert admin.running.ask("GET", "/api/v1/signers", token=token).status == 200
     assert token not in admin.ask("GET", "tokens").body.decode()
     taken = admin.ask("POST", "tokens", {"name": "ci"})
     assert refusal(taken) == (409, "Token already exists")
-    assert admin.ask("DELETE", "tokens/ci").json == success(None)
+    assert admin.ask("DELETE", "tokens/ci").json == made(None)
     assert admin.running.ask("GET", "/api/v1/signers", token=token).status == 401
     gone = admin.ask("DELETE", "tokens/ci")
     assert refusal(gone) == (404, "Token not found")

@@ -15,17 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relaydeck.errors import OperatorError
-from relaydeck.store.copying.backup_reader import BackupFile
-from relaydeck.store.copying.backup_writer import write_backup
-from relaydeck.store.copying.copy import DatabaseSource
-from relaydeck.store.copying.format import MAC_BYTES, MAGIC, Footer, Header, encode_frame
-from relaydeck.store.master_key import read_master_key
+from relaydeck.store.copying.backup import MAC_BYTES, MAGIC, BackupFile, Footer, Header, encode_frame, write_backup
+from relaydeck.store.copying.contents import DatabaseSource
+from relaydeck.store.vault import read_master_key
 from tests.conftest import DEMO
-from tests.places import ENGINES, choose
-from tests.postgres import PostgresServer
-from tests.running import Running, make_token, run_command
-from tests.seeding import fill, opened
 from tests.store.test_copying import COPIED
+from tests.support.places import ENGINES, choose
+from tests.support.postgres import PostgresServer
+from tests.support.running import Running, make_token, run_command
+from tests.support.seeding import fill, opened
 
 PASSPHRASE = "correct horse battery staple"
 

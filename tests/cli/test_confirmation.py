@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DEMO
-from tests.running import COMMAND, clean_environment, run_command
+from tests.support.running import COMMAND, clean_environment, run_command
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.process import HERE as HARDHAT_FOLDER
-from tests.running import clean_environment, run_command, start_command
+from tests.support.running import clean_environment, run_command, start_command
 
 PORT = re.compile(r"http://127\.0\.0\.1:(\d+)")
 MINIMAL = (

@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from relaydeck.cli.demo import process, receiver
-from relaydeck.cli.demo.loopback import HOST, serving
-from relaydeck.cli.demo.minimal_node import MinimalNode
-from relaydeck.cli.demo.process import child, wait_until
-from relaydeck.cli.demo.receiver import running_receiver
+from relaydeck.cli import demo
+from relaydeck.cli.demo import HOST, MinimalNode, child, running_receiver, serving, wait_until
 from relaydeck.errors import OperatorError
 
 WAIT = "import signal; signal.pause()"
@@ -66,7 +63,7 @@ def test_a_webhook_that_nobody_signed_fails_the_demo() -> None:
 
 
 def test_a_webhook_that_does_not_arrive_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiver, "_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(demo, "_WAIT_SECONDS", 0.01)
     with running_receiver() as received, pytest.raises(OperatorError) as error:
         received.next_event()
     assert error.value.problem == f"no webhook arrived at {received.url} within 0.01 s"
@@ -82,7 +79,7 @@ def test_a_child_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> N
 
 
 def test_a_child_that_does_not_answer_is_reported_and_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_START_SECONDS", 0.05)
+    monkeypatch.setattr(demo, "_START_SECONDS", 0.05)
     log = tmp_path / "log"
     with pytest.raises(OperatorError) as error, child([sys.executable, "-c", WAIT], log) as started:
         wait_until(lambda: False, started, "the node", log)
@@ -91,7 +88,7 @@ def test_a_child_that_does_not_answer_is_reported_and_stopped(tmp_path: Path, mo
 
 
 def test_a_child_that_ignores_the_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_STOP_SECONDS", 0.05)
+    monkeypatch.setattr(demo, "_STOP_SECONDS", 0.05)
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
     log = tmp_path / "log"
     with child([sys.executable, "-c", deaf], log) as started:

@@ -9,8 +9,9 @@ import pytest
 from relaydeck.cli.commands import cli
 from relaydeck.errors import OperatorError
 
-CREATE_A_HOME = {"serve", "apply", "restore", "token create"}
+CREATE_A_HOME = {"serve", "apply", "db migrate", "restore", "token create"}
 NEED_DATA: dict[str, tuple[str, ...]] = {
+    "audit archive": ("--before", "2020-01-31", "file"),
     "audit head": (),
     "audit list": (),
     "audit verify": (),
@@ -26,6 +27,7 @@ NEED_DATA: dict[str, tuple[str, ...]] = {
     "estimate": ("r", "0x"),
     "export": (),
     "key rotate": (),
+    "find": ("x",),
     "network create": ("name=n",),
     "network delete": ("n", "--yes"),
     "network list": (),
@@ -38,7 +40,7 @@ NEED_DATA: dict[str, tuple[str, ...]] = {
     "notification test": ("n",),
     "notification update": ("n", "url=http://h.example"),
     "relayer create": ("name=r",),
-    "relayer fuel": (),
+    "relayer runway": (),
     "relayer delete": ("r", "--yes"),
     "relayer list": (),
     "relayer pause": ("r",),
@@ -49,20 +51,25 @@ NEED_DATA: dict[str, tuple[str, ...]] = {
     "signer check": ("s",),
     "signer create": ("id=s",),
     "signer delete": ("s", "--yes"),
+    "signer drivers": (),
     "signer list": (),
     "signer show": ("s",),
+    "signer update": ("s", "--label", "a=b"),
     "token list": (),
     "token revoke": ("t",),
+    "token rotate": ("t",),
+    "whoami": (),
 }
-NEED_NO_HOME = {"doctor", "conform", "demo", "init", "login", "logout", "profile list"}
+NEED_NO_HOME = {"doctor", "conform", "demo", "diagnose", "drain", "init", "login", "logout", "profile list"}
 
 
 def paths(command: click.Command, before: tuple[str, ...] = ()) -> Iterator[str]:
     if not isinstance(command, click.Group):
         yield " ".join(before)
         return
-    for name, each in command.commands.items():
-        yield from paths(each, (*before, name))
+    for name in command.list_commands(click.Context(command)):
+        if not command.commands[name].hidden:
+            yield from paths(command.commands[name], (*before, name))
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.notifications.verifying import verifying_receiver
-from tests.running import Running, clean_environment, make_token, run_command, start_command
+from tests.support.running import Running, clean_environment, make_token, run_command, start_command
+from tests.support.verifying import verifying_receiver
 
 UNHEARD = """
 [[relayers]]

@@ -12,7 +12,7 @@ from relaydeck.cli.commands import cli
 from relaydeck.fields import fields_of
 from relaydeck.relayers.model import Policies, Relayer
 from tests.conftest import DEMO
-from tests.running import run_command
+from tests.support.running import run_command
 
 
 def help_of(*path: str) -> str:

@@ -18,32 +18,32 @@ from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.catalogue import Table
-from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.copying import move
-from relaydeck.store.copying.backup_reader import BackupFile
-from relaydeck.store.copying.contents import Tally, copied_tables
-from relaydeck.store.copying.format import (
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.copying import copy
+from relaydeck.store.copying.backup import (
     FIRST_MAGIC,
     MAC_BYTES,
     MAGIC,
+    BackupFile,
     Block,
     Footer,
     Frame,
     Header,
     encode_frame,
     read_frame,
+    seal_master_key,
 )
+from relaydeck.store.copying.contents import Tally, copied_tables
 from relaydeck.store.copying.mark import unfinished_copy_of
-from relaydeck.store.copying.passphrase import seal_master_key
-from relaydeck.store.master_key import MasterKey
 from relaydeck.store.migrate import migrate
+from relaydeck.store.rows import Table
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.vault import MasterKey
 from relaydeck.store.write_signal import WriteSignal
-from tests.places import ENGINES, choose
-from tests.postgres import PostgresServer
-from tests.running import Running, make_token, run_command
-from tests.seeding import fill, opened
+from tests.support.places import ENGINES, choose
+from tests.support.postgres import PostgresServer
+from tests.support.running import Running, make_token, run_command
+from tests.support.seeding import fill, opened
 
 THEIR_KEY = bytes(range(32))
 EVIL = new_token()
@@ -426,7 +426,7 @@ def test_a_file_that_is_changed_after_its_check_is_not_restored(genuine: Genuine
             backup.check_contents(ignored)
             path.write_bytes(written(with_evil_token(frames), mac=mac_of(genuine.later)))
             with pytest.raises(OperatorError, match=r"damaged|changed while it was restored"):
-                move.restore(backup, target, unwatched)
+                copy.restore(backup, target, unwatched)
         assert unfinished_copy_of(target) is not None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import run_command
+from tests.support.running import run_command
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 EXAMPLES = ("start", "demo", "laptop")

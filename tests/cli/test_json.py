@@ -8,13 +8,12 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from relaydeck.cli.json_reference import json_options, json_page, schema_of_shape
+from pages.json_output import PAGE, json_options, page, schema_of_shape
 from relaydeck.cli.options import JsonOption
 from tests.conftest import DEMO
-from tests.fork_server import Done
-from tests.running import Running, make_token, run_command
+from tests.support.fork_server import Done
+from tests.support.running import Running, make_token, run_command
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 OPTIONS = dict(json_options())
 LOCAL = DEMO.replace("https://hooks.example.com/relaydeck", "http://127.0.0.1:9/hook")
 TRANSFER = "0x02f283aa36a7808459682f008504a817c80082520894d8da6bf26964af9d7eed9e03e53415d37aa9604587038d7ea4c6800080c0"
@@ -33,7 +32,9 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "backup create": ("{folder}/backup",),
     "backup drill": ("{folder}/backup",),
     "console": (),
+    "db migrate": (),
     "db move": ("--to", "sqlite:///{folder}/moved.db"),
+    "diagnose": ("{folder}/diagnosis.zip",),
     "doctor": (),
     "estimate": ("sepolia-1", TRANSFER),
     "event list": (),
@@ -42,6 +43,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "event replay": ("--all-dead",),
     "event show": ("{event}",),
     "export": (),
+    "find": ("sepolia",),
     "init": ("{folder}/relaydeck.toml",),
     "key rotate": (),
     "network create": NETWORK,
@@ -62,19 +64,23 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "relayer pause": ("other",),
     "relayer resume": ("other",),
     "relayer why": ("other",),
-    "relayer fuel": (),
+    "relayer runway": (),
     "relayer delete": ("other", "--yes"),
     "signer create": SIGNER,
+    "signer drivers": (),
     "signer list": (),
     "signer show": ("other",),
+    "signer update": ("other", "--label", "team=payments"),
     "signer check": ("--all",),
     "signer delete": ("other", "--yes"),
     "token create": ("t1",),
     "token list": (),
+    "token rotate": ("t1",),
     "token revoke": ("t1",),
+    "whoami": (),
 }
 # Their output is checked by tests below, or by tests of their own.
-APART = {"conform", "demo", "login", "logout", "profile list", "restore", "serve"}
+APART = {"audit archive", "conform", "demo", "drain", "login", "logout", "profile list", "restore", "serve"}
 EXIT_CODES = {"doctor": 1, "estimate": 1}  # the node does not answer
 
 
@@ -230,4 +236,4 @@ def test_serve_logs_in_json(served: Running) -> None:
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text("utf-8") == json_page(), "run `make docs`"
+    assert PAGE.read_text("utf-8") == page(), "run `make docs`"

@@ -10,14 +10,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from relaydeck.database_url import DatabaseUrl
-from relaydeck.store.master_key import read_master_key
-from tests.fork_server import Done
-from tests.places import ENGINES
-from tests.postgres import PostgresServer
-from tests.running import COMMAND, Running, clean_environment, make_token, run_command
-from tests.seeding import fill, issue, opened, relayer
+from relaydeck.settings.values import DatabaseUrl
+from relaydeck.store.vault import read_master_key
 from tests.store.test_copying import COPIED
+from tests.support.fork_server import Done
+from tests.support.places import ENGINES
+from tests.support.postgres import PostgresServer
+from tests.support.running import COMMAND, Running, clean_environment, make_token, run_command
+from tests.support.seeding import fill, issue, opened, relayer
 
 MANY = 20_000
 

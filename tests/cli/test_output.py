@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from relaydeck.cli import output
-from relaydeck.log import Log
-from relaydeck.printable import printable
-from tests.running import run_command
+from relaydeck.log import Log, printable
+from tests.support.running import run_command
 
 HOSTILE = {
     "closing markup": "[/nope]",
@@ -70,7 +69,7 @@ def test_ordinary_text_is_unchanged() -> None:
 
 @NAMES
 def test_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_fields([{"name": HOSTILE[name]}], ("name",))
+    output.print_table([{"name": HOSTILE[name]}], output.columns("name"))
     shown = capsys.readouterr().out
     assert ESCAPED[name] in shown and lines_are_printable(shown)
 
@@ -118,7 +117,7 @@ def test_an_error_does_not_repeat_control_characters(home: Path) -> None:
     run_command(home, "token", "create", "t")
     refused = run_command(home, "relayer", "show", "\x1b]0;title\x07")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "relaydeck: Relayer with ID \\x1b]0;title\\x07 not found\n"
+    assert refused.stderr == "relaydeck: the identifier in the path must not contain control characters\n"
 
 
 def test_an_export_is_printable_and_means_the_same(home: Path) -> None:
@@ -148,7 +147,7 @@ def test_a_wait_for_much_work_elsewhere_shows_a_moving_bar(
     monkeypatch.setenv("TERM", "xterm")
     with open(other_end, "w", encoding="utf-8") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        with output.waiting_bar("the server applies the file", count=count, at_least=5):
+        with output.progress_bar("the server applies the file", count, at_least=5, elsewhere=True):
             pass
         stderr.write("end")
         stderr.flush()

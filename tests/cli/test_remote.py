@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.request import urlopen
 
 import pytest
 
 from tests.conftest import DEMO
-from tests.fork_server import Done
-from tests.running import Running, free_port, make_token, run_command
+from tests.support.fork_server import Done
+from tests.support.running import Running, eventually, free_port, make_token, run_command
 
 
 class Remote(NamedTuple):
@@ -80,6 +82,8 @@ READS = [
     ["audit", "list", "--action", "relayer.created", "--json"],
     ["audit", "list", "--limit", "2"],
     ["audit", "head"],
+    ["signer", "drivers"],
+    ["signer", "drivers", "--json"],
     ["audit", "verify"],
     ["audit", "verify", "--head", "9999:" + "0" * 64],
     ["audit", "verify", "--head", "not one"],
@@ -151,10 +155,29 @@ def test_doctor_shows_what_it_finds_on_the_machine_of_the_server(remote: Remote)
     there, here = (json.loads(run("doctor", "--json").stdout) for run in (remote.there, remote.here))
     accepted = f"{remote.url} answers and accepts the token"
     assert there.pop(0) == {"result": "ok", "subject": "server", "remark": accepted}
-    momentary = ("disk", "clock", "nodes on ")  # the last: what the service saw until then
+    momentary = ("disk", "clock", "writes", "nodes on ")  # the last: what the service saw until then
     assert [each for each in there if not each["subject"].startswith(momentary)] == [
         each for each in here if not each["subject"].startswith(momentary)
     ]
+
+
+def test_doctor_recognises_the_operations_port(tmp_path: Path) -> None:
+    port, token = free_port(), make_token(tmp_path / "home", "ops", "--kind", "admin")
+    with Running(tmp_path / "home", operations_address=f"127.0.0.1:{port}"):
+        url = f"http://127.0.0.1:{port}"
+        eventually(lambda: answers(url))
+        done = run_command(tmp_path / "elsewhere", "doctor", url=url, token=token)
+    assert done.returncode == 1
+    assert done.stdout == (
+        f"FAIL  server: {url} is a port of Relaydeck without the admin API. Name the port of the service:"
+        " RELAYDECK_OPERATIONS_ADDRESS is for health and metrics only, and with --core a service has no admin API.\n"
+    )
+
+
+def answers(url: str) -> bool:
+    with suppress(OSError), urlopen(f"{url}/healthz", timeout=60) as response:
+        return bool(response.status == 200)
+    return False
 
 
 def test_doctor_with_a_token_that_the_server_does_not_accept(remote: Remote) -> None:

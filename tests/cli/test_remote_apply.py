@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.test_remote import Remote
 from tests.conftest import DEMO
-from tests.fork_server import Done
-from tests.running import Running, make_token, run_command
+from tests.support.fork_server import Done
+from tests.support.running import Running, make_token, run_command
 
 NOTIFICATION = """
 [[notifications]]
@@ -227,6 +227,21 @@ def test_a_reference_without_a_value_is_a_mistake(remote: Remote) -> None:
     assert (answer.status, answer.json["mistakes"]) == (
         400,
         [{"place": "signers[0].config.key", "problem": "has no value in the references of the request"}],
+    )
+
+
+def test_a_null_is_a_mistake(remote: Remote) -> None:
+    relayer = {"name": None, "network": "dev", "network_type": "evm", "signer_id": "ops", "notification_id": None}
+    document = {"relayers": [relayer, None], "signers": None}
+    answer = remote.service.ask("POST", "/admin/v1/apply", {"document": document, "plan_only": True})
+    assert (answer.status, answer.json["mistakes"][:4]) == (
+        400,
+        [
+            {"place": "signers", "problem": "expected an array of tables, found null"},
+            {"place": "relayers[0].name", "problem": "must not be null"},
+            {"place": "relayers[0].notification_id", "problem": "must not be null"},
+            {"place": "relayers[1]", "problem": "expected a table, found null"},
+        ],
     )
 
 

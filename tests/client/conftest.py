@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.client.faults import FaultProxy, fault_proxy
-from tests.client.styles import STYLES, Style
 from tests.conftest import DEMO
-from tests.running import Running, run_command
-from tests.seeding import issue
+from tests.support.client_styles import STYLES, Style
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
 
 # The receiver is on loopback, where nothing listens and nothing may be sent: no event leaves the machine.
 LOCAL = DEMO.replace("https://hooks.example.com/relaydeck", "http://127.0.0.1:9/hook")

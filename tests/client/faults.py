@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
-from tests.running import Answer, ask
+from tests.support.running import Answer, ask
 
 # Fates that a request can meet without reaching the service: reset, 429, 500, html 502, html 200, redirect, problem.
 # After reaching it: lose, cut, cut chunk, chunks, 500 after, slow, drip, close after.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.client.conftest import serve
-from tests.running import Running
+from tests.support.running import Running
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")

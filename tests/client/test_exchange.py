@@ -15,12 +15,10 @@ from relaydeck.client import (
     TimedOut,
     TooManyRequests,
     UnexpectedResponse,
-    admin,
-    contract,
 )
-from relaydeck.client.calls import Call
+from relaydeck.client.calls import Call, Outcome, Request, Response
 from relaydeck.client.exchange import Exchange, error_of
-from relaydeck.client.messages import Outcome, Request, Response
+from tests.client.built import admin, contract
 
 UPDATED = b'{"data":{"id":"p","type":"webhook","url":"u","has_signing_key":false},"success":true}'
 EMPTY = b'{"data":[],"pagination":{"current_page":1,"per_page":10,"total_items":0},"success":true}'

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from relaydeck.api.operations import OPERATIONS
 from relaydeck.client import (
     Admin,
     AsyncAdmin,
@@ -17,15 +18,23 @@ from relaydeck.client import (
     MethodNotFound,
     NodeUnreachable,
     Pagination,
-    admin,
-    contract,
 )
+from relaydeck.client.admin import AdminOperations
+from relaydeck.client.clients import ContractOperations
+from tests.client.built import admin
 from tests.client.conftest import Open
 from tests.client.faults import FaultProxy
-from tests.client.styles import Style
 from tests.client.test_examples import TRANSACTION
 from tests.client.test_faults import KEY, new_name
-from tests.running import Running
+from tests.support.client_styles import Style
+from tests.support.running import Running
+
+FORMER_NAMES = {
+    "send_test": "test_notification",
+    "relayer_balances": "get_relayer_balances",
+    "relayer_runway": "get_relayer_runway",
+    "first_runways": "list_runways",
+}
 
 
 def test_a_page_has_its_records_and_its_place(style: Style) -> None:
@@ -49,12 +58,12 @@ def test_an_iterator_gives_every_record_once_and_in_order(style: Style) -> None:
 
 def test_an_iterator_needs_no_more_requests_than_there_are_pages(style: Style, proxy: FaultProxy) -> None:
     style.do(lambda client: client.relayers())
-    assert [each.target for each in proxy.seen] == ["/api/v1/relayers?page=1&per_page=1000"]
+    assert [each.target for each in proxy.seen] == ["/api/v1/relayers?per_page=1000"]
 
 
 def test_events_are_read_on_by_sequence_number(style: Style) -> None:
     for _ in range(3):
-        style.do(lambda client: client.admin.send_test("pager"))
+        style.do(lambda client: client.admin.test_notification("pager"))
     sequences = [event.sequence for event in style.do(lambda client: client.admin.events(per_page=2))]
     assert sequences == list(range(1, sequences[-1] + 1))
     rest = style.do(lambda client: client.admin.events(after=sequences[-2]))
@@ -154,17 +163,27 @@ def test_a_header_cannot_be_smuggled_in(value: str) -> None:
 
 
 def test_both_clients_have_every_operation() -> None:
-    def names(module: Any) -> set[str]:
-        found = {
-            name: each for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__
-        }
-        return {name for name, each in found.items() if inspect.isfunction(each) and not name.startswith("_")}
+    assert {each.name for each in OPERATIONS} <= set(vars(AdminOperations))
+    for kind, admin_kind in ((Client, Admin), (AsyncClient, AsyncAdmin)):
+        assert issubclass(kind, ContractOperations) and issubclass(admin_kind, AdminOperations)
 
-    assert len(names(contract)) == 8
-    for kind in (Client, AsyncClient):
-        assert names(contract) <= set(vars(kind))
-    for admin_kind in (Admin, AsyncAdmin):
-        assert names(admin) <= set(vars(admin_kind))
+
+@pytest.mark.parametrize("former, name", FORMER_NAMES.items())
+def test_a_method_is_still_found_by_its_former_name(former: str, name: str) -> None:
+    assert getattr(Admin, former) is getattr(Admin, name)
+
+
+def test_an_iterator_reads_backwards(style: Style) -> None:
+    for _ in range(3):
+        style.do(lambda client: client.admin.test_notification("pager"))
+    forwards = [each.sequence for each in style.do(lambda client: client.admin.events())]
+    backwards = style.do(lambda client: client.admin.events(order="newest", per_page=2))
+    assert [each.sequence for each in backwards] == forwards[::-1]
+
+
+def test_an_iterator_begins_at_a_page(style: Style) -> None:
+    whole = [each.sequence for each in style.do(lambda client: client.admin.audit(per_page=2))]
+    assert [each.sequence for each in style.do(lambda client: client.admin.audit(per_page=2, page=2))] == whole[2:]
 
 
 def test_a_method_documents_itself() -> None:

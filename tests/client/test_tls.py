@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from relaydeck.client import ClientError, ConnectFailed, ConnectionLost
-from tests.client.styles import STYLES, Style
-from tests.fork_server import Done
-from tests.running import Running, run_command
-from tests.seeding import issue
-from tests.tls import RunningTls
+from tests.support.client_styles import STYLES, Style
+from tests.support.fork_server import Done
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
+from tests.support.tls import RunningTls
 
 CONFIG = {"key_id": "alias/ops", "region": "eu"}
 Connect = Callable[[str, ssl.SSLContext | None], Style]

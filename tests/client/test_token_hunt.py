@@ -6,12 +6,12 @@ import traceback
 import pytest
 
 from relaydeck.client import AsyncClient, Client, ClientError, Retry
-from relaydeck.client.contract import create_signer, list_signers
+from relaydeck.client.calls import Request
 from relaydeck.client.exchange import Exchange
-from relaydeck.client.messages import Request
+from tests.client.built import contract
 from tests.client.conftest import Open
 from tests.client.faults import FaultProxy
-from tests.client.styles import Style
+from tests.support.client_styles import Style
 
 PLANTED = "rd_planted_0123456789abcdef"
 SECRET = "0xplantedsecretkey"
@@ -53,7 +53,7 @@ def test_a_client_does_not_show_its_token(kind: type[Client] | type[AsyncClient]
 
 
 def test_a_request_and_a_call_show_neither_token_nor_body() -> None:
-    call = create_signer("plain", {"key": SECRET}, id="x")
+    call = contract.create_signer("plain", {"key": SECRET}, id="x")
     request = next(Exchange("", PLANTED, Retry()).run(call))
     assert isinstance(request, Request)
     assert repr(request) == "<Request POST /api/v1/signers>"
@@ -63,4 +63,4 @@ def test_a_request_and_a_call_show_neither_token_nor_body() -> None:
 
 
 def test_a_list_call_shows_its_path() -> None:
-    assert repr(list_signers(page=2)) == "<Call GET /api/v1/signers?page=2>"
+    assert repr(contract.list_signers(page=2)) == "<Call GET /api/v1/signers?page=2>"

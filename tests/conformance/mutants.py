@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from tests.conformance.mutating_proxy import Asked, Mutation, answer_json
-from tests.running import Answer
+from tests.support.running import Answer
 
 SIGNERS, RELAYERS = "/api/v1/signers", "/api/v1/relayers"
 PATHS = {"signers": SIGNERS, "relayers": RELAYERS}

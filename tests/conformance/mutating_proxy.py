@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from tests.running import Answer, ask
+from tests.support.running import Answer, ask
 
 
 class Asked(NamedTuple):

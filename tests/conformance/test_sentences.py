@@ -2,11 +2,13 @@
 
 import pytest
 
+from pages.contract_sentences import SENTENCES, Sentence
 from pages.sentences import PAGE, ROOT, marks, page
-from relaydeck.conformance.checks import Check
+from relaydeck.conformance.probe import Check
 from relaydeck.conformance.run import checks
-from relaydeck.conformance.sentences import SENTENCES, Sentence
 from tests.test_open_items_page import ROWS
+
+pytestmark = pytest.mark.slow
 
 CODE, TESTS = marks(ROOT / "src" / "relaydeck"), marks(ROOT / "tests")
 OPEN = [sentence for sentence in SENTENCES.values() if sentence.is_open]

@@ -9,12 +9,10 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from relaydeck.console import router
-from relaydeck.console.services import Pages, PageServices
-from relaydeck.settings import Settings
+from relaydeck.console import pages  # noqa: F401  # registers them
 from tests.conftest import DEMO
-from tests.running import Answer, Running, run_command
-from tests.seeding import issue
+from tests.support.running import Answer, Running, run_command
+from tests.support.seeding import issue
 
 Fields = Mapping[str, str] | Sequence[tuple[str, str]]
 _CODE = re.compile(r'name="code" value="([^"]+)"')
@@ -88,11 +86,6 @@ def new_link(running: Running) -> str:
     assert done.returncode == 0, done.stderr
     parts = urlsplit(done.stdout.strip())
     return f"{parts.path.removeprefix('/console')}?{parts.query}"
-
-
-def every_page() -> Pages:
-    """Every page by its path, as the console registers them."""
-    return router.every_page(PageServices(Settings(), None, None, None, None))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

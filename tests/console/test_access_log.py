@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from tests.console.conftest import Operator
-from tests.running import Running
-from tests.seeding import fill, issue
+from tests.support.running import Running
+from tests.support.seeding import fill, issue
 
 NAME = 'ö "name"'
 

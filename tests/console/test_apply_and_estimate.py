@@ -4,13 +4,12 @@ import re
 
 import pytest
 
-from relaydeck.console.carried_text import carried, carry
-from relaydeck.console.charts import line
+from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.pages.estimate import facts_of
 from relaydeck.errors import BadRequest
 from relaydeck.secret import Secret
 from tests.console.conftest import Operator, plain
-from tests.running import Answer, Running
+from tests.support.running import Answer, Running
 
 KEY = "0x" + "37" * 32
 FILE = f"""
@@ -55,6 +54,23 @@ def test_a_plan_that_has_changed_is_shown_again_instead_of_applied(served: Runni
     assert served.ask("GET", "/admin/v1/signers/applied%20later").status == 404
 
 
+def test_removals_are_counted_and_confirmed_by_their_number(served: Running, operator: Operator) -> None:
+    both = FILE.replace("applied", "first of two") + FILE.replace("applied", "second of two")
+    planned = operator.post("/apply", {"file": both})
+    assert 'name="removals"' not in planned.body.decode()
+    operator.post("/apply/plan", {name: field(planned, name) for name in ("sealed", "revision")})
+    planned = operator.post("/apply", {"file": FILE, "prune": "true"})
+    (typed,) = re.findall("Type ([0-9]+) to confirm that so many records are removed for good", plain(planned))
+    removed = int(typed)
+    assert removed == len(re.findall("remove signer|remove network|remove notification|remove relayer", plain(planned)))
+    assert re.search(rf"{removed} records are removed: .*[0-9] signers", plain(planned))
+    form = {name: field(planned, name) for name in ("sealed", "revision", "prune")}
+    for typed in ({}, {"removals": ""}, {"removals": str(removed - 1)}, {"removals": "0"}):
+        refused = operator.post("/apply/plan", form | typed)
+        assert (refused.status, "Type the number of removals exactly." in plain(refused)) == (400, True)
+    assert served.ask("GET", "/admin/v1/signers/first%20of%20two").status == 200
+
+
 def test_mistakes_are_listed(operator: Operator) -> None:
     answer = operator.post("/apply", {"file": '[[signers]]\nid = "x"\ntype = "unknown"\n'})
     assert (answer.status, "The file has mistakes." in plain(answer)) == (400, True)
@@ -93,8 +109,3 @@ def test_the_amounts_of_a_step_are_whole_coins_with_wei_beside() -> None:
 def test_an_estimate_for_an_unknown_relayer(operator: Operator) -> None:
     answer = operator.post("/estimate", {"relayer": "none", "transaction": "0x"})
     assert (answer.status, "Relayer with ID none not found" in plain(answer)) == (404, True)
-
-
-def test_a_chart_interrupts_its_line_where_nothing_is_known() -> None:
-    assert '<path d="M0.0 116.0 L200.0 4.0  M600.0 4.0"/>' in line([0, 10, None, 10], "Balance")
-    assert line([None, 5], "Balance") == ""

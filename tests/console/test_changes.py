@@ -1,6 +1,8 @@
 """Changes made in the console: the same effect, refusals, events and audit entries as over the admin API."""
 
+import html
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -8,11 +10,15 @@ import pytest
 
 from relaydeck.console.forms import inputs_of
 from relaydeck.notifications.webhook_rule import REFUSED
+from relaydeck.provisioning.stored import Stored
 from relaydeck.relayers.model import Relayer
+from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES
 from tests.admin.conftest import POLICIES
 from tests.console.conftest import Operator, plain
-from tests.running import Answer, Running
+from tests.support.running import Answer, Running, eventually
+from tests.support.seeding import opened
+from tests.support.statements import run_statement
 
 EDIT = "/relayers/sepolia-1/edit"
 FORM = {
@@ -76,6 +82,19 @@ def etag_in(answer: Answer) -> str:
     return page.partition('name="etag" value="')[2].partition('">')[0].replace("&#34;", '"')
 
 
+def opened_in(answer: Answer) -> str:
+    """The values with which the form of a page was opened."""
+    return html.unescape(answer.body.decode().partition('name="opened" value="')[2].partition('"')[0])
+
+
+def rows_in(answer: Answer) -> list[list[str]]:
+    """The cells of the table of a page."""
+    rows = re.findall(r"<tr>(<td>.*?)</tr>", answer.body.decode())
+    return [
+        [html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<td>(.*?)</td>", row)] for row in rows
+    ]
+
+
 def location(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.headers.get("location", "")
 
@@ -109,6 +128,34 @@ def test_edit_a_policy(served: Running, operator: Operator) -> None:
     }
 
 
+def test_saving_the_form_keeps_the_headers_of_nodes(served: Running, operator: Operator) -> None:
+    header = {"name": "Authorization", "value": "Bearer planted"}
+    nodes = [{"url": "https://own.example/", "weight": 2, "headers": [header]}]
+    assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"custom_rpc_urls": nodes}).status == 200
+    typed = FORM | {"name": "Another", "custom_rpc_urls": "https://own.example/ 2", "etag": etag_in(operator.get(EDIT))}
+    assert location(operator.post(EDIT, typed)) == (303, "/console/relayers/sepolia-1?done=saved")
+    with opened(served.home) as store:
+        found = Stored(store.database.read, store.vault).find("relayers", "sepolia-1")
+    assert found is not None and isinstance(found.record, Relayer)
+    (node,) = found.record.custom_rpc_urls
+    kept = [(each.name, each.value.reveal()) for each in node.headers or () if isinstance(each.value, Secret)]
+    assert (found.record.name, kept) == ("Another", [("Authorization", "Bearer planted")])
+    assert operator.post(EDIT, FORM | {"etag": etag_in(operator.get(EDIT))}).status == 303
+
+
+def test_saving_the_form_does_not_replace_nodes_that_cannot_be_opened(served: Running, operator: Operator) -> None:
+    damaged = bytes.fromhex("0100000001")
+    with opened(served.home) as store:
+        run_statement(store.database, "UPDATE relayers SET sealed_rpc_urls = x'0100000001' WHERE id = 'sepolia-1'")
+    typed = FORM | {"name": "Damaged", "custom_rpc_urls": "", "etag": etag_in(operator.get(EDIT))}
+    answer = operator.post(EDIT, typed)
+    assert (answer.status, "custom_rpc_urls" in plain(answer)) == (409, True)
+    with opened(served.home) as store:
+        (row,) = store.database.read("SELECT sealed_rpc_urls FROM relayers WHERE id = 'sepolia-1'")
+    assert row.sealed_rpc_urls == damaged
+    assert operator.post(EDIT, FORM | {"etag": etag_in(operator.get(EDIT))}).status == 303
+
+
 def test_an_emptied_field_is_removed(served: Running, operator: Operator) -> None:
     etag = etag_in(operator.get(EDIT))
     emptied = FORM | {"policies.gas_price_cap": "", "notification_id": "", "etag": etag}
@@ -118,13 +165,18 @@ def test_an_emptied_field_is_removed(served: Running, operator: Operator) -> Non
 
 
 def test_a_conflicting_edit_is_stopped_and_shown(served: Running, operator: Operator) -> None:
-    etag = etag_in(operator.get(EDIT))
+    opened = operator.get(EDIT)
+    name = record(served, "relayers/sepolia-1")["name"]
     served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"name": "Changed by another"})
-    answer = operator.post(EDIT, FORM | {"name": "Mine", "etag": etag})
-    text = plain(answer)
+    served.ask("POST", "/admin/v1/relayers/sepolia-1/pause")
+    form = FORM | {"name": "Mine", "policies.min_balance": "7", "etag": etag_in(opened)}
+    answer = operator.post(EDIT, form | {"opened": opened_in(opened)})
     assert answer.status == 412
-    assert "Somebody else has changed this relayer" in text and "Changed by another" in text
+    assert "The latest change, relayer.paused, is by token:root" in plain(answer)
+    assert rows_in(answer) == [["name", name, "Changed by another", "Mine"], ["paused", "–", "true", "–"]]
     assert record(served, "relayers/sepolia-1")["name"] == "Changed by another"
+    served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
+    answer = operator.get(EDIT)
     assert operator.post(EDIT, FORM | {"name": "Mine", "etag": etag_in(answer)}).status == 303
     assert record(served, "relayers/sepolia-1")["name"] == "Mine"
 
@@ -151,8 +203,8 @@ def test_the_help_of_a_form_describes_what_to_fill_in(operator: Operator) -> Non
 def test_a_new_form_has_the_declared_defaults() -> None:
     values = {each.name: each.value for each in inputs_of(Relayer) if each.value}
     assert values == {
-        "policies.eip1559_pricing": "True",
-        "policies.gas_limit_estimation": "True",
+        "policies.eip1559_pricing": "true",
+        "policies.gas_limit_estimation": "true",
         "policies.min_balance": "0",
     }
 
@@ -247,6 +299,58 @@ def save_pager(operator: Operator, **form: str) -> int:
     return operator.post("/notifications/pager", {"url": url, "etag": etag_in(page)} | form).status
 
 
+def page_after(operator: Operator, answer: Answer) -> str:
+    return plain(operator.get(answer.headers["location"].removeprefix("/console")))
+
+
+def save_key(operator: Operator, **form: str) -> Answer:
+    page = operator.get("/notifications/pager")
+    url = "https://hooks.example.com/relaydeck"
+    return operator.post("/notifications/pager", {"url": url, "etag": etag_in(page)} | form)
+
+
+SIGNED = "a key of twenty-four bytes or more"
+
+
+def test_a_signing_key_that_is_typed_is_saved_whatever_is_chosen(served: Running, operator: Operator) -> None:
+    """A browser with scripts chooses to replace it as soon as something is typed."""
+    save_key(operator, key="remove")
+    answer = save_key(operator, key="keep", signing_key=SIGNED)
+    assert record(served, "notifications/pager")["has_signing_key"] is True
+    assert "Saved." in page_after(operator, answer) and "may be guessed" not in page_after(operator, answer)
+
+
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        ({"key": "replace", "signing_key": ""}, "Type the new signing key, or choose to remove the present one."),
+        ({"key": "remove", "signing_key": SIGNED}, "A signing key was typed, and another choice was made."),
+        ({"key": "generate", "signing_key": SIGNED}, "A signing key was typed, and another choice was made."),
+    ],
+)
+def test_a_choice_that_contradicts_what_is_typed_changes_nothing(
+    served: Running, operator: Operator, form: dict[str, str], problem: str
+) -> None:
+    save_key(operator, key="replace", signing_key=SIGNED)
+    before = record(served, "notifications/pager")
+    answer = save_key(operator, **form)
+    assert (answer.status, problem in plain(answer)) == (400, True)
+    assert record(served, "notifications/pager") == before
+
+
+def test_a_short_signing_key_is_saved_with_a_warning(operator: Operator) -> None:
+    text = page_after(operator, save_key(operator, key="replace", signing_key="x" * 23))
+    assert "Saved." in text and "The signing key has fewer than 24 bytes and may be guessed." in text
+
+
+def test_a_random_signing_key_is_shown_once(served: Running, operator: Operator) -> None:
+    save_key(operator, key="remove")
+    answer = save_key(operator, key="generate")
+    (key,) = re.findall(r"<code>([A-Za-z0-9_-]{43})</code>", answer.body.decode())
+    assert (answer.status, record(served, "notifications/pager")["has_signing_key"]) == (200, True)
+    assert key not in operator.text("/notifications/pager")
+
+
 def test_the_three_ways_to_treat_a_signing_key(served: Running, operator: Operator) -> None:
     def has_key() -> bool:
         found: bool = record(served, "notifications/pager")["has_signing_key"]
@@ -256,6 +360,43 @@ def test_the_three_ways_to_treat_a_signing_key(served: Running, operator: Operat
     assert (save_pager(operator, key="remove"), has_key()) == (303, False)
     assert (save_pager(operator, key="keep"), has_key()) == (303, False)
     assert (save_pager(operator, key="replace", signing_key="another key"), has_key()) == (303, True)
+
+
+def were_tried(served: Running, notification: str) -> bool:
+    listed = served.ask("GET", f"/admin/v1/deliveries?notification_id={notification}").json["data"]
+    return all(each["tries"] for each in listed)
+
+
+def test_dead_deliveries_that_are_listed_are_sent_again_after_a_question(served: Running, operator: Operator) -> None:
+    for name, times in (("desk", 1), ("mail", 2)):
+        document = {"id": name, "type": "webhook", "url": "https://127.0.0.1:9/"}  # refused before it is connected to
+        assert served.ask("POST", "/admin/v1/notifications", document).status == 201
+        for _ in range(times):
+            assert served.ask("POST", f"/admin/v1/notifications/{name}/test").status == 201
+    for name in ("desk", "mail"):
+        eventually(partial(were_tried, served, name))
+    with opened(served.home) as store:
+        condition = "notification_id IN ('desk', 'mail')"
+        run_statement(store.database, f"UPDATE deliveries SET state = 'dead', due_at = NULL WHERE {condition}")
+    assert "Send 2 dead again …" in plain(operator.get("/deliveries?notification_id=mail"))
+    asked = operator.get("/deliveries/replay?notification_id=desk")
+    assert "Send 1 dead delivery again?" in plain(asked)
+    answer = operator.post("/deliveries/replay", {"notification_id": "desk"})
+    assert location(answer) == (303, "/console/deliveries?notification_id=desk&done=replayed")
+    listed = served.ask("GET", "/admin/v1/deliveries?state=dead").json["data"]
+    assert [each["notification_id"] for each in listed] == ["mail", "mail"]
+    entry = served.ask("GET", "/admin/v1/audit?order=newest&per_page=1").json["data"][0]
+    assert (entry["action"], entry["after"]) == ("deliveries.replayed", {"count": 1, "notification_id": "desk"})
+    assert "No dead delivery matches." in plain(operator.get("/deliveries/replay?relayer_id=nobody"))
+
+
+def test_a_filter_without_a_field_is_shown_and_kept_by_the_next_search(operator: Operator) -> None:
+    page = operator.get("/relayers?signer_id=ops&network=sepolia")
+    assert "signer id: ops ×" in plain(page)
+    body = page.body.decode()
+    assert '<input type="hidden" name="signer_id" value="ops">' in body
+    assert '<a href="?network=sepolia" aria-label="Remove the filter signer id">×</a>' in body
+    assert "network: sepolia" not in plain(page)  # it has a field
 
 
 def test_a_webhook_that_is_refused_gets_a_warning(served: Running, operator: Operator) -> None:

@@ -1,5 +1,7 @@
 """Getting in and out of the console."""
 
+import html
+import re
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -19,13 +21,13 @@ from relaydeck.credentials.console_sessions import (
 )
 from relaydeck.credentials.tokens import digest_of
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Database
-from relaydeck.store.row_proofs import RowProofs
+from relaydeck.store.sealing import RowProofs
 from tests.console.conftest import Operator, new_link, plain
-from tests.running import COMMAND, Running, ask, clean_environment, free_port, run_command
-from tests.seeding import issue, opened, withdraw
-from tests.statements import run_statement
+from tests.support.running import COMMAND, Answer, Running, ask, clean_environment, free_port, run_command
+from tests.support.seeding import issue, opened, withdraw
+from tests.support.statements import run_statement
 
 
 def test_the_root_leads_to_the_console(served: Running) -> None:
@@ -35,7 +37,84 @@ def test_the_root_leads_to_the_console(served: Running) -> None:
 
 def test_without_a_session_every_page_leads_to_the_sign_in(served: Running) -> None:
     answer = Operator(served.port).get("/relayers")
-    assert (answer.status, answer.headers["location"]) == (303, "/console/sign-in")
+    assert (answer.status, answer.headers["location"]) == (303, "/console/sign-in?next=%2Frelayers")
+
+
+@pytest.mark.parametrize("path", ["/relayers/sepolia-1", "/relayers/.ops", "/deliveries?state=dead&relayer_id=x"])
+def test_signing_in_leads_to_the_page_that_was_asked_for(served: Running, path: str) -> None:
+    operator = Operator(served.port)
+    form = operator.get(operator.get(path).headers["location"].removeprefix("/console"))
+    (wanted,) = re.findall(r'name="next" value="([^"]*)"', form.body.decode())
+    answer = operator.post("/sign-in", {"token": issue(served.home, "deep", "readonly"), "next": html.unescape(wanted)})
+    withdraw(served.home, "deep")
+    assert (answer.status, answer.headers["location"]) == (303, f"/console{path}")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "//evil.example/",
+        "https://evil.example/",
+        "/\\evil.example",
+        ".evil.example",
+        "/%2e%2e/admin",
+        "@evil.example",
+        "/../../evil",
+        "/a//evil.example",
+        "/relayers\r\nSet-Cookie: a=b",
+        "/relayers\u2028",
+    ],
+)
+def test_signing_in_leads_nowhere_else(served: Running, wanted: str) -> None:
+    answer = Operator(served.port).post("/sign-in", {"token": issue(served.home, "lured", "readonly"), "next": wanted})
+    withdraw(served.home, "lured")
+    assert (answer.status, answer.headers["location"]) == (303, "/console")
+
+
+def test_a_form_whose_session_has_ended_is_sent_again_after_signing_in(served: Running) -> None:
+    operator = Operator(served.port).sign_in(issue(served.home, "author", "admin"))
+    withdraw(served.home, "author")
+    fields = {"id": 'a "name"', "url": "https://hooks.example.com/new", "signing_key": ""}
+    ended = operator.post("/notifications", fields)
+    assert (ended.status, "What you sent is kept." in plain(ended)) == (401, True)
+    token = issue(served.home, "author", "admin")
+    refused = operator.post("/sign-in", hidden_in(ended) | {"token": "wrong"})
+    assert refused.status == 401
+    again = operator.post("/sign-in", hidden_in(refused) | {"token": token})
+    assert "The form that was sent to /notifications before has not been processed." in plain(again)
+    assert "It has the fields id, url, signing_key." in plain(again)
+    assert hidden_in(again) == fields | {"form_token": operator.form_token}
+    assert operator.post("/notifications", hidden_in(again)).status == 303
+    assert served.ask("DELETE", "/admin/v1/notifications/a%20%22name%22").status == 200
+    withdraw(served.home, "author")
+
+
+def test_a_form_of_another_site_is_not_kept(served: Running) -> None:
+    operator = Operator(served.port)
+    operator.cookie = "relaydeck_session=ended"
+    answer = operator.post("/notifications", {"id": "lure"}, Sec_Fetch_Site="cross-site")
+    assert (answer.status, b"lure" in answer.body) == (403, False)
+
+
+def test_a_form_without_a_session_is_bounded(served: Running) -> None:
+    operator = Operator(served.port)
+    operator.cookie = "relaydeck_session=ended"
+    answer = operator.post("/notifications", {"id": "x" * 65_536})
+    assert (answer.status, b"xxx" in answer.body) == (401, False)
+    assert "Your session has ended. Sign in again. What you sent is too large to be kept." in plain(answer)
+
+
+@pytest.mark.parametrize(("path", "wanted"), [("/sign-out", ""), ("/apply/plan", "/apply")])
+def test_a_form_that_makes_no_sense_in_another_session_is_not_kept(served: Running, path: str, wanted: str) -> None:
+    operator = Operator(served.port)
+    operator.cookie = "relaydeck_session=ended"
+    answer = operator.post(path, {"sealed": "old"})
+    assert (answer.status, hidden_in(answer)) == (401, {"next": wanted})
+
+
+def hidden_in(answer: Answer) -> dict[str, str]:
+    found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', answer.body.decode())
+    return {html.unescape(name): html.unescape(value) for name, value in found}
 
 
 @pytest.mark.parametrize("kind", ["admin", "readonly"])
@@ -149,7 +228,7 @@ def test_nobody_locks_out_others_at_the_same_address(served: Running) -> None:
         guessed = [stranger.post(*guess) for guess in (("/enter", {"code": "x"}), ("/sign-in", {"token": "x"})) * 10]
         entered = [operator.enter(link).status, operator.post("/sign-in", {"token": served.token}).status]
     assert (looked, guessed[-1].status, entered) == ([200] * 20, 429, [303, 303])
-    assert "Too many attempts failed. Try again in a minute." in plain(guessed[-1])
+    assert re.search(r"signing in is blocked until \d\d:\d\d:\d\d UTC", plain(guessed[-1]))
 
 
 def test_each_sign_in_and_sign_out_is_audited(served: Running) -> None:

@@ -1,26 +1,25 @@
 """Live updates: a message for each change, a bound on streams, and an end."""
 
-import asyncio
 import http.client
 import time
 from collections.abc import AsyncGenerator
 
 import pytest
 
-from relaydeck.console.live import LiveUpdates, StreamLimit
+from relaydeck.console.live import StreamLimit, live_updates
 from relaydeck.errors import TooManyRequests
 from relaydeck.secret import Secret
 from tests.console.conftest import Operator
-from tests.running import Running
-from tests.seeding import issue
+from tests.support.running import Running
+from tests.support.seeding import issue
 
 
 class Source:
     revision = 7
     stopping = False
 
-    def updates(self, seconds: float = 60.0) -> LiveUpdates:
-        return LiveUpdates(lambda: self.revision, lambda: self.stopping, seconds, poll_seconds=0.001)
+    def updates(self, seconds: float = 60.0) -> AsyncGenerator[bytes]:
+        return live_updates(lambda: self.revision, lambda: self.stopping, seconds, poll_seconds=0.001)
 
 
 def message(revision: int) -> bytes:
@@ -29,20 +28,20 @@ def message(revision: int) -> bytes:
 
 async def test_every_change_is_a_message() -> None:
     source = Source()
-    stream = source.updates().open()
+    stream = source.updates()
     assert await anext(stream) == message(7)
     source.revision = 8
     assert await anext(stream) == message(8)
 
 
 async def test_a_stream_ends_after_its_time() -> None:
-    stream = Source().updates(seconds=0.01).open()
+    stream = Source().updates(seconds=0.01)
     assert [each async for each in stream] == [message(7)]
 
 
 async def test_a_stop_ends_every_stream() -> None:
     source = Source()
-    stream = source.updates().open()
+    stream = source.updates()
     assert await anext(stream) == message(7)
     source.stopping = True
     assert [each async for each in stream] == []
@@ -71,15 +70,6 @@ async def test_a_session_cannot_take_the_streams_of_others() -> None:
     with pytest.raises(TooManyRequests):
         limit.admit(Secret("a"), read_forever())
     assert await anext(limit.admit(Secret("b"), read_forever())) == b"part"
-
-
-async def test_nothing_looks_for_changes_without_a_stream() -> None:
-    updates = Source().updates()
-    stream = updates.open()
-    await anext(stream)
-    await stream.aclose()
-    assert updates._watch is not None
-    await asyncio.wait_for(updates._watch, 60)
 
 
 def test_a_change_reaches_an_open_page(served: Running, operator: Operator) -> None:

@@ -5,19 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.console.fleet import FleetReader, SignerProblem
-from relaydeck.console.problems import Balance, RelayerProblem, read_problems
-from relaydeck.console.receiver_problems import ReceiverProblem
+from relaydeck.console.fleet import Balance, FleetReader, RelayerProblem, read_problems
 from relaydeck.notifications import events
-from relaydeck.notifications.kinds import EventKind
-from relaydeck.relayers import incidents
-from relaydeck.relayers.incidents import Incident, NodeProblem
-from relaydeck.signers import check_rows
+from relaydeck.notifications.delivery_queries import FailingReceiver
+from relaydeck.notifications.model import EventKind
+from relaydeck.relayers import snapshots
+from relaydeck.relayers.snapshots import Incident, NodeProblem
+from relaydeck.signers import check_results
 from relaydeck.signers.check import SignerCheck
 from relaydeck.store.open_store import Store
 from tests.console.conftest import Operator, plain
-from tests.running import Running, eventually, run_command
-from tests.seeding import fill, opened, relayer
+from tests.support.running import Running, eventually, run_command
+from tests.support.seeding import fill, opened, relayer
 
 REFUSED = (NodeProblem("http://node", "refused the connection"),)
 SINCE = "1970-01-01T00:16:40Z"
@@ -33,7 +32,7 @@ def store(home: Path) -> Iterator[Store]:
 def trouble(store: Store, incident: Incident, *names: str, change: str = "paused = paused") -> None:
     with store.database.transaction() as transaction:
         for name in names:
-            incidents.save(transaction, name, incident)
+            snapshots.save_incident(transaction, name, incident)
             transaction.execute(f"UPDATE relayers SET {change} WHERE id = :id", {"id": name})
 
 
@@ -76,8 +75,8 @@ def test_without_evidence_the_reason_is_the_cause(store: Store) -> None:
 def test_a_failing_signer_has_the_time_when_it_began_to_fail(store: Store) -> None:
     check = SignerCheck("ops", 9000, 5, "wrong_key_kind", "not on secp256k1", failing_since=1000)
     with store.database.transaction() as transaction:
-        check_rows.keep(transaction, check, "unreachable")
-    assert FleetReader().read(store).signers == [SignerProblem("ops", "wrong_key_kind", "not on secp256k1", SINCE)]
+        check_results.keep(transaction, check, "unreachable")
+    assert FleetReader().read(store).signers == [check]
 
 
 def test_a_receiver_whose_deliveries_wait_after_a_failure(store: Store) -> None:
@@ -90,7 +89,7 @@ def test_a_receiver_whose_deliveries_wait_after_a_failure(store: Store) -> None:
             ("delivery", "started_at", "duration", "status", "problem", "answer"),
             [(1, 1_000_000, 5, None, "tls_failed", "")],
         )
-    assert FleetReader().read(store).receivers == [ReceiverProblem("pager", SINCE, "tls_failed")]
+    assert FleetReader().read(store).receivers == [FailingReceiver("pager", 1, 1_000_000, None, "tls_failed")]
 
 
 def test_the_overview_shows_a_receiver_that_fails(served: Running, operator: Operator) -> None:

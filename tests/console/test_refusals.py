@@ -2,11 +2,12 @@
 
 import pytest
 
-from tests.console.conftest import Operator, every_page, plain
-from tests.running import Running
+from relaydeck.console.page_request import PAGES
+from tests.console.conftest import Operator, plain
+from tests.support.running import Running
 
 PAUSE = "/relayers/sepolia-1/pause"
-FORMS = sorted(path for path, methods in every_page().items() if "POST" in methods)
+FORMS = sorted(path for path, methods in PAGES.items() if "POST" in methods)
 STORED = ("networks", "signers", "notifications", "relayers", "tokens", "audit")
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers.model import DisabledReason, Policies
-from tests.places import ENGINES
-from tests.running import Running
-from tests.seeding import ADDRESS, fill, issue, relayer, relayer_shown
+from tests.support.places import ENGINES
+from tests.support.running import Running
+from tests.support.seeding import ADDRESS, fill, issue, relayer, relayer_shown
 
 LARGE = 2**256 - 1  # Wei: more than any machine integer holds
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.contract import shapes
 from tests.contract.conftest import served
-from tests.http.raw import Wire, chunked
-from tests.places import ENGINES
-from tests.running import Answer, Running
+from tests.support import shapes
+from tests.support.places import ENGINES
+from tests.support.raw_http import Wire, chunked
+from tests.support.running import Answer, Running
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"

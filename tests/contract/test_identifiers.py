@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.contract import shapes
-from tests.places import ENGINES
-from tests.running import Running, in_path
-from tests.seeding import WEBHOOK, fill, issue, relayer, relayer_shown
+from tests.support import shapes
+from tests.support.places import ENGINES
+from tests.support.running import Running, in_path
+from tests.support.seeding import WEBHOOK, fill, issue, relayer, relayer_shown
 
 IDENTIFIERS = [
     "a/b",

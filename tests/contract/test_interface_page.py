@@ -5,9 +5,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from relaydeck.contract.openapi import document
-from relaydeck.contract.schemas import rpc_errors
-from tests.running import Running, make_token, run_command
+from pages.openapi.contract import document
+from pages.openapi.contract_schemas import MESSAGE, rpc_errors
+from tests.support.running import Running, make_token, run_command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "interface.md").read_text("utf-8")
 CONFIGURATION = re.compile(r"```toml\n(.*?)```", re.DOTALL)
@@ -38,7 +38,7 @@ def test_the_page_tells_every_operation_message_and_code() -> None:
             assert f"`{method.upper()} {path}`" in PAGE or f"| `{path}` |" in PAGE
             for status, response in operation["responses"].items():
                 for content in response["content"].values():
-                    if "allOf" in content["schema"]:
+                    if MESSAGE in response:
                         message = content["example"]["message"].replace("sepolia-9", "`<relayer_id>`")
                         assert f"| {status} | {message} |" in PAGE
     for code in rpc_errors():

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from relaydeck.contract import wire
-from relaydeck.contract.openapi import document as build_document
-from relaydeck.contract.schemas import rpc_errors, schemas
+from pages.openapi.contract import document as build_document
+from pages.openapi.contract_schemas import rpc_errors, schemas
+from relaydeck.api import wire
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.signers.signer_types import SHAPES
 from relaydeck.store.write_signal import WriteSignal
 from tests.conftest import DEMO
-from tests.contract.promises import Json, Promises
-from tests.running import Answer, Running, make_token, run_command
+from tests.support.promises import Json, Promises
+from tests.support.running import Answer, Running, make_token, run_command
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"

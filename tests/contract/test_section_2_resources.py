@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract import shapes
 from tests.contract.conftest import FULL_SHOWN, RELAYERS_SHOWN
-from tests.running import Running
-from tests.seeding import WEBHOOK
+from tests.support import shapes
+from tests.support.running import Running
+from tests.support.seeding import WEBHOOK
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"

@@ -9,13 +9,14 @@ import pytest
 
 from relaydeck.identifiers import new_identifier
 from relaydeck.notifications.model import Notification
-from relaydeck.notifications.notification_rows import create, place
+from relaydeck.notifications.notification_changes import TABLE, place
 from relaydeck.secret import Secret
-from tests.contract import shapes
 from tests.contract.conftest import RELAYERS_SHOWN
-from tests.places import ENGINES
-from tests.running import Answer, Running, in_path
-from tests.seeding import WEBHOOK, fill, issue, opened
+from tests.support import shapes
+from tests.support.places import ENGINES
+from tests.support.running import Answer, Running, in_path
+from tests.support.seeding import WEBHOOK, fill, issue, opened
+from tests.support.stored_rows import create_row
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"
@@ -233,8 +234,8 @@ def webhook(contract: Running, request: pytest.FixtureRequest) -> str:
     """The path of a notification of this test's own, with a signing key."""
     name = f"of {request.function.__name__} {new_identifier()}"
     with opened(contract.home) as store, store.database.transaction() as transaction:
-        notification = Notification(name, "webhook", WEBHOOK, has_signing_key=True)
-        create(transaction, store.vault, notification, Secret("the first key"), origin="api", now=0)
+        notification = Notification(name, "webhook", WEBHOOK, Secret("the first key"))
+        create_row(TABLE, transaction, store.vault, notification)
     return f"/api/v1/notifications/{in_path(name)}"
 
 

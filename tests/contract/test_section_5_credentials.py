@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract import shapes
 from tests.contract.test_section_4_operations import NAMES, OPERATIONS
-from tests.http.raw import Wire
-from tests.running import Running
+from tests.support import shapes
+from tests.support.raw_http import Wire
+from tests.support.running import Running
 
 every_operation = pytest.mark.parametrize(("method", "path", "body"), OPERATIONS, ids=NAMES)
 

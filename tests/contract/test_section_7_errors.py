@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from relaydeck.store.write_signal import WriteSignal
-from tests.contract import shapes
-from tests.places import ENGINES
-from tests.running import Answer, Running, children
-from tests.seeding import fill, issue, relayer
+from tests.support import shapes
+from tests.support.places import ENGINES
+from tests.support.running import Answer, Running, children
+from tests.support.seeding import fill, issue, relayer
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.contract import shapes
 from tests.contract.conftest import RELAYERS_SHOWN
-from tests.places import ENGINES
-from tests.running import Answer, Running
-from tests.seeding import fill, issue, relayer
+from tests.support import shapes
+from tests.support.places import ENGINES
+from tests.support.running import Answer, Running
+from tests.support.seeding import fill, issue, relayer
 
 SIGNERS = "/api/v1/signers"
 RELAYERS = "/api/v1/relayers"

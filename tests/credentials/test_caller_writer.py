@@ -8,30 +8,30 @@ from typing import NamedTuple
 
 import pytest
 
-from relaydeck.credentials.caller_writer import CallerWriter
-from relaydeck.credentials.token_book import TokenBook, TokenCredential
+from relaydeck.credential import Credential
+from relaydeck.credentials.token_cache import CallerWriter, TokenCache
 from relaydeck.errors import Unauthorized
 from relaydeck.store.database import Transaction
 from relaydeck.store.writer import Writer
-from tests.contract import shapes
-from tests.running import Running
-from tests.seeding import issue, opened, withdraw
+from tests.support import shapes
+from tests.support.running import Running
+from tests.support.seeding import issue, opened, withdraw
 
 
 class Scene(NamedTuple):
     home: Path
-    book: TokenBook
+    book: TokenCache
     writer: CallerWriter
     load: Callable[[], None]
 
-    def accepted(self, token: str) -> TokenCredential:
+    def accepted(self, token: str) -> Credential:
         return self.book.find(f"Bearer {token}".encode(), 0)
 
 
 @pytest.fixture
 async def scene(home: Path) -> AsyncIterator[Scene]:
     with opened(home) as store:
-        book = TokenBook(store.vault.proofs, lambda token: None)
+        book = TokenCache(store.vault.proofs, lambda token: None)
         writer = Writer(store.database)
         yield Scene(
             home, book, CallerWriter(writer, book, now=lambda: 0), lambda: book.replace(book.read_all(store.database))

@@ -11,28 +11,28 @@ from typing import Any
 
 import pytest
 
-from relaydeck.cli.startup_tokens import accept_bootstrap_token, read_bootstrap_token
-from relaydeck.cli.token_actions import create
-from relaydeck.credentials import token_changes
-from relaydeck.credentials.kinds import TokenKind
-from relaydeck.credentials.token_book import TokenBook, TokenCredential
+from relaydeck.cli.commands import cli
+from relaydeck.cli.serve import accept_bootstrap_token, read_bootstrap_token
+from relaydeck.credentials import token_rows
+from relaydeck.credentials.grants import Grant
+from relaydeck.credentials.token_cache import TokenCache, TokenCredential
 from relaydeck.credentials.token_rows import Token, all_tokens
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.log import Log
+from relaydeck.roles import Role
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.master_key import create_master_key, read_master_key
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import Store
-from relaydeck.store.row_proofs import PROOFS_SINCE
+from relaydeck.store.sealing import PROOFS_SINCE
 from relaydeck.store.sqlite import SqliteDatabase, SqliteTransaction
-from relaydeck.store.vault import Vault
+from relaydeck.store.vault import Vault, create_master_key, read_master_key
 from relaydeck.store.write_signal import WriteSignal
-from tests.contract import shapes
-from tests.running import Running, make_token, run_command
-from tests.seeding import fill, issue, opened, relayer, withdraw
-from tests.token_format import is_token
+from tests.support import shapes
+from tests.support.running import Running, free_port, make_token, run_command
+from tests.support.seeding import fill, issue, opened, relayer, withdraw
+from tests.support.token_format import is_token
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "none", "params": {}}
 LISTS = [("GET", "/api/v1/signers", None), ("GET", "/api/v1/relayers", None)]
@@ -67,7 +67,7 @@ def test_a_token_does_not_show_itself() -> None:
 # The book
 
 
-class Book(TokenBook):
+class Book(TokenCache):
     """A book of one home, brought up to date by hand."""
 
     def __init__(self, store: Store) -> None:
@@ -231,12 +231,12 @@ def test_commands_report_a_token_that_was_put_back(home: Path, command: tuple[st
 
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            token_changes.issue(change(1000), "mine", TokenKind.API, new_token())
+            token_rows.issue(change(1000), "mine", Grant(role="api"), new_token())
         (old,) = store.database.read("SELECT proof FROM tokens")
         with store.database.transaction() as transaction:
-            token_changes.revoke(change(2000), "mine")
+            token_rows.revoke(change(2000), "mine")
             if is_replaced:
-                token_changes.issue(change(3000), "mine", TokenKind.API, new_token())
+                token_rows.issue(change(3000), "mine", Grant(role="api"), new_token())
         with store.database.transaction() as transaction:
             transaction.execute("DELETE FROM tokens WHERE revoked_at IS NULL")
             transaction.execute("UPDATE tokens SET revoked_at = NULL, proof = :proof", {"proof": old.proof})
@@ -368,7 +368,7 @@ def test_token_create_prints_the_token_alone(home: Path) -> None:
 )
 def test_token_create_says_what_is_wrong(name: str, kind: str, expires: str, said: str) -> None:
     with pytest.raises(OperatorError) as error:
-        create(name, kind, expires, as_json=False)
+        cli.main(["token", "create", name, "--kind", kind, "--expires", expires], standalone_mode=False)
     assert error.value.problem == said
 
 
@@ -409,7 +409,7 @@ def accept(home: Path, written: str, kind: str = "api") -> None:
     path = home.parent / "token"
     path.write_text(written)
     with opened(home) as store:
-        accept_bootstrap_token(path, TokenKind(kind), store, Log(as_json=True, level="error"))
+        accept_bootstrap_token(path, Role(kind), store, Log(as_json=True, level="error"))
 
 
 def kind_of(home: Path, token: str) -> str | None:
@@ -417,7 +417,7 @@ def kind_of(home: Path, token: str) -> str | None:
     with opened(home) as store:
         book = Book(store)
         try:
-            return book.find(f"Bearer {token}".encode(), time.time()).kind
+            return book.find(f"Bearer {token}".encode(), time.time()).role
         except Unauthorized:
             return None
 
@@ -482,7 +482,7 @@ def test_a_bootstrap_token_file_that_holds_none_is_refused(home: Path, written: 
 
 def test_a_missing_bootstrap_token_file_stops_the_start(home: Path) -> None:
     path = home.parent / "nowhere"
-    done = run_command(home, "serve", "--port", "1", bootstrap_token_file=str(path))
+    done = run_command(home, "serve", "--port", str(free_port()), bootstrap_token_file=str(path))
     assert (done.returncode, done.stderr) == (
         1,
         f"relaydeck: the bootstrap token file {path} cannot be read: No such file or directory\n"

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from relaydeck.cli.commands import cli
-from relaydeck.http.health_routes import HealthRoutes, Readiness
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import ESTIMATE_SECONDS, METRICS
-from relaydeck.settings import Settings, read_settings, unknown_names
+from relaydeck.settings.model import Settings, read_settings, unknown_names
+from relaydeck.worker.health_routes import HealthRoutes, Readiness
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -134,7 +134,9 @@ def test_no_lock_file_names_a_host() -> None:
 def test_the_image_contains_no_installer() -> None:
     build, image = CONTAINERFILE.split("\nFROM ")[1:]
     assert "/opt/relaydeck/bin/pip uninstall --yes --quiet flit_core setuptools pip\n" in build
-    assert re.search(r"^RUN python -m pip uninstall --yes .* setuptools wheel pip$", image, re.MULTILINE)
+    assert re.search(
+        r"^RUN if .*; then python -m pip uninstall --yes .* setuptools wheel pip; fi$", image, re.MULTILINE
+    )
 
 
 def test_both_stages_have_the_base_image_that_a_digest_can_pin() -> None:
@@ -219,7 +221,8 @@ def test_the_kustomization_lists_every_manifest() -> None:
 
 def test_nobody_is_killed_before_the_service_had_its_time_to_stop() -> None:
     stops = read_settings({"RELAYDECK_STOP_TIMEOUT_SECONDS": CONFIG["RELAYDECK_STOP_TIMEOUT_SECONDS"]})
-    waits = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
+    *_, drain = CONTAINER["lifecycle"]["preStop"]["exec"]["command"]
+    waits = int(drain.removeprefix("kill -USR1 1 && sleep "))
     assert POD["terminationGracePeriodSeconds"] > stops.stop_timeout_seconds + waits
     for container in (REPLICA, SINGLE):
         assert int(container["stop_grace_period"].removesuffix("s")) > Settings().stop_timeout_seconds
@@ -236,7 +239,7 @@ def exposed(tmp_path: Path) -> set[str]:
     metrics = Metrics(tmp_path / "metrics")
     metrics.claim_row()
     metrics.requests("list_relayers", 200, [1])
-    metrics.observe(ESTIMATE_SECONDS, 1, "ok")
+    metrics.observe(ESTIMATE_SECONDS, [1], "ok")
     looked_up = {each: {("x",) * len([*each.by, *each.labels]): 1} for each in METRICS if each.looked_up}
     return set(re.findall(r"^(relaydeck_\w+)", metrics.exposition(looked_up), re.MULTILINE))
 
@@ -261,6 +264,16 @@ def test_alerts_have_names_of_their_own_and_say_what_is_wrong() -> None:
     assert len({rule["alert"] for rule in rules}) == len(rules)
     assert {rule["labels"]["severity"] for rule in rules} == {"page", "ticket"}
     assert [rule["alert"] for rule in rules if not rule["annotations"]["summary"]] == []
+
+
+def test_every_alert_has_its_section_in_the_runbook_and_points_to_it() -> None:
+    rules = [rule for group in load("monitoring/alerts.yaml")["groups"] for rule in group["rules"]]
+    sections = (DEPLOY.parent / "docs" / "runbook.md").read_text("utf-8").split("\n## ")[1:]
+    assert sorted(each.partition("\n")[0] for each in sections) == sorted(rule["alert"] for rule in rules)
+    parts = re.compile(r"\w+\n\n\*\*Means:\*\* .+\n\*\*Look at:\*\* .+\n\*\*Do:\*\* .+", re.DOTALL)
+    assert [each for each in sections if not parts.fullmatch(each)] == []
+    for rule in rules:
+        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
 
 
 def test_every_alert_names_a_command_that_exists() -> None:
@@ -288,8 +301,8 @@ def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:
     assert max(column for column, _ in taken) < 24
 
 
-def test_the_page_names_every_file_and_says_that_none_was_run() -> None:
+def test_the_page_names_every_file_and_says_what_was_run() -> None:
     page = (DEPLOY / "README.md").read_text("utf-8")
     named = {path.relative_to(DEPLOY).parts[0] for path in FILES} - {"README.md", ".gitignore"}
     assert [name for name in sorted(named) if f"`{name}" not in page] == []
-    assert "**Nobody has run the container files yet.**" in page
+    assert "**What was run, and where.**" in page

@@ -15,11 +15,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from relaydeck.settings import Settings
-from tests.nginx import NGINX, with_own_places
-from tests.running import Running, ask, free_port
-from tests.seeding import issue
-from tests.tls import self_signed
+from relaydeck.settings.model import Settings
+from tests.support.nginx import NGINX, with_own_places
+from tests.support.running import Running, ask, free_port
+from tests.support.seeding import issue
+from tests.support.tls import self_signed
 
 CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "nginx" / "nginx.conf"
 pytestmark = pytest.mark.prove  # needs nginx, which no package of the lock file brings

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from relaydeck.http.limit_client import LimitClient
-from relaydeck.http.shared_limits import bucket_of
+from relaydeck.http.shared_limits import LimitClient, bucket_of
 from relaydeck.secret import Secret
 from tests.deploy.test_files import CONFIG, DEPLOY
-from tests.running import Running, clean_environment, free_port
-from tests.valkey import Valkey
+from tests.support.running import Running, clean_environment, free_port
+from tests.support.valkey import Valkey
 
 
 def make_secrets(folder: Path) -> dict[str, str]:
@@ -108,4 +107,4 @@ def test_a_replica_serves_with_them(secrets: Path, valkey: Valkey, tmp_path: Pat
         running.port = port
         running.await_answer()
         assert running.ask("GET", "/readyz").status == 200
-    assert "the limit server does not respond" not in running.log
+    assert "the limit server cannot be used" not in running.log

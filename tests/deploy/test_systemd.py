@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from relaydeck.cli.commands import cli
-from relaydeck.settings import Settings, read_settings
+from relaydeck.settings.model import Settings, read_settings
 from tests.deploy.test_files import DEPLOY
-from tests.running import Running, children
+from tests.support.running import Running, children
 from tests.test_serve import is_worker
 
 FOLDER = DEPLOY / "systemd"

@@ -6,8 +6,10 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import datetime
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,25 +20,32 @@ from click.testing import CliRunner
 
 from relaydeck.cli.commands import cli
 from relaydeck.cli.output import progress_bar
+from relaydeck.credentials.token_rows import store_uses
+from relaydeck.doctor import Finding, Progress, no_progress
 from relaydeck.doctor.all_checks import findings
-from relaydeck.doctor.finding import Finding, Progress, no_progress
 from relaydeck.doctor.machine import Machine
-from relaydeck.networks.evm.figure_files import write_figures
+from relaydeck.errors import WRITE_CAUSES
+from relaydeck.http.metric_counts import Metrics
 from relaydeck.networks.evm.node import Fault
-from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures
+from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures, write_figures
+from relaydeck.notifications.events import record_database_change
 from relaydeck.secret import Secret
-from relaydeck.settings import Settings
+from relaydeck.settings.model import Settings
 from relaydeck.store.migrate import newest_version
 from tests.conftest import DEMO
 from tests.provisioning.conftest import ProvisionedHome
-from tests.running import free_port, make_token, run_command
-from tests.valkey import Valkey
+from tests.support.running import free_port, make_token, run_command
+from tests.support.seeding import opened
+from tests.support.valkey import Valkey
 
 NOW = 1_900_000_000.0
 
 
 class FakeNode(BaseHTTPRequestHandler):
-    """Answers by path: /chain/N is a node of chain N, /chain/N+B at block B, /status/N fails, /garbage is none."""
+    """Answers by path: /chain/N is a node of chain N, /chain/N+B at block B, /status/N fails, /garbage is none.
+
+    /fees/N+B shows its blocks: a full one with a base fee of 1 gwei, and the newest one with a base fee of B.
+    """
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -44,8 +53,15 @@ class FakeNode(BaseHTTPRequestHandler):
         chain, _, block = value.partition("+")
         results = {"eth_chainId": hex(int(chain)), "eth_getBlockByNumber": {"number": hex(int(block or 5))}}
         calls = asked if isinstance(asked, list) else [asked]
+        if kind == "fees":
+            newest = {"number": "0x8", "hash": "0xb", "parentHash": "0xa", "baseFeePerGas": hex(int(block))}
+            full = {"gasLimit": "0x1c9c380", "gasUsed": "0x1c9c380", "baseFeePerGas": hex(10**9)}
+            shown = {"latest": newest, "0x7": {"number": "0x7", "hash": "0xa", **full}}
+            results |= {each["method"]: shown[each["params"][0]] for each in calls if "Block" in each["method"]}
+            results["eth_txGasLimitCap"] = hex(1 << 24)
         replies = [{"jsonrpc": "2.0", "id": each["id"], "result": results[each["method"]]} for each in calls]
-        body = b"<html>" if kind != "chain" else json.dumps(replies).encode()
+        answer = replies if isinstance(asked, list) else replies[0]
+        body = b"<html>" if kind not in ("chain", "fees") else json.dumps(answer).encode()
         self.send_response(int(value) if kind == "status" else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -103,11 +119,11 @@ def test_a_healthy_home(home: Path, node: str) -> None:
     assert [re.sub(r"\d+ ms$", "TIME ms", re.sub(r"cli:\w+", "cli:ME", line)) for line in lines[4:]] == [
         f"ok    database: {home}/relaydeck.db is sound",
         f"ok    schema: version {newest_version()}",
-        "ok    tokens: 1 live",
+        "ok    tokens: 1 live, 1 without expiry",
         "ok    relayers: no relayer is disabled",
         "ok    deliveries: no delivery was given up",
         "ok    notifications: no delivery waits after a failed attempt",
-        "ok    growth: in the last day 'apply' created 1 record, 'cli:ME' created 1 record",
+        "ok    growth: in the last day 'apply' created 1 network; 'cli:ME' created 1 token",
         f"ok    master key: {home}/master.key opens 1 data key",
         "ok    sealed values: all 2 open",
         "ok    audit log: 2 entries, every link holds",
@@ -186,6 +202,51 @@ def test_nodes(home: Path, node: str) -> None:
     assert "hunter2" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("chain", "base_fee", "finding"),
+    [
+        (
+            11155111,
+            1_125_000_000,
+            "ok    preset 'sepolia' and {}: the base fee of block 8 follows from the block before",
+        ),
+        (
+            11155111,
+            1_062_500_000,
+            "warn  preset 'sepolia' and {}: block 8 has a base fee of 1062500000 Wei, not 1125000000:"
+            " the chain has changed its rules; update Relaydeck",
+        ),
+        (
+            143,
+            1_125_000_000,
+            "warn  preset 'monad' and {}: a transaction may have 16777216 gas, not 30000000:"
+            " the chain has changed its rules; update Relaydeck",
+        ),
+        (
+            42161,
+            7,
+            "ok    preset 'arbitrum-one' and {}: the chain id is the same; its base fee is read from the nodes",
+        ),
+    ],
+)
+def test_the_preset_of_a_chain_beside_its_nodes(home: Path, node: str, chain: int, base_fee: int, finding: str) -> None:
+    provision(home, network(f"{node}/fees/{chain}+{base_fee}").replace("11155111", str(chain), 1))
+    lines = [line for line in run_command(home, "doctor").stdout.splitlines() if " preset " in line]
+    assert lines == [finding.format(f"the node {node} of the network 'sepolia'")]
+
+
+def test_a_fee_model_that_is_not_that_of_the_chain(home: Path) -> None:
+    both = [f'[networks.{name}]\nchain = "sepolia"\nchain_id = {chain}\n' for name, chain in (("b", 8453), ("s", 5031))]
+    provision(home, "".join(both))
+    lines = [line for line in run_command(home, "doctor").stdout.splitlines() if " fee_model " in line]
+    assert lines == [
+        "warn  fee_model of the network 'b': it is ethereum, and the chain base charges by op_stack;"
+        " set chain = 'base'",
+        "warn  fee_model of the network 's': estimates on its chain are wrong: its price of gas depends on how much gas"
+        " the sender has used before, which no fee model here computes",
+    ]
+
+
 def test_a_node_that_is_behind(home: Path, node: str) -> None:
     provision(home, network(f"{node}/chain/11155111+90", f"{node}/chain/11155111+40"))
     lines = [line for line in run_command(home, "doctor").stdout.splitlines() if " node " in line]
@@ -259,14 +320,46 @@ def test_free_space(provisioned: Path, free: int, result: str) -> None:
 @pytest.mark.parametrize(("now", "result"), [(NOW, "ok"), (0.0, "FAIL"), (1_740_000_000.0, "warn")])
 def test_the_clock(provisioned: Path, now: float, result: str) -> None:
     """1970 is plainly wrong; a time before the files of the home were written is suspicious."""
-    assert examined(provisioned, now=now)["clock"].result == result
+    found = findings(Settings(home=provisioned), Machine(lambda: now))
+    assert next(each.result for each in found if each.subject == "clock") == result
+
+
+def test_a_newest_audit_entry_of_the_future(provisioned: Path) -> None:
+    """As after a restore, where the files of the home are new: the clock was ahead, or is behind now."""
+    entry = json.loads(run_command(provisioned, "audit", "list", "--json").stdout)[0]
+    written = datetime.fromisoformat(entry["at"]).timestamp()
+    assert remarks_on_clock(provisioned, written) == []
+    remark = f"the newest audit entry is of {entry['at']}, 7200 s from now"
+    advice = "set the clock of this machine, or of the one that made the entry"
+    assert remarks_on_clock(provisioned, written - 7200) == [f"{remark}; {advice}"]
+
+
+def remarks_on_clock(home: Path, now: float) -> list[str]:
+    for path in home.iterdir():
+        os.utime(path, (now, now))
+    found = findings(Settings(home=home), Machine(lambda: now))
+    return [each.remark for each in found if each.subject == "clock" and each.result != "ok"]
 
 
 def test_no_live_token(provisioned: Path) -> None:
     assert examined(provisioned)["tokens"].result == "warn"
     make_token(provisioned, "t", "--expires", "1d")
-    assert examined(provisioned, now=1_740_000_000.0)["tokens"] == Finding("ok", "tokens", "1 live")
+    assert examined(provisioned, now=1_740_000_000.0)["tokens"] == Finding("ok", "tokens", "1 live, 0 without expiry")
     assert examined(provisioned, now=NOW * 2)["tokens"].result == "warn"
+
+
+def test_tokens_that_somebody_should_look_at(provisioned: Path) -> None:
+    for name in ("idle", "busy", "app"):
+        make_token(provisioned, name, "--kind", "owner" if name == "app" else "api")
+    later = int(time.time()) + 91 * 86_400
+    with opened(provisioned) as store, store.database.transaction() as transaction:
+        store_uses(transaction, [("busy", later - 60, "api 10.0.0.1"), ("app", later - 60, "api 10.0.0.1")])
+    found = findings(Settings(home=provisioned), Machine(lambda: later))
+    assert [(each.result, each.remark) for each in found if each.subject == "tokens"] == [
+        ("ok", "3 live, 3 without expiry"),
+        ("warn", "'idle': not used for 90 days: revoke it if nobody needs it"),
+        ("warn", "'app': an owner that an application uses: give the application a token with the role api"),
+    ]
 
 
 def test_a_damaged_record_is_named(provisioned: Path) -> None:
@@ -320,7 +413,7 @@ def test_a_long_audit_log_shows_progress_on_a_terminal(provisioned: Path, monkey
     monkeypatch.setattr("sys.stderr", terminal)
     assert examined(provisioned, progress=partial(progress_bar, at_least=5))["audit log"].result == "ok"
     assert terminal.getvalue() == ""
-    monkeypatch.setattr("relaydeck.doctor.audit_log._STEP_ENTRIES", 2)
+    monkeypatch.setattr("relaydeck.doctor.integrity._STEP_ENTRIES", 2)
     assert examined(provisioned, progress=partial(progress_bar, at_least=4))["audit log"].result == "ok"
     assert "checking 4 audit entries" in terminal.getvalue()
     assert "100%" in terminal.getvalue()
@@ -369,9 +462,34 @@ def test_a_file_that_is_no_database(provisioned: Path) -> None:
 
 
 def test_a_database_that_is_gone(provisioned: Path) -> None:
-    (provisioned / "relaydeck.db").unlink()
-    assert examined(provisioned)["database"].result == "FAIL"
+    for path in provisioned.glob("relaydeck.db*"):
+        path.unlink()
+    found = examined(provisioned)["database"]
+    assert found.result == "FAIL"
+    assert found.remark.startswith(
+        f"the database file {provisioned}/relaydeck.db is missing, but this home had a database"
+    )
+    assert "restore a backup" in found.remark
     assert not (provisioned / "relaydeck.db").exists()
+    for path in (provisioned / "master.key", provisioned / "run" / "write-signal"):
+        path.unlink()
+    assert examined(provisioned)["database"].remark.endswith("run 'relaydeck serve' to create it, or restore it")
+
+
+def test_what_the_system_refuses_is_a_finding_and_ends_no_other_check(provisioned: Path) -> None:
+    key = provisioned / ("k" * 300)
+    found = {each.subject: each for each in findings(Settings(home=provisioned, master_key_file=key), Machine())}
+    remark = f"File name too long (ENAMETOOLONG): {key}; the remaining checks of it were not made"
+    assert found["machine"] == Finding("FAIL", "machine", remark)
+    assert found["schema"].result == "ok"
+    assert found["master key"].remark.startswith(f"the master key file {key} cannot be used: File name too long")
+
+
+def test_settings_that_cannot_be_read_are_a_finding(home: Path) -> None:
+    done = run_command(home, "doctor", "--json", port="eighty")
+    remark = "RELAYDECK_PORT must be a port from 1 to 65535; Correct the settings and start again."
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout) == [{"result": "FAIL", "subject": "settings", "remark": remark}]
 
 
 def test_the_server_of_the_shared_limits_is_checked(home: Path) -> None:
@@ -383,13 +501,17 @@ def test_the_server_of_the_shared_limits_is_checked(home: Path) -> None:
     try:
         answered = doctor_on_limits(home, url)
         refused = doctor_on_limits(home, url.replace(planted, f"not-{planted}"))
+        server.ask("REPLICAOF", "127.0.0.1", free_port())
+        replica = doctor_on_limits(home, url)
     finally:
         server.stop()
     gone = doctor_on_limits(home, url)
-    alone = "until it responds, each machine limits on its own"
-    assert [answered, refused, gone] == [
-        f"ok    {subject}: it responds",
+    alone = "until it can be used, each machine limits on its own"
+    assert [answered, refused, replica, gone] == [
+        f"ok    {subject}: it responds and accepts writes",
         f"FAIL  {subject}: it refused the user name or password; {alone}",
+        f"FAIL  {subject}: it is a read-only replica: set RELAYDECK_LIMITS_URL to the primary server, or promote this"
+        f" one; {alone}",
         f"FAIL  {subject}: it cannot be reached; {alone}",
     ]
 
@@ -412,3 +534,56 @@ def test_a_server_of_the_shared_limits_that_is_too_slow_is_reported(home: Path, 
     finding = found[f"shared limits valkey://127.0.0.1:{server.port}"]
     assert finding.result == "warn"
     assert finding.remark.endswith("the service waits 1e-09 s (RELAYDECK_LIMITS_TIMEOUT_SECONDS)")
+
+
+def test_without_a_service_a_database_server_is_asked_whether_writes_work(
+    home: Path, lend: Callable[[Path, str], Path]
+) -> None:
+    provision(lend(home, "postgresql"), network())
+    assert "ok    writes: a trial succeeded" in run_command(home, "doctor").stdout.splitlines()
+    with opened(home) as store, store.database.transaction():
+        done = run_command(home, "doctor")
+    (line,) = [line for line in done.stdout.splitlines() if " writes: " in line]
+    assert (done.returncode, line.partition(" (")[0]) == (1, f"FAIL  writes: {WRITE_CAUSES['lock_held']}")
+    assert re.search(rf"the lock is held by session \d+ \(relaydeck write {os.getpid()}@", line)
+
+
+def test_workers_that_do_not_respond_are_named_and_say_nothing_about_the_database(provisioned: Path) -> None:
+    found = findings_of_worker(provisioned, "timeout", beaten_before=11)
+    pid = os.getpid()
+    remedy = f"if it is stopped, run 'kill -CONT {pid}'; otherwise 'kill -9 {pid}': the service replaces it"
+    assert found["workers"] == Finding("FAIL", "workers", f"1 worker does not respond; {remedy}")
+    assert found["writes"].remark == 'no worker responds; see "workers"'
+
+
+def test_a_process_is_said_to_lock_the_file_only_if_it_does_for_a_second(provisioned: Path) -> None:
+    found = findings_of_worker(provisioned, "lock_held", beaten_before=0)
+    moment = "no process holds the lock now for longer than a moment: run this again"
+    assert found["writes"].remark == f"{WRITE_CAUSES['lock_held']}; {moment}"
+    assert "workers" not in found
+    with opened(provisioned) as store, store.database.transaction():
+        found = findings_of_worker(provisioned, "lock_held", beaten_before=0)
+    assert f"(the lock is held by process {os.getpid()} (" in found["writes"].remark
+
+
+def findings_of_worker(home: Path, cause: str, beaten_before: float) -> dict[str, Finding]:
+    """What is found while a worker reports that it cannot write, and last did so many seconds ago."""
+    settings = Settings(home=home)
+    settings.run_folder.mkdir(exist_ok=True)
+    with closing(Metrics(settings.run_folder / "metrics-1", lambda: time.monotonic() - beaten_before)) as metrics:
+        metrics.claim_row()
+        metrics.beat()
+        metrics.set_writes(None, cause)
+        return {finding.subject: finding for finding in findings(settings, Machine())}
+
+
+def test_a_change_of_history_is_reported_for_a_week(provisioned: Path) -> None:
+    assert "history" not in examined(provisioned)
+    with opened(provisioned) as store, store.database.transaction() as transaction:
+        record_database_change(transaction, problem="another server was promoted", known=0, now=int(NOW))
+    found, later = examined(provisioned)["history"], examined(provisioned, now=NOW + 7 * 86_400 + 1)
+    assert (found.result, found.remark.partition(";")[0]) == (
+        "warn",
+        "at 2030-03-17T17:46:40Z the service found that another server was promoted",
+    )
+    assert "history" not in later

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from relaydeck.doctor.finding import Progress
+from relaydeck.doctor import Progress
 from relaydeck.doctor.shared_run import SharedRun, Step
 
 

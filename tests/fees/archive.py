@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.networks.fault_node import FaultNode
+from tests.support.fault_node import FaultNode
 
 RECEIVER, SENDER = "0x" + "99" * 20, "0x" + "11" * 20
 KEY = "0x" + "05" * 32
@@ -31,10 +31,13 @@ class Archive(FaultNode):
         self.served: Any = {"number": "0x60", "transactions": list(sent), **BLOCK}
         self.receipt: Any = RECEIPT | {"effectiveGasPrice": "0x96"}
         self.asked: list[tuple[str, Any]] = []
+        self.histories: dict[str, Any] = {}  # of fees, by block; else there is none
 
     def _result(self, mood: str, method: str, params: Any) -> Any:
         if method == "eth_getBlockByNumber" and params == ["0x60", True]:
             return self.served
+        if method == "eth_feeHistory" and params[1] != "latest":
+            return self.histories.get(params[1])
         if method == "eth_blockNumber":
             return "0x65"
         if method == "eth_getTransactionReceipt":

@@ -2,9 +2,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from relaydeck.fees import Estimator, FeeOptions
-from tests.fees.chain import GANACHE_KEY, HARDHAT_KEY, Chain
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions
 from tests.node.process import GANACHE, HARDHAT, running
+from tests.support.fee_chain import GANACHE_KEY, HARDHAT_KEY, Chain
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,13 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from relaydeck.cli.backtest_plot import plot
-from relaydeck.cli.json_reference import schema_of_shape
-from tests.fees.chain import Chain
-from tests.fees.paid.kinds import SIGNED, prepared
-from tests.fees.paid.nodes import geth_chain, hardhat_chain, op_stack_chain
-from tests.running import run_command
+from pages.json_output import schema_of_shape
+from relaydeck.cli.estimate import plot
+from relaydeck.fees.report import Backtest
+from tests.proofs.paid.kinds import SIGNED, prepared
+from tests.proofs.paid.nodes import geth_chain, hardhat_chain, op_stack_chain
+from tests.support.fee_chain import Chain
+from tests.support.running import run_command
 
 KINDS = ("transfer", "transfer, legacy", "token transfer", "clear 10 slots (refund)", "creation of a token", "push 10")
 
@@ -28,6 +29,9 @@ ROWS = [
     ("type 2, transfer", 1, *ZERO),
     ("all", 6, *ZERO),
 ]
+
+
+ERRORS = ["gas", "price, one block before", "fee, one block before", "price, 6 blocks before", "fee, 6 blocks before"]
 
 
 def chain_with_transactions(running: Chain) -> Chain:
@@ -51,13 +55,14 @@ def chain() -> Iterator[Chain]:
         yield chain_with_transactions(running)
 
 
-def home_of(folder: Path, chain: Chain, model: str = "ethereum") -> Path:
+def home_of(folder: Path, chain: Chain, model: str = "ethereum", floor: int = 0) -> Path:
     network = f"""
 [networks.local]
 network_type = "evm"
 chain_id = {chain.chain_id}
 native_symbol = "ETH"
 fee_model = "{model}"
+tip_floor = {floor}
 rpc_urls = [{{ url = "{chain.url}" }}]
 """
     done = run_command(folder, "apply", "-", stdin=network)
@@ -85,13 +90,14 @@ def test_what_was_paid_is_what_is_estimated(home: Path, chain: Chain, tmp_path: 
     done = run_command(home, "estimate", "--backtest", "local", "--blocks", blocks_of(chain), "--svg", str(picture))
     assert (done.returncode, done.stderr) == (0, f"wrote {picture}\n")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if "│" in line]
-    assert rows == [[name, str(count), *(f"{each} %" for each in spread)] for name, count, *spread in ROWS]
+    assert rows[: len(ROWS)] == [[name, str(count), *(f"{each} %" for each in spread)] for name, count, *spread in ROWS]
+    assert [row[0] for row in rows[len(ROWS) :]] == ERRORS
     assert ElementTree.parse(picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_the_report_for_scripts(home: Path, chain: Chain) -> None:
     report = backtest(home, chain)
-    jsonschema_rs.Draft202012Validator(schema_of_shape("Backtest")).validate(report)
+    jsonschema_rs.Draft202012Validator(schema_of_shape(Backtest)).validate(report)
     assert (report["network"], rows_of(report), report["without_estimate"]) == ("local", ROWS, [])
 
 
@@ -133,6 +139,17 @@ def test_a_node_without_simulation(tmp_path: Path) -> None:
         *ROWS[2:4],
         ("all", 6, "0.00", "25.00", "+25.00"),
     ]
+
+
+def test_an_absurd_floor_of_tips_shows(home: Path, chain: Chain) -> None:
+    before = {row["transactions"]: row for row in backtest(home, chain)["errors"]}
+    report = backtest(home_of(home, chain, floor=10**15), chain)
+    after = {row["transactions"]: row for row in report["errors"]}
+    assert before["gas"] == after["gas"]
+    for name in ERRORS[1:]:
+        assert Decimal(after[name]["median_percent"]) > 10 * Decimal(before[name]["median_percent"]) + 1000
+    (conclusion,) = report["conclusions"]
+    assert "tip_floor is 1000000000000000 Wei" in conclusion
 
 
 def test_it_runs_where_the_home_is(home: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.fees.archive import LEGACY, Archive, simulated
-from tests.fork_server import Done
-from tests.networks.fault_node import CHAIN_ID
-from tests.running import run_command
+from tests.support.fault_node import CHAIN_ID
+from tests.support.fork_server import Done
+from tests.support.running import run_command
 
 REMEDY = "Run 'relaydeck doctor' to check the network's nodes."
 
@@ -23,15 +23,13 @@ class Ending(Archive):
         super().__init__(LEGACY)
         self.answers = {"eth_simulateV1": simulated(21_000)}
         self.last = last
+        self.block = 97
 
     async def _answer(self, body: Any, writer: asyncio.StreamWriter) -> bool:
         asked = body if isinstance(body, dict) else {"method": ""}
         if asked["method"] == "eth_getBlockByNumber" and asked["params"] == [hex(self.last + 1), True]:
             self.mood = "closes"
         return await super()._answer(body, writer)
-
-    def _result(self, mood: str, method: str, params: Any) -> Any:
-        return "0x61" if method == "eth_blockNumber" else super()._result(mood, method, params)
 
 
 async def backtest(folder: Path, node: Archive, *options: str) -> Done:
@@ -61,7 +59,16 @@ async def test_nodes_that_stop_answering(tmp_path: Path, ending: Ending) -> None
     done = await backtest(tmp_path / "home", ending, "--json", "--svg", str(picture))
     spread = {"median_percent": "0.00", "p95_percent": "0.00", "worst_percent": "+0.00"}
     rows = [{"transactions": name, "count": 1, **spread} for name in ("type 0, transfer", "all")]
-    assert json.loads(done.stdout) == {"network": "local", "rows": rows, "without_estimate": []}
+    percents = {f"{part}_percent": "" for part in ("price", "fee", "later_price", "later_fee")}
+    assert json.loads(done.stdout) == {
+        "network": "local",
+        "rows": rows,
+        "horizon_blocks": 5,
+        "errors": [{"transactions": "gas", "count": 1, **spread}],
+        "blocks": [{"block": 96, "gas_percent": "+0.00", **percents}],
+        "conclusions": [],
+        "without_estimate": [],
+    }
     reason = f"http://127.0.0.1:{ending.port} closed the connection early"
     error = f"relaydeck: the backtest ended at block 97: {reason}\n{REMEDY}\n"
     assert (done.returncode, done.stderr) == (1, f"wrote {picture}\n{error}")

@@ -8,11 +8,14 @@ from decimal import Decimal
 
 import pytest
 
-from relaydeck.fees import FeeOptions
 from relaydeck.fees.chain_cache import CachedValue, ChainCaches, result_of
+from relaydeck.fees.model import FeeOptions
 from relaydeck.fees.rates import UptimeFeed
+from relaydeck.networks.chains import ChainFacts
+from relaydeck.networks.evm.options import PoolRules
 from relaydeck.networks.model import FixedRate, RpcUrl
-from tests.fees.scene import token
+from tests.support.fault_node import CHAIN_ID, FaultNode, fault_nodes
+from tests.support.fee_scene import token
 
 FIRST, SECOND = (RpcUrl("http://127.0.0.1:1"),), (RpcUrl("http://127.0.0.1:2"),)
 
@@ -38,7 +41,7 @@ class Source:
         return outcome
 
     def cached(self, age: float = 10.0) -> CachedValue[int]:
-        return CachedValue(self.fetch, age, lambda: self.head, lambda: self.now)
+        return CachedValue(self.fetch, lambda: age, lambda: self.head, lambda: self.now)
 
 
 async def test_a_value_is_shared_until_it_is_too_old() -> None:
@@ -180,3 +183,49 @@ async def test_rates_that_keep_changing_do_not_fill_the_memory(caches: ChainCach
     assert cache.rate(token(FixedRate(fixed=Decimal(1)))) is first
     cache.rate(token(FixedRate(fixed=Decimal(1001))))
     assert cache.rate(token(FixedRate(fixed=Decimal(1)))) is not first
+
+
+class Market:
+    """The price of a chain whose newest block and clock the test sets."""
+
+    def __init__(self, node: FaultNode) -> None:
+        self.now, self.node = 100.0, node
+        self.caches = ChainCaches(FeeOptions(deadline=60.0, try_timeout=30.0), lambda: self.now)
+        self.cache = self.caches.find((RpcUrl(node.url),), CHAIN_ID)
+
+    async def block(self, now: float, newest: int, *, eip1559: bool = True) -> int:
+        """Of the price that an estimate takes now."""
+        self.now, self.node.block = now, newest
+        return (await self.cache.price(eip1559).take()).block
+
+
+@pytest.fixture
+async def market() -> AsyncIterator[Market]:
+    async with fault_nodes("healthy") as (node,):
+        found = Market(node)
+        yield found
+        await found.caches.close()
+
+
+async def test_a_price_lives_for_at_most_a_second(market: Market) -> None:
+    assert await market.block(100.0, 100) == 100
+    assert await market.block(100.99, 101) == 100
+    assert await market.block(101.0, 101) == 101
+    assert await market.block(101.99, 102) == 101
+
+
+async def test_a_price_of_a_chain_with_fast_blocks_lives_for_one_of_them(market: Market) -> None:
+    market.cache.pool.rules = PoolRules(facts=ChainFacts(block_seconds=0.25))
+    assert await market.block(100.0, 100) == 100
+    assert await market.block(100.24, 101) == 100
+    assert await market.block(100.25, 101) == 101
+
+
+@pytest.mark.parametrize("eip1559", [True, False])
+async def test_how_fast_blocks_are_is_measured_where_no_fact_says_so(market: Market, eip1559: bool) -> None:
+    assert await market.block(100.0, 100, eip1559=eip1559) == 100
+    assert await market.block(101.0, 104, eip1559=eip1559) == 104
+    assert await market.block(101.2, 105, eip1559=eip1559) == 104
+    assert await market.block(101.25, 105, eip1559=eip1559) == 105
+    assert await market.block(101.5, 105, eip1559=eip1559) == 105  # read again: the blocks are slower now
+    assert await market.block(102.0, 106, eip1559=eip1559) == 105

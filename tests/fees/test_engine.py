@@ -8,12 +8,14 @@ import msgspec
 import pytest
 import rlp
 
-from relaydeck.fees import Estimator, FeeEstimateParams, FeeOptions, RpcFailure, Trace
+from relaydeck.fees.errors import RpcFailure
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeEstimateParams, FeeOptions, Trace
 from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import node_guards
 from relaydeck.relayers.model import Relayer
-from tests.fees.scene import ask, network, relayer, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes
+from tests.support.fault_node import FaultNode, fault_nodes
+from tests.support.fee_scene import ask, network, relayer, transaction
 
 RECEIVER, OTHER = "0x" + "99" * 20, "0x" + "Ab" * 20
 OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0, max_transaction_bytes=9_000)
@@ -162,11 +164,12 @@ async def test_the_limits_of_the_options_hold_for_nodes(node: FaultNode, limits:
 
 
 async def test_the_rules_of_the_network_hold_for_its_nodes(estimator: Estimator, node: FaultNode) -> None:
-    """An estimate and a connection in advance set them."""
+    """The monitor, an estimate and a connection in advance set them."""
     strict = msgspec.structs.replace(network(node.url), max_lag_blocks=3)
-    await ask(estimator, strict, transaction())
-    pool = await estimator.pool((RpcUrl(node.url),), 31337)
+    pool = await estimator.pool((RpcUrl(node.url),), strict)
     assert pool.rules == strict.pool_rules
+    await ask(estimator, network(node.url), transaction())
+    assert pool.rules == network(node.url).pool_rules
     stricter = msgspec.structs.replace(network(node.url), max_lag_blocks=2)
     await estimator.warm([stricter])
     assert pool.rules == stricter.pool_rules
@@ -199,11 +202,9 @@ async def test_warming_estimates_a_transfer_of_nothing(estimator: Estimator) -> 
     await estimator.warm([network(node.url)])
     await node.stop()
     call = {"from": nobody, "to": nobody, "value": "0x0", "data": "0x", "gasPrice": "0x6e"}
-    block = {"stateOverrides": {nobody: {"balance": hex(1 << 128)}}, "calls": [call]}
-    overrides: list[dict[str, str]] = [{"baseFeePerGas": "0x64"}, {"baseFeePerGas": "0x64", "number": "0x65"}]
-    assert node.asked == [
-        [{"blockStateCalls": [block | {"blockOverrides": each}], "validation": True}, "latest"] for each in overrides
-    ]
+    block: dict[str, Any] = {"stateOverrides": {nobody: {"balance": hex(1 << 128)}}, "calls": [call]}
+    block |= {"blockOverrides": {"baseFeePerGas": "0x64", "number": "0x65"}}
+    assert node.asked == [[{"blockStateCalls": [block], "validation": True}, "0x64"]]
     assert node.calls["eth_estimateGas"] == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relaydeck.fees.conversion import fee_in_token
+from relaydeck.fees.estimator import fee_in_token
 from relaydeck.fees.exact import Exact, from_decimal, quotient, round_up
 
 positive = st.integers(1, 10**60)

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from relaydeck.fees import FeeEstimate, Trace, explain
+from relaydeck.fees import explain
 from relaydeck.fees.exact import ONE, Exact
-from relaydeck.fees.feeds import Round, Sequencer
 from relaydeck.fees.gas import Gas
 from relaydeck.fees.gas_price import Price
+from relaydeck.fees.model import FeeEstimate, Trace
 from relaydeck.fees.models import Charge
-from relaydeck.fees.rates import NATIVE, Rate
+from relaydeck.fees.rates import NATIVE, Feed, Rate, Round, Sequencer
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeedRate
 from relaydeck.relayers.model import Policies
-from tests.fees.scene import SENDER, network, relayer, token
+from tests.support.fee_scene import SENDER, network, relayer, token
 
 TO, SIGNED_BY, FEED = "0x" + "99" * 20, "0x" + "11" * 20, "0x" + "fe" * 20
 CALL = Transaction(type=2, chain_id=1, nonce=7, gas_limit=21_000, to=TO, value=5, data=b"\1\2")
@@ -125,6 +125,7 @@ def test_the_price(cap: Any, used: int, seconds: float, shown: dict[str, Any]) -
             "base_fee_wei": "28",
             "node": "node.example",
             "block": "100",
+            "next_block_time": None,
             "per_gas_wei": "30",
             "used_per_gas_wei": str(used),
             **shown,
@@ -181,7 +182,7 @@ def test_a_fixed_rate() -> None:
 
 
 def test_a_rate_from_a_feed() -> None:
-    answer = Round(feed=FEED, decimals=2, price=200_050, round_id=9, updated_at=1_000, max_age=60)
+    answer = Round(Feed(FEED, 60), decimals=2, price=200_050, round_id=9, updated_at=1_000, before=(200_000, 900))
     found = Rate(Exact(203, 0), Exact(200, 0), (answer,), 100, Sequencer(True, 500, 60))
     priced = token(FeedRate(feed=FEED, max_age=60), margin="1.50")
     assert steps(lambda trace: explain.rate(trace, priced, found, 1_012.4)) == [
@@ -197,6 +198,10 @@ def test_a_rate_from_a_feed() -> None:
                     "updated_at": "1000",
                     "seconds_old": "12",
                     "max_age": "60",
+                    "min_price": "0.000000000001",
+                    "max_price": "1000000000000",
+                    "price_before": "2000",
+                    "max_move_percent": "50",
                 },
             ],
             "sequencer_up": True,

@@ -7,17 +7,20 @@ import msgspec
 import pytest
 from eth_abi.abi import encode
 
-from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
+from relaydeck.fees.errors import RpcFailure
+from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.gas import Gas
+from relaydeck.fees.model import FeeOptions, Trace
 from relaydeck.fees.models import MODELS, Charge
 from relaydeck.fees.models.base import contract_question
+from relaydeck.fees.models.linea import read_tip
 from relaydeck.fees.models.zksync import read_fee
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeeModelName, Network
-from tests.fees.chain import call_data
-from tests.fees.scene import ask, network, relayer, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes, words
+from tests.support.fault_node import FaultNode, fault_nodes, words
+from tests.support.fee_chain import call_data
+from tests.support.fee_scene import ask, network, relayer, transaction
 
 OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
 BOUND = "eth_call 0xf1c7a58b"
@@ -119,23 +122,26 @@ async def test_a_chain_of_another_family_is_a_wrong_configuration(model: FeeMode
     assert failure.value.code == -32603
 
 
-async def test_scroll_adds_the_data_fee_of_the_signed_size() -> None:
-    asked: list[str] = []
+async def test_a_tip_of_its_own_counts_on_linea() -> None:
+    """The answer of the chain's documentation; a node without the method: the tip that others pay."""
+    estimate = {"baseFeePerGas": "0x7", "gasLimit": "0xcf08", "priorityFeePerGas": "0x43a82a4"}
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"linea_estimateGas": estimate}
+        steps = await steps_of(node, "linea")
+        node.answers = {}
+        without = await steps_of(node, "linea")
+    assert steps["native fee"]["fee_wei"] == str(21_000 * (100 + 0x43A82A4))
+    assert without["native fee"]["fee_wei"] == str(21_000 * 110)
 
-    class Oracle(FaultNode):
-        def _result(self, mood: str, method: str, params: Any) -> Any:
-            if method == "eth_call":
-                asked.append(params[0]["data"])
-                return words(700)
-            return super()._result(mood, method, params)
 
-    node = Oracle()
-    await node.start()
-    steps = await steps_of(node, "scroll")
-    await node.stop()
-    assert steps["native fee"]["fee_wei"] == str(21_000 * 110 + 700)
-    unsigned = bytes.fromhex(transaction()[2:])
-    assert asked[-1] == "0x49948e0e" + encode(["bytes"], [unsigned + b"\xff" * 67]).hex()
+async def test_the_bounds_of_the_network_apply_to_a_tip_of_its_own() -> None:
+    async with fault_nodes("healthy") as (node,):
+        node.answers = {"linea_estimateGas": {"priorityFeePerGas": "0x43a82a4"}}
+        estimator, where = Estimator(OPTIONS), network(node.url)
+        where = msgspec.structs.replace(where, fee_model="linea", tip_ceiling=50)
+        found = await ask(estimator, where, transaction())
+        await estimator.close()
+    assert Decimal(found.estimated_fee) == Decimal(21_000 * 150).scaleb(-18)
 
 
 @pytest.mark.parametrize(("total", "gas"), [(21_000, 21_000), (26_000, 26_000)])
@@ -165,7 +171,8 @@ async def test_zksync_counts_published_data_as_gas(answers: dict[str, Any], gas:
     async with fault_nodes("healthy") as (node,):
         node.answers = answers
         steps = await steps_of(node, "zksync")
-    assert steps["fee model"] == {"step": "fee model", "name": "zksync", "charged_gas": str(gas), "gas_from": source}
+    facts = {"gas_from": source, "margin_of_node": "0"}
+    assert steps["fee model"] == {"step": "fee model", "name": "zksync", "charged_gas": str(gas), **facts}
     assert steps["native fee"]["fee_wei"] == str(gas * 100)
 
 
@@ -215,7 +222,27 @@ def test_what_op_stack_asks() -> None:
 
 def test_what_scroll_asks() -> None:
     oracle = "0x5300000000000000000000000000000000000002"
-    assert asked("scroll") == [call_of(oracle, "getL1Fee(bytes)", b"\x02unsigned" + b"\xff" * 67)]
+    names = ("l1BaseFee()", "l1BlobBaseFee()", "commitScalar()", "blobScalar()", "penaltyFactor()")
+    assert asked("scroll") == [call_of(oracle, name) for name in names]
+
+
+def test_what_mantle_asks_in_addition() -> None:
+    assert asked("mantle") == [*asked("op_stack"), call_of(ORACLE_ADDRESS, "tokenRatio()")]
+
+
+def test_what_linea_asks() -> None:
+    assert asked("linea") == [("linea_estimateGas", (sent().as_call(SENDER),))]
+
+
+def test_what_celo_asks() -> None:
+    directory, token = "0x15F344b9E6c3Cb6F0376A36A64928b13F62C6276", "0x" + "77" * 20
+    paid = msgspec.structs.replace(sent(), fee_currency=token)
+    found = MODELS["celo"].questions(paid, paid.as_call(SENDER))
+    assert [(question.method, question.params) for question in found] == [
+        call_of(directory, "getCurrencyConfig(address)", token),
+        call_of(directory, "getExchangeRate(address)", token),
+    ]
+    assert asked("celo") == []
 
 
 @pytest.mark.parametrize("to", [RECEIVER, None])
@@ -225,7 +252,8 @@ def test_what_arbitrum_asks(to: str | None) -> None:
     question = call_of(
         interface, "gasEstimateComponents(address,bool,bytes)", *arguments, **{"from": SENDER, "value": "0x7"}
     )
-    assert asked("arbitrum", to) == [question]
+    prices = "0x000000000000000000000000000000000000006C"
+    assert asked("arbitrum", to) == [question, call_of(prices, "getMinimumGasPrice()")]
 
 
 def test_what_zksync_asks() -> None:
@@ -259,14 +287,33 @@ CHARGES: list[tuple[FeeModelName, list[Any], Charge]] = [
             {"l1_data_fee_from": "getL1Fee", "data_bytes": 9},
         ),
     ),
-    ("scroll", [number(5)], Charge(21_000, {"l1_data_fee_wei": 5}, {"data_bytes": 9})),
+    (
+        "mantle",
+        [number(5), number(6), number(7), number(10**12 + 7), number(4_789)],
+        Charge(
+            21_000,
+            {"l1_data_fee_wei": 5 * 4_789, "operator_fee_wei": 21_007},
+            {"l1_data_fee_from": "getL1Fee", "data_bytes": 9, "token_ratio": 4_789},
+        ),
+    ),
+    ("celo", [], Charge(21_000, {}, {})),
     (
         "arbitrum",
-        [number(25_000) + number(4_000) + number(1) + number(2)],
-        Charge(25_000, {}, {"gas_components": 25_000, "gas_for_l1": 4_000, "estimate_confirmed": False}),
+        [number(25_000) + number(4_000) + number(1) + number(2), FAILED],
+        Charge(
+            25_000,
+            {},
+            {"gas_components": 25_000, "estimate_confirmed": False, "gas_for_l1": 4_000, "padding_of_node": 0},
+        ),
     ),
-    ("zksync", [30_000], Charge(30_000, {}, {"gas_from": "zks_estimateFee"})),
-    ("gas_limit_charged", [], Charge(21_000, {}, {"gas_used_at_most": 21_000, "own_limit": False})),
+    ("linea", [7], Charge(21_000, {}, {"tip_from": "linea_estimateGas", "tip_wei": 7}, tip=7)),
+    ("linea", [FAILED], Charge(21_000, {}, {"tip_from": "the blocks"})),
+    ("zksync", [30_000], Charge(30_000, {}, {"gas_from": "zks_estimateFee", "margin_of_node": 0})),
+    (
+        "gas_limit_charged",
+        [],
+        Charge(21_000, {}, {"gas_used_at_most": 21_000, "own_limit": False, "margin_percent": 0}),
+    ),
 ]
 
 
@@ -284,28 +331,27 @@ def test_the_limit_is_charged_however_little_is_used() -> None:
 def test_a_limit_that_is_too_low_is_final_once_it_is_signed(is_signed: bool, charged: int) -> None:
     low = msgspec.structs.replace(sent(gas_limit=1), sender=SENDER if is_signed else None)
     found = MODELS["gas_limit_charged"].charge(low, GAS, [])
-    assert found == Charge(charged, {}, {"gas_used_at_most": 21_000, "own_limit": is_signed})
+    facts = {"own_limit": True} if is_signed else {"own_limit": False, "margin_percent": 0}
+    assert found == Charge(charged, {}, {"gas_used_at_most": 21_000, **facts})
 
 
 @pytest.mark.parametrize(
     ("model", "answer", "facts"),
     [
         ("zksync", 157_396, {"gas_from": "the transaction's limit"}),
-        (
-            "arbitrum",
-            number(157_396) + number(4_000) + number(1) + number(2),
-            {"gas_components": 157_396, "gas_for_l1": 4_000, "estimate_confirmed": False},
-        ),
+        ("arbitrum", number(157_396) + number(4_000) + number(1) + number(2), {}),
     ],
 )
 def test_the_own_limit_counts_where_gas_is_not_estimated(model: FeeModelName, answer: Any, facts: Any) -> None:
     own = Gas(90_000, "", None, {})
-    assert MODELS[model].charge(sent(gas_limit=90_000), own, [answer]) == Charge(90_000, {}, facts)
+    assert MODELS[model].charge(sent(gas_limit=90_000), own, [answer, FAILED]) == Charge(90_000, {}, facts)
 
 
 def test_arbitrum_counts_the_estimate_when_the_components_are_refused() -> None:
     refused = NodeError(-32000, "insufficient funds for gas * price + value")
-    assert MODELS["arbitrum"].charge(sent(), GAS, [refused]) == Charge(21_000, {}, {"estimate_confirmed": False})
+    assert MODELS["arbitrum"].charge(sent(), GAS, [refused, FAILED]) == Charge(
+        21_000, {}, {"estimate_confirmed": False}
+    )
 
 
 @pytest.mark.parametrize("estimation", [True, False])
@@ -325,13 +371,14 @@ async def test_a_question_that_a_node_cannot_answer_now_goes_to_the_next_one(est
     ("model", "contract"),
     [
         ("op_stack", f"the gas price oracle at {ORACLE_ADDRESS}"),
+        ("mantle", f"the gas price oracle at {ORACLE_ADDRESS}"),
         ("scroll", "the L1 gas price oracle at 0x5300000000000000000000000000000000000002"),
         ("arbitrum", "the node interface at 0x00000000000000000000000000000000000000C8"),
     ],
 )
 def test_a_contract_that_is_not_there_is_named(model: FeeModelName, contract: str) -> None:
     with pytest.raises(RpcFailure) as failure:
-        MODELS[model].charge(sent(), GAS, [FAILED] * 4)
+        MODELS[model].charge(sent(), GAS, [FAILED] * len(asked(model)))
     words = "does not answer: fee_model of the network is probably wrong"
     assert failure.value.description == f"{contract} {words}"
 
@@ -340,3 +387,10 @@ def test_an_answer_of_zksync_that_is_no_fee() -> None:
     with pytest.raises(UrlFailed) as failure:
         read_fee("0x5208")
     assert failure.value.reason == "answered something other than a fee"
+
+
+@pytest.mark.parametrize("answer", ["0x5208", None, []])
+def test_an_answer_of_linea_that_is_no_estimate(answer: Any) -> None:
+    with pytest.raises(UrlFailed) as failure:
+        read_tip(answer)
+    assert failure.value.reason == "answered something other than an estimate"

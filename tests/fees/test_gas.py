@@ -9,13 +9,14 @@ import msgspec
 import pytest
 import rlp
 
-from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
-from relaydeck.fees.errors import ExecutionReverted, NodeRefused
+from relaydeck.fees.errors import ExecutionReverted, NodeRefused, RpcFailure
+from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.gas import read_simulation
+from relaydeck.fees.model import FeeOptions, Trace
 from relaydeck.networks.evm.errors import UrlFailed
-from tests.accounts import example
-from tests.fees.scene import ask, network, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes, started, words
+from tests.support.accounts import example
+from tests.support.fault_node import FaultNode, fault_nodes, started, words
+from tests.support.fee_scene import ask, network, transaction
 
 SENDER = "0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f"  # of the example
 OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
@@ -79,27 +80,6 @@ async def test_whether_a_node_simulates_is_found_once() -> None:
         await estimator.close()
 
 
-async def test_a_node_that_simulates_in_the_last_block_is_given_the_next_number() -> None:
-    numbers: list[str | None] = []
-
-    class Behind(FaultNode):
-        def _result(self, mood: str, method: str, params: Any) -> Any:
-            if method != "eth_simulateV1":
-                return super()._result(mood, method, params)
-            number = params[0]["blockStateCalls"][0]["blockOverrides"].get("number")
-            numbers.append(number)
-            return [{**simulated(30_000)[0], "number": number or hex(self.block)}]
-
-    node = Behind()
-    await node.start()
-    estimator = Estimator(OPTIONS)
-    for _ in range(2):
-        await ask(estimator, network(node.url), transaction())
-    await estimator.close()
-    await node.stop()
-    assert numbers == [None, "0x65", "0x65"]
-
-
 async def test_an_answer_with_too_many_logs_is_no_fault_of_the_node() -> None:
     long = simulated(900_000)
     long[0]["calls"][0]["logs"] = ["x" * 2_000_000]
@@ -146,8 +126,8 @@ async def test_the_low_limit_of_an_unsigned_transaction_does_not_count() -> None
     [
         (3, ("pending", True, True)),
         (2, ("pending", True, False)),
-        ("latest", ("latest", True, False)),
-        ("poor", ("latest", False, False)),
+        ("latest", ("0x64", True, False)),
+        ("poor", ("0x64", False, False)),
     ],
 )
 async def test_eth_estimate_gas_is_asked_as_well_as_the_node_can(
@@ -179,10 +159,10 @@ async def test_eth_estimate_gas_is_asked_as_well_as_the_node_can(
         assert last[2] == {SENDER: {"balance": hex(1 << 128)}}
 
 
-async def test_a_node_that_refuses_every_form_is_quoted() -> None:
+async def test_a_node_that_refuses_every_form_is_not_quoted() -> None:
     async with fault_nodes("healthy") as (node,):
         node.answers = {"eth_estimateGas": {"code": -32000, "message": "not in the mood"}}
-        assert await failure_of(node, transaction()) == f"{NodeRefused.message}: not in the mood"
+        assert await failure_of(node, transaction()) == f"{NodeRefused.message}: error -32000"
 
 
 CANNOT = "Invalid params: the transaction cannot be sent: "
@@ -299,10 +279,10 @@ async def test_what_a_simulation_asks(recorder: Recorder) -> None:
     block = {
         "stateOverrides": {SENDER: {"balance": hex(1 << 128)}},
         "calls": [CALL | {"gas": hex(50_000)}],
-        "blockOverrides": {"baseFeePerGas": "0x64"},
+        "blockOverrides": {"baseFeePerGas": "0x64", "number": "0x65"},
     }
-    assert recorder.of("eth_simulateV1") == [[{"blockStateCalls": [block], "validation": True}, "latest"]]
-    assert recorder.of("eth_getTransactionCount") == [[SENDER, "latest"]]
+    assert recorder.of("eth_simulateV1") == [[{"blockStateCalls": [block], "validation": True}, "0x64"]]
+    assert recorder.of("eth_getTransactionCount") == [[SENDER, "0x64"]]
 
 
 async def test_the_retry_without_a_limit_is_in_the_same_block() -> None:
@@ -322,7 +302,7 @@ async def test_the_retry_without_a_limit_is_in_the_same_block() -> None:
     found = await gas_step(node, transaction())
     await node.stop()
     asked = blocks[-1]["calls"][0]
-    assert [block["blockOverrides"].get("number") for block in blocks] == [None, "0x65", "0x65"]
+    assert [block["blockOverrides"].get("number") for block in blocks] == ["0x65", "0x65"]
     assert {name: found[name] for name in ("gas", "source", "limit_needed", "asked")} == {
         "gas": "60000",
         "source": "eth_simulateV1",
@@ -344,11 +324,11 @@ async def test_a_retry_keeps_the_answers_of_the_fee_model() -> None:
     node = Oracle()
     await node.start()
     estimator = Estimator(OPTIONS)
-    where = msgspec.structs.replace(network(node.url), fee_model="scroll")
+    where = msgspec.structs.replace(network(node.url), fee_model="op_stack")
     found = await ask(estimator, where, transaction())
     await estimator.close()
     await node.stop()
-    assert Decimal(found.estimated_fee).scaleb(18) == 60_000 * 110 + 5_000
+    assert Decimal(found.estimated_fee).scaleb(18) == 60_000 * 110 + 2 * 5_000  # of the data, and of the operator
 
 
 async def test_a_failure_that_a_higher_limit_does_not_cure() -> None:
@@ -357,7 +337,7 @@ async def test_a_failure_that_a_higher_limit_does_not_cure() -> None:
             "eth_simulateV1": simulated(50_000, 0, error={"message": "bad jump"}),
             "eth_estimateGas": hex(50_000),
         }
-        assert await failure_of(node, signed()) == f"{ExecutionReverted.message}: bad jump"
+        assert await failure_of(node, signed()) == f"{ExecutionReverted.message}: a jump to an invalid place"
 
 
 async def test_a_failure_without_a_message() -> None:
@@ -427,7 +407,7 @@ async def test_the_second_form_that_a_node_does_not_accept_is_remembered_too() -
         await ask(estimator, network(node.url), transaction())
     await estimator.close()
     await node.stop()
-    assert asked == [(3, "pending"), (2, "pending"), (2, "latest"), (2, "latest")]
+    assert asked == [(3, "pending"), (2, "pending"), (2, "0x64"), (2, "0x64")]
 
 
 async def test_a_refusal_of_a_megabyte_is_read_in_part() -> None:

@@ -8,20 +8,20 @@ import pytest
 import rlp
 from eth_utils.crypto import keccak
 
-from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
+from relaydeck.fees.errors import RpcFailure
+from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.gas_price import (
-    Block,
     History,
     Price,
     fee_history_question,
-    read_block,
     read_history,
     tip_within,
 )
+from relaydeck.fees.model import FeeOptions, Trace
 from relaydeck.networks.evm.errors import UrlFailed
-from tests.accounts import example
-from tests.fees.scene import ask, network, relayer, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes
+from tests.support.accounts import example
+from tests.support.fault_node import FaultNode, fault_nodes
+from tests.support.fee_scene import ask, network, relayer, transaction
 
 OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
 HISTORY = {
@@ -47,6 +47,12 @@ def used(per_gas: int, **facts: Any) -> dict[str, Any]:
         "step": "price",
         "node": "127.0.0.1",
         "block": "100",
+        "next_block_time": None,
+        "block_hash": "",
+        "block_hash_fits": False,
+        "quorum": "1",
+        "not_verified": "there is one node: nothing confirms its newest block, gas, tips and rates",
+        "age_not_verified": "the block time of the chain is not known",
         "seconds_old": "0.000",
         "per_gas_wei": str(per_gas),
         "gas_price_cap_wei": None,
@@ -68,21 +74,16 @@ async def test_the_price_from_the_fee_history() -> None:
     async with fault_nodes("healthy") as (node,):
         node.answers = {"eth_feeHistory": HISTORY}
         found = await price_step(node)
-    facts = {"base_fee": "102", "priority_fee": "11", "priority_from": "eth_feeHistory"}
+    facts = {"base_fee": "102", "base_fee_from": "the nodes", "priority_fee": "11", "priority_from": "eth_feeHistory"}
     assert without_port(found) == used(113, **FROM_HISTORY, **facts, blocks_with_transactions="2")
 
 
-@pytest.mark.parametrize(
-    ("history", "reason"),
-    [
-        ({"code": -32000, "message": "no"}, "eth_feeHistory failed with error -32000"),
-        (HISTORY | {"baseFeePerGas": ["0x64", "0x65"]}, "eth_feeHistory is empty or inconsistent"),
-    ],
-)
-async def test_the_price_without_a_fee_history(history: Any, reason: str) -> None:
+@pytest.mark.parametrize("history", [{"code": -32000, "message": "no"}, HISTORY | {"baseFeePerGas": ["0x64", "0x65"]}])
+async def test_the_price_without_a_fee_history(history: Any) -> None:
     async with fault_nodes("healthy") as (node,):
         node.answers = {"eth_feeHistory": history}
         found = await price_step(node)
+    reason = "eth_feeHistory is not available, empty or inconsistent"
     assert without_port(found) == used(110, method="eth_gasPrice", reason=reason, base_fee="100")
 
 
@@ -143,7 +144,7 @@ async def test_a_signed_transaction_pays_for_its_blobs(history: dict[str, Any]) 
 @pytest.mark.parametrize(("percentile", "asked"), [(50.0, "50"), (12.5, "12.5")])
 def test_the_question_for_the_fee_history(percentile: float, asked: str) -> None:
     """A whole percentile is sent as an integer: some nodes refuse others."""
-    question = fee_history_question(FeeOptions(priority_percentile=percentile, history_blocks=12))
+    question = fee_history_question(FeeOptions(priority_percentile=percentile, history_blocks=12), "latest")
     assert msgspec.json.encode(question.params).decode() == f'["0xc","latest",[{asked}]]'
 
 
@@ -153,13 +154,6 @@ def test_a_tip_within_its_bounds() -> None:
     assert tip_within(price, 11, msgspec.UNSET) == Price(111, 7, "node", {"priority_fee": 11}, None, 100)
     free = Price(10, 7, "node", {}, None, 0)
     assert tip_within(free, 12, msgspec.UNSET) == Price(12, 7, "node", {"priority_fee": 12}, None, 0)
-
-
-def test_a_block() -> None:
-    assert read_block({"number": "0x7", "baseFeePerGas": "0x0", "gasLimit": "0x8"}) == Block(7, 0, 8)
-    with pytest.raises(UrlFailed) as failure:
-        read_block(["0x7"])
-    assert failure.value.reason == "answered something other than a block"
 
 
 @pytest.mark.parametrize(

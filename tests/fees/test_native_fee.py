@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 import rlp
 
-from relaydeck.fees import FeeOptions, Trace
-from relaydeck.fees.chain_cache import CachedValue, ChainCache, ChainCaches
+from relaydeck.fees.chain_cache import ChainCache, ChainCaches
 from relaydeck.fees.errors import InvalidParams
-from relaydeck.fees.gas_price import GAS_PRICE, Block
-from relaydeck.fees.job import Job
-from relaydeck.fees.native_fee import native_fee
+from relaydeck.fees.estimator import Job, native_fee
+from relaydeck.fees.gas_price import GAS_PRICE
+from relaydeck.fees.model import FeeOptions, Trace
 from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.evm.transaction import decode
 from relaydeck.networks.model import RpcUrl
-from tests.accounts import example
-from tests.fees.scene import network, relayer, transaction
-from tests.networks.fault_node import CHAIN_ID, FaultNode, fault_nodes
+from tests.support.accounts import example
+from tests.support.fault_node import CHAIN_ID, FaultNode, fault_nodes
+from tests.support.fee_scene import network, relayer, transaction
 
 FIELDS = {"chainId": CHAIN_ID, "nonce": 0, "gas": 50_000, "gasPrice": 150, "to": "0x" + "99" * 20, "value": 0}
 
@@ -81,8 +80,8 @@ OWN_LIMIT = "the transaction's own limit (gas_limit_estimation is off)"
 @pytest.mark.parametrize(
     ("encoded", "gas", "requests", "calls"),
     [
-        (unsigned, 21_000, 1, {"eth_feeHistory": 1}),
-        (signed, 50_000, 2, {"eth_feeHistory": 1, "eth_getBlockByNumber": 1, "eth_getTransactionCount": 1}),
+        (unsigned, 21_000, 2, {"eth_feeHistory": 2, "eth_getBlockByNumber": 1}),
+        (signed, 50_000, 3, {"eth_feeHistory": 2, "eth_getBlockByNumber": 1, "eth_getTransactionCount": 1}),
     ],
 )
 async def test_without_estimation_the_own_limit_counts(
@@ -135,27 +134,3 @@ async def test_the_last_steps_show_what_the_fee_is_made_of(
         {"step": "blobs", **blobs},
         {"step": "native fee", "gas": "21000", "per_gas_wei": "110", "fee_wei": str(wei)},
     ]
-
-
-class Telling(Trace):
-    """Sets an event in the next turn of the loop after the gas is known."""
-
-    def __init__(self, event: asyncio.Event) -> None:
-        super().__init__()
-        self.event = event
-
-    def add(self, step: str, **facts: Any) -> None:
-        super().add(step, **facts)
-        if step == "gas":
-            asyncio.get_running_loop().call_soon(self.event.set)
-
-
-async def test_a_signed_transaction_waits_for_the_newest_block(node: FaultNode, cache: ChainCache) -> None:
-    measured = asyncio.Event()
-
-    async def fetch() -> Block:
-        await measured.wait()
-        return Block(100, 100, 30_000_000)
-
-    cache.latest_block = CachedValue(fetch, 10.0, lambda: 0, time.monotonic)
-    assert await native_fee(job_of(cache, signed(), Telling(measured)), in_seconds(30)) == 21_000 * 150

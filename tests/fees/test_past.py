@@ -10,22 +10,22 @@ import pytest
 import rlp
 from msgspec.structs import replace
 
-from relaydeck.fees import FeeOptions
-from relaydeck.fees.backtest import Backtest, Spread, spread_of
+from relaydeck.fees.backtest import Aged, Backtest, PaidTransaction, conclusions, read_paid
 from relaydeck.fees.backtest import Tested as Result
 from relaydeck.fees.chain_cache import ChainCaches
-from relaydeck.fees.past import Past, read_past
+from relaydeck.fees.model import FeeOptions
+from relaydeck.fees.report import BacktestRow, spread_of
 from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.evm.transaction import Authorization, decode
 from relaydeck.networks.model import FeeModelName
-from tests.accounts import example
 from tests.fees.archive import BLOCK, KEY, LEGACY, MARKET, RECEIPT, RECEIVER, SENDER, Archive, simulated
-from tests.fees.scene import network
-from tests.networks.fault_node import words
+from tests.support.accounts import example
+from tests.support.fault_node import words
+from tests.support.fee_scene import network
 
 
-def past_of(sent: dict[str, Any], block: dict[str, Any] = BLOCK, **receipt: str) -> Past:
-    found = read_past(sent, RECEIPT | receipt, block)
+def past_of(sent: dict[str, Any], block: dict[str, Any] = BLOCK, **receipt: str) -> PaidTransaction:
+    found = read_paid(sent, RECEIPT | receipt, block)
     assert found is not None
     return found
 
@@ -36,7 +36,7 @@ def test_a_legacy_transaction() -> None:
     fields = {"chainId": 7, "nonce": 2, "gas": 50_000, "gasPrice": 150, "to": RECEIVER, "value": 3}
     raw = example().sign_transaction(fields).raw_transaction.to_0x_hex()
     expected = decode(raw, chain_id=7, max_bytes=1000)
-    assert found.transaction == replace(expected, sender=SENDER, signed_bytes=0)
+    assert found.transaction == replace(expected, sender=SENDER, signed=b"")
     assert (found.sender, found.kind, found.base_fee, found.blob_price) == (SENDER, "type 0, transfer", 100, None)
     assert found.paid == 21_000 * 120
 
@@ -47,7 +47,7 @@ def test_a_transaction_with_an_access_list() -> None:
     fields = {"chainId": 7, "nonce": 2, "gas": 50_000, "maxFeePerGas": 500, "maxPriorityFeePerGas": 20, "value": 3}
     whole = fields | {"to": RECEIVER, "data": "0xabcd", "accessList": listed}
     expected = decode(example().sign_transaction(whole).raw_transaction.to_0x_hex(), chain_id=7, max_bytes=1000)
-    assert found.transaction == replace(expected, sender=SENDER, signed_bytes=0)
+    assert found.transaction == replace(expected, sender=SENDER, signed=b"")
     assert found.kind == "type 2, call"
 
 
@@ -104,7 +104,7 @@ def test_the_encoding_of_authorizations() -> None:
     entry = {"chainId": "0x7", "address": RECEIVER, "nonce": "0x1", "yParity": hex(signed.y_parity)}
     entry |= {"r": hex(signed.r), "s": hex(signed.s)}
     found = past_of(MARKET | {"type": "0x4", "authorizationList": [entry]})
-    assert found.transaction == replace(expected, sender=SENDER, signed_bytes=0)
+    assert found.transaction == replace(expected, sender=SENDER, signed=b"")
 
 
 def test_the_fees_of_a_rollup_count() -> None:
@@ -130,7 +130,7 @@ def test_the_operator_fee_since_jovian(footprint: str) -> None:
     ],
 )
 def test_what_is_not_tested(sent: dict[str, Any], receipt: Any) -> None:
-    assert read_past(sent, receipt, BLOCK) is None
+    assert read_paid(sent, receipt, BLOCK) is None
 
 
 # The backtest.
@@ -138,19 +138,21 @@ def test_what_is_not_tested(sent: dict[str, Any], receipt: Any) -> None:
 
 def test_the_spread_of_errors() -> None:
     percents = [Decimal(number) for number in range(-50, 50)]
-    assert spread_of(percents) == Spread(100, Decimal(25), Decimal(47), Decimal(-50))
-    assert spread_of([Decimal(number) for number in range(200)]) == Spread(
-        200, Decimal(100), Decimal(189), Decimal(199)
-    )
-    assert spread_of([Decimal(3)]) == Spread(1, Decimal(3), Decimal(3), Decimal(3))
+    assert spread_of("all", percents) == BacktestRow("all", 100, "25.00", "47.00", "-50.00")
+    positive = [Decimal(number) for number in range(200)]
+    assert spread_of("all", positive) == BacktestRow("all", 200, "100.00", "189.00", "+199.00")
+    assert spread_of("all", [Decimal(3)]) == BacktestRow("all", 1, "3.00", "3.00", "+3.00")
 
 
-async def backtest(node: Archive, model: FeeModelName = "ethereum", *others: str) -> tuple[int, list[Result]]:
+async def backtest(
+    node: Archive, model: FeeModelName = "ethereum", *others: str, **fields: Any
+) -> tuple[int, list[Result]]:
     await node.start()
-    caches, loop = ChainCaches(FeeOptions(deadline=30.0), time.monotonic), asyncio.get_running_loop()
-    where = msgspec.structs.replace(network(node.url, *others), fee_model=model)
+    options = FeeOptions(deadline=30.0)
+    caches, loop = ChainCaches(options, time.monotonic), asyncio.get_running_loop()
+    where = msgspec.structs.replace(network(node.url, *others), fee_model=model, **fields)
     cache = caches.find(where.rpc_urls, where.chain_id)
-    test = Backtest(where, cache, lambda: loop.time() + 5)
+    test = Backtest(where, cache, options, lambda: loop.time() + 5)
     try:
         return await test.newest(), await test.block(0x60)
     finally:
@@ -158,6 +160,7 @@ async def backtest(node: Archive, model: FeeModelName = "ethereum", *others: str
         await node.stop()
 
 
+OVERRIDES = {"baseFeePerGas": "0x64", "number": "0x60"}
 OF_OTHERS = [LEGACY | {"from": f"0x{number:040x}", "hash": hex(number)} for number in range(1, 5)]
 
 
@@ -165,12 +168,38 @@ async def test_a_block_is_estimated_as_of_the_block_before() -> None:
     node = Archive(LEGACY)
     node.answers = {"eth_simulateV1": simulated(21_210)}
     found = await backtest(node)
-    assert found == (101, [Result(96, "type 0, transfer", Decimal(1))])
+    assert found == (100, [Result(96, "type 0, transfer", Decimal(1))])
     ((method, params),) = node.asked
     (block,) = params[0]["blockStateCalls"]
-    assert (method, params[1], block["blockOverrides"]) == ("eth_simulateV1", "0x5f", {"baseFeePerGas": "0x64"})
+    assert (method, params[1], block["blockOverrides"]) == ("eth_simulateV1", "0x5f", OVERRIDES)
     call = {"from": SENDER, "to": RECEIVER, "value": "0x3", "data": "0x", "gas": "0xc350", "gasPrice": "0x96"}
     assert block["calls"] == [call]
+
+
+PAID = Decimal(100) / 150  # percent of the price that was paid, for each Wei
+
+
+def history(block: int, base: int, tip: int) -> dict[str, Any]:
+    fees = {"baseFeePerGas": ["0x1", hex(base)], "gasUsedRatio": [0.5], "reward": [[hex(tip)]]}
+    return {"oldestBlock": hex(block)} | fees
+
+
+@pytest.mark.parametrize(
+    ("fields", "after", "later"),
+    [
+        ({}, Aged(Decimal(-20), Decimal(-20), 20), Aged(Decimal(-60), Decimal(-60), 10)),
+        ({"tip_floor": 250}, Aged(PAID * 200, PAID * 200, 20), Aged(PAID * 150, PAID * 150, 10)),
+    ],
+)
+async def test_the_price_is_judged_as_of_one_and_six_blocks_before(
+    fields: dict[str, Any], after: Aged, later: Aged
+) -> None:
+    """150 Wei were paid. One block before, an estimate assumes 100 and 20; six blocks before, 50 and 10."""
+    node = Archive(LEGACY)
+    node.answers = {"eth_simulateV1": simulated(21_000)}
+    node.histories = {"0x5f": history(0x5F, 100, 20), "0x5a": history(0x5A, 50, 10)}
+    _, (found,) = await backtest(node, **fields)
+    assert (found.percent, found.next, found.later) == (Decimal(0), after, later)
 
 
 async def test_three_senders_of_a_block_are_tested_once_each() -> None:
@@ -182,8 +211,80 @@ async def test_three_senders_of_a_block_are_tested_once_each() -> None:
     assert senders == [SENDER, OF_OTHERS[0]["from"], OF_OTHERS[1]["from"]]
 
 
+def outcome(percent: int | None, **facts: Any) -> Result:
+    return Result(96, "type 2, call", None if percent is None else Decimal(percent), **facts)
+
+
+DATA_FEE = "this chain charges a data fee: 61 % of the fee is missing; try fee_model = op_stack"
+OP_STACK: dict[str, Any] = {"fee_model": "op_stack", "data_percent": 61}
+HIGH, LOW = Aged(Decimal(900), Decimal(900), 3), Aged(Decimal(-60), Decimal(-60), 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "found", "concluded"),
+    [
+        ({}, [], []),
+        ({}, [outcome(0)], []),
+        ({}, [outcome(-61, **OP_STACK)] * 5 + [outcome(0)], [DATA_FEE]),
+        ({"fee_model": "scroll"}, [outcome(None, problem="no", **OP_STACK)] * 5, [DATA_FEE]),
+        ({"fee_model": "op_stack"}, [outcome(9, **OP_STACK)] * 5, []),
+        (
+            {"fee_model": "scroll"},
+            [outcome(None, problem="no")] * 2,
+            ["this chain does not answer as fee_model = scroll requires; try fee_model = ethereum"],
+        ),
+        ({"fee_model": "scroll"}, [outcome(None, problem="no"), outcome(0)], []),
+        ({}, [outcome(1, **OP_STACK)] * 5, []),
+        ({}, [outcome(-61, **OP_STACK)] * 2 + [outcome(0)] * 2, []),
+        (
+            {},
+            [outcome(-30, fee_model="gas_limit_charged")] * 3,
+            ["this chain charges the gas limit; try fee_model = gas_limit_charged"],
+        ),
+        (
+            {},
+            [outcome(-30, fee_model="arbitrum")] * 3,
+            ["this chain returns the receipts of another fee model; try fee_model = arbitrum"],
+        ),
+        (
+            {"tip_floor": 10**12},
+            [outcome(0, next=HIGH)] * 3,
+            ["the price is off by +900 %: tip_floor is 1000000000000 Wei, and recent tips were 3 Wei"],
+        ),
+        (
+            {"tip_ceiling": 1},
+            [outcome(0, next=LOW)] * 3,
+            ["the price is off by -60 %: tip_ceiling is 1 Wei, and recent tips were 3 Wei"],
+        ),
+        ({"tip_ceiling": 1}, [outcome(0, next=HIGH)] * 3, []),
+        ({}, [outcome(0, next=HIGH)] * 3, []),
+    ],
+)
+def test_what_a_backtest_concludes(fields: dict[str, Any], found: list[Result], concluded: list[str]) -> None:
+    assert conclusions(msgspec.structs.replace(network(), **fields), found) == concluded
+
+
+@pytest.mark.parametrize(
+    ("sent", "receipt", "model", "percent"),
+    [
+        (MARKET, {}, "", 0),
+        (MARKET, {"gasUsed": "0xc350"}, "gas_limit_charged", 0),
+        (LEGACY, {"gasUsed": "0xc350"}, "", 0),
+        (LEGACY, {"l1Fee": hex(21_000 * 120), "l1GasPrice": "0x1"}, "op_stack", 50),
+        (LEGACY, {"l1Fee": hex(21_000 * 120)}, "scroll", 50),
+        (LEGACY, {"gasUsedForL1": "0x1"}, "arbitrum", 0),
+        (LEGACY, {"l1BatchNumber": "0x1"}, "zksync", 0),
+    ],
+)
+def test_the_fee_model_that_a_receipt_looks_like(
+    sent: dict[str, Any], receipt: dict[str, Any], model: str, percent: int
+) -> None:
+    found = past_of(sent, **receipt)
+    assert (found.fee_model, found.data_percent) == (model, percent)
+
+
 async def test_an_empty_block() -> None:
-    assert await backtest(Archive()) == (101, [])
+    assert await backtest(Archive()) == (100, [])
 
 
 @pytest.mark.parametrize(
@@ -210,16 +311,23 @@ async def test_a_transaction_without_an_estimate() -> None:
     node.answers = {"eth_estimateGas": {"code": -32000, "message": "no such \x1b[31mstate"}}
     _, (found,) = await backtest(node)
     assert (found.block, found.kind, found.percent) == (96, "type 0, transfer", None)
-    assert found.problem.startswith("no such") and "\x1b" not in found.problem
+    assert found.problem == "error -32000"
     assert [params[1] for method, params in node.asked if method == "eth_estimateGas"] == ["0x5f"] * 4
+
+
+# An L1 data fee of one percent, and no operator fee.
+ORACLE = {
+    "eth_call 0x49948e0e": words(31_500),
+    "eth_call": {"code": 3, "message": "execution reverted", "data": "0x"},
+}
 
 
 async def test_the_oracle_is_asked_about_the_block_before() -> None:
     node = Archive(LEGACY)
-    node.answers = {"eth_simulateV1": simulated(21_000), "eth_call": words(31_500)}
-    _, (found,) = await backtest(node, "scroll")
+    node.answers = {"eth_simulateV1": simulated(21_000), **ORACLE}
+    _, (found,) = await backtest(node, "op_stack")
     assert found.percent == Decimal(1)
-    assert [params[1] for method, params in node.asked if method == "eth_call"] == ["0x5f"]
+    assert [params[1] for method, params in node.asked if method == "eth_call"] == ["0x5f"] * 4
 
 
 async def test_a_method_without_a_block_stays_as_it_is() -> None:
@@ -257,9 +365,9 @@ async def test_a_limit_that_is_too_low_for_the_block_before() -> None:
     node.answers = {
         "eth_simulateV1": [{"number": "0x60", "calls": [failed]}],
         "eth_estimateGas": hex(63_000),
-        "eth_call": words(31_500),
+        **ORACLE,
     }
-    _, (found,) = await backtest(node, "scroll")
+    _, (found,) = await backtest(node, "op_stack")
     assert found.percent == Decimal(201)  # three times the gas, and the oracle's fee
 
 
@@ -280,18 +388,18 @@ async def test_a_block_is_simulated_after_the_block_before() -> None:
     _, (found,) = await backtest(node)
     assert found.percent == Decimal(0)
     overrides = [params[0]["blockStateCalls"][0]["blockOverrides"] for _, params in node.asked]
-    assert overrides == [{"baseFeePerGas": "0x64"}, {"baseFeePerGas": "0x64", "number": "0x60"}]
+    assert overrides == [{"baseFeePerGas": "0x64", "number": "0x60"}]
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("kept", [0, 1, 4])
 async def test_each_question_has_a_deadline(kept: int) -> None:
-    """About the block, its receipts and the gas. Without the gas, only this transaction has no estimate."""
+    """About the block, its receipts, two prices and the gas. Without the gas, only this transaction has no estimate."""
     node, now = Archive(LEGACY), asyncio.get_running_loop().time()
     node.answers = {"eth_simulateV1": simulated(21_000)}
     await node.start()
     caches = ChainCaches(FeeOptions(), time.monotonic)
     where, deadlines = network(node.url), [now + 60] * kept + [now - 1]
-    test = Backtest(where, caches.find(where.rpc_urls, where.chain_id), lambda: deadlines.pop(0))
+    test = Backtest(where, caches.find(where.rpc_urls, where.chain_id), FeeOptions(), lambda: deadlines.pop(0))
     if kept < 2:
         with pytest.raises(NodesUnreachable):
             await test.block(0x60)
@@ -333,7 +441,7 @@ async def test_a_receipt_that_the_node_refuses() -> None:
     node.receipt = {"code": -32000, "message": "not for \x1b[31myou"}
     _, found = await backtest(node)
     assert found == [
-        Result(96, "unknown", None, "not for  [31myou"),
+        Result(96, "unknown", None, "error -32000"),
         Result(96, "type 0, transfer", Decimal(0)),
     ]
 
@@ -359,4 +467,4 @@ async def test_a_receipt_that_is_none_comes_from_the_next_node() -> None:
 async def test_a_receipt_that_the_node_does_not_have() -> None:
     node = Archive(LEGACY)
     node.receipt = None
-    assert await backtest(node) == (101, [])
+    assert await backtest(node) == (100, [])

@@ -9,22 +9,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from relaydeck.fees import Estimator, Trace
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import Trace
 from relaydeck.fees.models import arbitrum, op_stack, scroll
 from relaydeck.networks.model import FeeModelName
-from tests.fees.chain import HARDHAT_KEY, Chain, compiled
-from tests.fees.scene import ask, network
 from tests.node.process import running_anvil
+from tests.support.fee_chain import HARDHAT_KEY, Chain, compiled
+from tests.support.fee_scene import ask, network
 
 OTHER = "0x" + "99" * 20
-L1_BASE_FEE, BLOB_BASE_FEE, COMMIT_SCALAR, BLOB_SCALAR = 20 * 10**9, 10**9, 230_759_955_285, 417_565_260
+PRICES = (20 * 10**9, 10**9, 230_759, 417_565_260, 10_000)
 
 
 @pytest.fixture(scope="module")
 def anvil() -> Iterator[Chain]:
     with running_anvil() as url:
         chain = Chain(url, HARDHAT_KEY)
-        place(chain, scroll.ORACLE, "scroll_oracle", L1_BASE_FEE, BLOB_BASE_FEE, COMMIT_SCALAR, BLOB_SCALAR)
+        place(chain, scroll.ORACLE, "scroll_oracle", *PRICES)
         place(chain, arbitrum.NODE_INTERFACE, "node_interface")
         place(chain, op_stack.ORACLE, "bound_oracle")
         yield chain
@@ -48,12 +49,14 @@ def transfer(chain: Chain, data: str = "0x") -> str:
     return chain.sign({"to": OTHER, "value": 1, "data": data, "maxFeePerGas": 10**11, "maxPriorityFeePerGas": 10**9})
 
 
-async def test_scroll_charges_for_the_size_of_the_signed_transaction(anvil: Chain, estimator: Estimator) -> None:
-    raw = transfer(anvil, "0x" + "ab" * 32)
-    size = len(bytes.fromhex(raw[2:]))
-    expected = (COMMIT_SCALAR * L1_BASE_FEE + size * BLOB_SCALAR * BLOB_BASE_FEE) // 10**9
+async def test_scroll_charges_for_the_compressed_size_of_the_signed_transaction(
+    anvil: Chain, estimator: Estimator
+) -> None:
+    raw = transfer(anvil, "0x" + "ab" * 320)
     steps = await steps_of(estimator, anvil, "scroll", raw)
-    assert steps["native fee"]["l1_data_fee_wei"] == str(expected)
+    size = scroll.compressed_size(bytes.fromhex(raw[2:]))
+    assert size < len(bytes.fromhex(raw[2:])) - 250
+    assert steps["native fee"]["l1_data_fee_wei"] == str(scroll.data_fee(size, *PRICES))
 
 
 async def test_arbitrum_charges_the_gas_that_the_node_interface_reports(anvil: Chain, estimator: Estimator) -> None:
@@ -63,8 +66,9 @@ async def test_arbitrum_charges_the_gas_that_the_node_interface_reports(anvil: C
         "name": "arbitrum",
         "charged_gas": str(64_000 + 16 * 33),
         "gas_components": str(64_000 + 16 * 33),
-        "gas_for_l1": str(4_000 + 16 * 33),
         "estimate_confirmed": False,
+        "gas_for_l1": str(4_000 + 16 * 33),
+        "padding_of_node": "0",
     }
     base = int(steps["price"]["base_fee"])
     assert int(steps["native fee"]["fee_wei"]) == (64_000 + 16 * 33) * base

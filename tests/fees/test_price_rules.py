@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from relaydeck.fees import Estimator, FeeOptions, RpcFailure, Trace
-from relaydeck.fees.errors import InternalFailure, NoFreshRate
-from relaydeck.fees.twap import price_at, read_observation
+from relaydeck.fees.errors import InternalFailure, NoFreshRate, RpcFailure
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions, Trace
+from relaydeck.fees.rate_reader import price_at, read_observation
 from relaydeck.networks.model import CrossedRate, FeedRate, MedianRate, Network, PoolRate
-from tests.fees.chain import Chain
-from tests.fees.scene import TOKEN, ask, network, relayer, token, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes, words
+from tests.support.fault_node import FaultNode, fault_nodes, words
+from tests.support.fee_chain import Chain
+from tests.support.fee_scene import TOKEN, ask, network, relayer, token, transaction
 
 NOW = 1_800_000_000
 A, B, C, UPTIME = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20, "0x" + "dd" * 20
@@ -207,6 +208,62 @@ async def test_one_stale_source_of_several_fails_closed(estimator: Estimator, no
     set_price(node, B, 2000, age=61)
     rate = MedianRate(feeds=(A, B), max_age=60, max_spread_percent=Decimal(1))
     assert await refusal_of(estimator, node, rate) == f"feed {B} was updated 61 s ago, more than 60 s"
+
+
+async def test_some_sources_of_a_median_may_fail(estimator: Estimator, node: FaultNode) -> None:
+    """One is old and one reverts. What is left out shows in the steps."""
+    for feed, price in ((A, 2000), (B, 2010), (C, 2020)):
+        set_price(node, feed, price)
+    set_price(node, D, 2005, age=60)  # it would be too old while the rate is shared
+    node.answers[f"eth_call 0xfeaf968c {C}"] = {"code": 3, "message": "execution reverted", "data": "0x"}
+    rate = MedianRate(feeds=(A, B, C, D), max_age=60, max_spread_percent=Decimal(1), at_least=2)
+    trace = Trace()
+    where = network(node.url, tokens=(token(rate),))
+    sharing = Estimator(FeeOptions(deadline=60.0), now=lambda: NOW)
+    await ask(sharing, where, transaction(), "USDC", who=OWN_LIMIT, trace=trace)
+    await sharing.close()
+    (step,) = (step for step in trace.steps if step["step"] == "rate")
+    problems = [
+        f"{C} could not be read: execution reverts: no reason given",
+        f"feed {D} was updated 61 s ago, more than 60 s",
+    ]
+    assert (step["sources"], step["at_least"], step["not_usable"]) == (["2000", "2010"], "2", problems)
+    stricter = msgspec.structs.replace(rate, feeds=(A, C, D), at_least=3)
+    problem = f"2 of 3 sources are usable, fewer than 3: {problems[0]}"
+    assert await refusal_of(estimator, node, stricter) == problem
+
+
+async def test_a_feed_that_changes_is_reported(estimator: Estimator, node: FaultNode) -> None:
+    """The number of its aggregator is in its round, and its decimals are read with each price."""
+    set_price(node, A, 2000, round_id=(5 << 64) + 700)
+    usdc = token(FeedRate(feed=A, max_age=60))
+    where = network(node.url, tokens=(usdc,))
+    assert [each.change for each in (await estimator.rate(where, usdc)).rounds] == [""]
+    node.answers[f"eth_call 0xfeaf968c {A}"] = words((6 << 64) + 1, 2000 * 10**8, NOW, NOW, (6 << 64) + 1)
+    node.answers[f"eth_call 0x313ce567 {A}"] = words(8)
+    changed = await estimator.rate(where, usdc)
+    change = "its proxy answers from another aggregator: phase 6 after 5; it has 8 decimals after 6"
+    assert (changed.value.plain(), [each.change for each in changed.rounds]) == ("2000", [change])
+    assert estimator.node_figures().feed_changes == {A: change}
+    trace = Trace()
+    await ask(estimator, where, transaction(), "USDC", who=OWN_LIMIT, trace=trace)
+    (step,) = (step for step in trace.steps if step["step"] == "rate")
+    assert step["rounds"][0]["changed"] == change
+
+
+@pytest.mark.parametrize(("window", "meant", "refused"), [(600, False, False), (599, False, True), (599, True, False)])
+async def test_a_short_window_must_be_meant(
+    estimator: Estimator, node: FaultNode, window: int, meant: bool, refused: bool
+) -> None:
+    set_pool(node, TOKEN, WETH, 0)
+    rate = PoolRate(pool=POOL, window=window, min_liquidity=Decimal(1), short_window=meant)
+    if not refused:
+        assert await rate_of(estimator, node, rate) == str(10**12)
+        return
+    with pytest.raises(InternalFailure) as failure:
+        await rate_of(estimator, node, rate)
+    problem = f"the window of pool {POOL} is 599 s, below 10 minutes, without short_window"
+    assert failure.value.description == problem
 
 
 @pytest.mark.parametrize(
@@ -413,7 +470,7 @@ async def test_the_rate_of_a_pool_crossed_with_a_feed(market: Market, hardhat: C
     now = int(hardhat.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
     market.set_pool(market.usdc, market.weth, TICK)
     hardhat.call(market.feed, "set_round(uint80,int256,uint256,uint80)", 7, 3 * 10**8, now, 7)
-    source = PoolRate(pool=market.pool, window=60, min_liquidity=Decimal(1), native_feed=market.feed)
+    source = PoolRate(pool=market.pool, window=600, min_liquidity=Decimal(1), native_feed=market.feed)
     expected = 3 * rate_at_tick()
     assert abs(await market.rate(source) - expected) <= expected / 10**33
 

@@ -1,5 +1,6 @@
 """Prices from the answers of feeds and pools, at the bounds of each rule. No node takes part."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -7,13 +8,26 @@ import pytest
 
 from relaydeck.fees.errors import InternalFailure, InvalidParams, NoFreshRate
 from relaydeck.fees.exact import Exact
-from relaydeck.fees.feeds import Feed, Round, Sequencer, check_move, feeds_of, read_round, read_sequencer
-from relaydeck.fees.rates import find_token, value_of
-from relaydeck.fees.twap import Observation, Place, observe_data, pool_of, price_at, read_observation
+from relaydeck.fees.rate_reader import Observation, observe_data, price_at, read_observation
+from relaydeck.fees.rates import (
+    Feed,
+    Quote,
+    Round,
+    Sequencer,
+    check_move,
+    feeds_of,
+    find_token,
+    median_of,
+    quote_of,
+    read_before,
+    read_round,
+    read_sequencer,
+    sources_of,
+)
 from relaydeck.networks.model import CrossedRate, FeedRate, MedianRate, PoolRate
-from tests.fees.chain import call_data
-from tests.fees.scene import network, token
-from tests.networks.fault_node import words
+from tests.support.fault_node import words
+from tests.support.fee_chain import call_data
+from tests.support.fee_scene import network, token
 
 A, B, C = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20
 BOUNDS: dict[str, Any] = {
@@ -29,13 +43,13 @@ BOUNDS: dict[str, Any] = {
 OWN_BOUNDS: dict[str, Any] = {"min_price": Decimal(6), "max_price": Decimal(7), "max_move_percent": Decimal(8)}
 CROSSED = CrossedRate(native_usd=A, token_usd=B, max_age=60, **BOUNDS)
 CROSSED_FEEDS = (
-    Feed(A, 1, Decimal(2), Decimal(3), Decimal(4)),
-    Feed(B, 5, Decimal(6), Decimal(7), Decimal(8)),
+    Feed(A, 1, Decimal(2), Decimal(3), Decimal(4), must_show_move=True),
+    Feed(B, 5, Decimal(6), Decimal(7), Decimal(8), must_show_move=True),
 )
 
 
 def answer(price: int, decimals: int = 0, feed: str = A) -> Round:
-    return Round(feed, decimals, price, 9, 1000, 60)
+    return Round(Feed(feed, 60), decimals, price, 9, 1000)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +69,7 @@ def answer(price: int, decimals: int = 0, feed: str = A) -> Round:
                 max_age=60,
                 max_spread_percent=Decimal(1),
             ),
-            (Feed(C, 60), Feed(B, 5, Decimal(6), Decimal(7), Decimal(8)), Feed(A, 7), *CROSSED_FEEDS),
+            (Feed(C, 60), CROSSED_FEEDS[1], Feed(A, 7), *CROSSED_FEEDS),
         ),
         (PoolRate(pool=C, window=60, min_liquidity=Decimal(1)), ()),
         (PoolRate(pool=C, window=60, min_liquidity=Decimal(1), native_feed=A), (Feed(A, 3600),)),
@@ -70,29 +84,30 @@ def answer(price: int, decimals: int = 0, feed: str = A) -> Round:
                 native_max_price=Decimal(3),
                 native_max_move_percent=Decimal(4),
             ),
-            (Feed(A, 3600, Decimal(2), Decimal(3), Decimal(4)),),
+            (Feed(A, 3600, Decimal(2), Decimal(3), Decimal(4), must_show_move=True),),
         ),
     ],
 )
 def test_the_feeds_of_a_rate(source: Any, feeds: tuple[Feed, ...]) -> None:
-    assert feeds_of(source) == feeds
+    assert tuple(feed for each in sources_of(source) for feed in feeds_of(each)) == feeds
 
 
 MEDIAN: dict[str, Any] = {"feeds": (A,), "max_age": 60, "max_spread_percent": Decimal(1)}
 
 
 @pytest.mark.parametrize(
-    ("source", "place"),
+    ("fields", "pool"),
     [
-        (FeedRate(feed=A, max_age=60), None),
-        (PoolRate(pool=C, window=60, min_liquidity=Decimal(7)), Place(C, 60, Decimal(7))),
-        (MedianRate(**MEDIAN), None),
-        (MedianRate(**MEDIAN, dex_pool=C), Place(C, 1800, Decimal(0))),
-        (MedianRate(**MEDIAN, dex_pool=C, dex_window=60, dex_min_liquidity=Decimal(7)), Place(C, 60, Decimal(7))),
+        ({"dex_pool": C}, PoolRate(pool=C, window=1800, min_liquidity=Decimal(0))),
+        (
+            {"dex_pool": C, "dex_window": 60, "dex_min_liquidity": Decimal(7), "dex_short_window": True},
+            PoolRate(pool=C, window=60, min_liquidity=Decimal(7), short_window=True),
+        ),
     ],
 )
-def test_the_pool_of_a_rate(source: Any, place: Place | None) -> None:
-    assert pool_of(source) == place
+def test_the_pool_of_a_median(fields: dict[str, Any], pool: PoolRate) -> None:
+    assert sources_of(MedianRate(**MEDIAN)) == (FeedRate(feed=A, max_age=60),)
+    assert sources_of(MedianRate(**MEDIAN, **fields)) == (FeedRate(feed=A, max_age=60), pool)
 
 
 def test_the_call_of_observe() -> None:
@@ -142,31 +157,54 @@ def test_a_price_without_fraction() -> None:
     assert price_at(0, 6, 18) == Exact(1, 12)
 
 
-LATER = Round(A, 0, 2000, 9, 10_000, 60)
+def moved(before: tuple[int, int], most: Decimal) -> Round:
+    feed = Feed(A, 60, max_move_percent=most, must_show_move=True)
+    return Round(feed, 0, 2000, 9, 10_000, read_before([8, before[0] % (1 << 256), 0, before[1], 8]))
 
 
 @pytest.mark.parametrize("before", [(1, 10_000), (2000, 1), (1905, 10_000), (1800, 2800), (2000, 10_000)])
 def test_a_move_within_its_bound(before: tuple[int, int]) -> None:
     """Of 1905 five percent are 95.25. 7200 s after 1800, twice five percent and a half are 199.98 and a bit."""
-    price, updated_at = before
-    most = {1: Decimal(199_900), 1800: Decimal("5.5556")}.get(price, Decimal(5))
-    check_move(LATER, [8, price, 0, updated_at, 8], most)
+    check_move(moved(before, {1: Decimal(199_900), 1800: Decimal("5.5556")}.get(before[0], Decimal(5))))
 
 
 def test_a_move_of_exactly_its_bound() -> None:
-    check_move(LATER, [8, 1600, 0, 10_000, 8], Decimal(25))
+    check_move(moved((1600, 10_000), Decimal(25)))
     with pytest.raises(NoFreshRate) as failure:
-        check_move(LATER, [8, 1600, 0, 10_000, 8], Decimal("24.99"))
-    moved = "moved from 1600 to 2000, more than max_move_percent 24.99 per hour"
-    assert failure.value.description == f"feed {A} {moved}"
+        check_move(moved((1600, 10_000), Decimal("24.99")))
+    problem = "moved from 1600 to 2000, more than max_move_percent 24.99 per hour"
+    assert failure.value.description == f"feed {A} {problem}"
 
 
 @pytest.mark.parametrize("before", [(0, 5000), (-1, 5000), (2000, 0), (2000, 10_001)])
 def test_an_earlier_round_that_cannot_be_compared(before: tuple[int, int]) -> None:
-    price, updated_at = before
+    found = moved(before, Decimal(5))
     with pytest.raises(NoFreshRate) as failure:
-        check_move(LATER, [8, price % (1 << 256), 0, updated_at, 8], Decimal(5))
+        check_move(found)
     assert failure.value.description == f"feed {A} has no usable round before 9"
+    check_move(replace(found, feed=Feed(A, 60)))  # no bound is declared
+
+
+def test_a_feed_without_declared_bounds() -> None:
+    """A thousandth of a price is refused as a move, and a billion times it as a price."""
+    check_move(Round(Feed(A, 60), 0, 1500, 9, 10_000, (1000, 9_999)))
+    with pytest.raises(NoFreshRate, match="more than max_move_percent 50 per hour"):
+        check_move(Round(Feed(A, 60), 0, 1501, 9, 10_000, (1000, 9_999)))
+    for price, problem in ((10**12 + 1, "more than max_price 1000000000000"), (-1, "not positive")):
+        with pytest.raises(NoFreshRate, match=problem):
+            read_round(Feed(A, 60), 0, [9, price % (1 << 256), 0, 1000, 9])
+    with pytest.raises(NoFreshRate, match=r"less than min_price 0\.000000000001"):
+        read_round(Feed(A, 60), 13, [9, 9, 0, 1000, 9])
+
+
+def test_what_changed_at_a_feed() -> None:
+    first = Round(Feed(A, 60), 8, 2000, (5 << 64) + 900, 1000)
+    assert first.changed_since(first) == ""
+    second = replace(first, round_id=(6 << 64) + 1)
+    change = "its proxy answers from another aggregator: phase 6 after 5"
+    assert second.changed_since(first) == change
+    third = replace(second, decimals=18)
+    assert third.changed_since(replace(second, change=change)) == f"{change}; it has 18 decimals after 8"
 
 
 def test_the_first_second_of_a_chain_counts() -> None:
@@ -188,51 +226,56 @@ POOL = PoolRate(pool=C, window=60, min_liquidity=Decimal(1))
 )
 def test_the_rate_of_a_pool(rounds: list[Round], rate: Exact) -> None:
     facts = {"pool": C, "other_tokens_for_one_fee_token": "0.0005", "window": 60}
-    assert value_of(POOL, rounds, Exact(5, 4)) == (rate, facts)
+    assert quote_of(POOL, rounds, Exact(5, 4)) == Quote(rate, tuple(rounds), facts)
 
 
-def median(spread: str, *rounds: Round, feeds: int = 3, twap: Exact | None = None) -> tuple[Exact, dict[str, Any]]:
-    source = MedianRate(feeds=(A,) * feeds, max_age=60, max_spread_percent=Decimal(spread))
-    return value_of(source, list(rounds), twap)
+def median(spread: str, *rates: Exact, problems: tuple[str, ...] = (), **fields: Any) -> Quote:
+    source = MedianRate(feeds=(A,), max_age=60, max_spread_percent=Decimal(spread), **fields)
+    return median_of(source, [Quote(each) for each in rates], problems)
 
 
 def test_rates_of_different_decimals_are_compared() -> None:
-    found = median("1.5", answer(2000), answer(20_150, 1), answer(203_000, 2))
-    assert found == (Exact(201_500, 2), {"sources": ["2000", "2015", "2030"]})
+    found = median("1.5", Exact(2000, 0), Exact(20_150, 1), Exact(203_000, 2))
+    assert found == Quote(Exact(201_500, 2), (), {"sources": ["2000", "2015", "2030"]})
 
 
 def test_a_spread_with_a_fraction_is_exact() -> None:
     """1.5 % of the lowest are 300, of the others 304."""
     with pytest.raises(NoFreshRate) as failure:
-        median("1.5", answer(20_000), answer(20_302), answer(20_302))
+        median("1.5", Exact(20_000, 0), Exact(20_302, 0), Exact(20_302, 0))
     listed = "20000, 20302, 20302"
     assert failure.value.description == f"the sources disagree by more than max_spread_percent 1.5: {listed}"
 
 
-def test_crossed_pairs_and_a_pool_in_a_median() -> None:
-    crossed = [answer(4000, 0, A), answer(2, 0, B), answer(6030, 0, A), answer(30, 1, B)]
-    found = median("1", answer(2005), *crossed, feeds=1, twap=Exact(5, 4))
-    assert found == (Exact(2005, 0), {"sources": ["2000", "2000", "2005", "2010"]})
+def test_a_crossed_pair_and_an_inverse_feed() -> None:
+    pair = [answer(6030, 0, A), answer(30, 1, B)]
+    assert quote_of(CROSSED, pair, None) == Quote(Exact(2010, 0), tuple(pair))
+    inverse = answer(5, 4, C)
+    assert quote_of(FeedRate(feed=C, max_age=60, inverse=True), [inverse], None) == Quote(Exact(2000, 0), (inverse,))
 
 
-def test_bounded_feeds_in_a_median() -> None:
-    """Between the plain feeds and the pairs; one of them returns coins for one token."""
-    bounded = FeedRate(feed=B, max_age=60), FeedRate(feed=C, max_age=60, inverse=True)
-    source = MedianRate(
-        feeds=(A,),
-        bounded_feeds=bounded,
-        crossed=(CrossedRate(native_usd=A, token_usd=B, max_age=60),),
-        max_age=60,
-        max_spread_percent=Decimal(1),
+def test_a_median_of_those_that_are_usable() -> None:
+    found = median("1", Exact(2000, 0), Exact(2010, 0), problems=("feed C is old",), at_least=2)
+    assert found == Quote(
+        Exact(2010, 0), (), {"sources": ["2000", "2010"], "at_least": 2, "not_usable": ["feed C is old"]}
     )
-    rounds = [answer(2005), answer(2015, 0, B), answer(5, 4, C), answer(4020, 0, A), answer(2, 0, B)]
-    assert value_of(source, rounds, None) == (Exact(2010, 0), {"sources": ["2000", "2005", "2010", "2015"]})
+    with pytest.raises(NoFreshRate) as failure:
+        median("1", Exact(2000, 0), problems=("feed B is old", "feed C is dead"), at_least=2)
+    problem = "1 of 3 sources are usable, fewer than 2: feed B is old; feed C is dead"
+    assert failure.value.description == problem
 
 
-def test_a_median_of_nothing() -> None:
+@pytest.mark.parametrize(
+    ("rates", "fields", "problem"),
+    [
+        ((), {}, "the rate has no sources"),
+        ((Exact(1, 0),), {"at_least": 2}, "at_least is 2, and the rate has 1 sources"),
+    ],
+)
+def test_a_median_of_too_little(rates: tuple[Exact, ...], fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(InternalFailure) as failure:
-        median("1", feeds=0)
-    assert failure.value.description == "the rate has no sources"
+        median("1", *rates, **fields)
+    assert failure.value.description == problem
 
 
 def test_an_unknown_fee_token() -> None:

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from relaydeck.fees import Estimator, FeeOptions
-from relaydeck.fees.rate_report import TokenRate, report_rates
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions
+from relaydeck.fees.report import TokenRate, report_rates
 from relaydeck.networks.model import FeedRate, FeeToken, Network
-from tests.fees.scene import network, token
-from tests.networks.fault_node import FaultNode, fault_nodes, words
+from tests.support.fault_node import FaultNode, fault_nodes, words
+from tests.support.fee_scene import network, token
 
 NOW = 1_800_000_000
 FEED = "0x" + "fe" * 20

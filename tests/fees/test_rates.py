@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from relaydeck.fees import Estimator, FeeOptions, RpcFailure
-from relaydeck.fees.errors import InternalFailure, NodeUnreachable, NoFreshRate
+from relaydeck.fees.errors import InternalFailure, NodeUnreachable, NoFreshRate, RpcFailure
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions
 from relaydeck.networks.model import CrossedRate, FeedRate, FixedRate
-from tests.fees.scene import ask, network, relayer, token, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes, words
+from tests.support.fault_node import FaultNode, fault_nodes, words
+from tests.support.fee_scene import ask, network, relayer, token, transaction
 
 NOW = 1_800_000_000
 FEED = "0x" + "fe" * 20
@@ -57,7 +58,10 @@ async def test_a_good_feed(node: FaultNode, estimator: Estimator) -> None:
         (words(9, 5, NOW, NOW + 61, 9), "reports an update 61 s in the future"),
         ("0x", "does not answer as an aggregator does"),
         (words(9, 5), "does not answer as an aggregator does"),
-        ({"code": 3, "message": "execution reverted", "data": "0x"}, "could not be read: execution reverted"),
+        (
+            {"code": 3, "message": "execution reverted", "data": "0x"},
+            "could not be read: execution reverts: no reason given",
+        ),
     ],
 )
 async def test_a_bad_round(node: FaultNode, estimator: Estimator, answer: Any, description: str) -> None:
@@ -173,7 +177,7 @@ async def test_a_crossed_rate_needs_both(node: FaultNode, estimator: Estimator) 
     rate = CrossedRate(native_usd=FEED, token_usd=OTHER_FEED, max_age=10)
     found = await ask(estimator, network(node.url, tokens=(token(rate),)), RAW, "USDC")
     assert found.conversion_rate == "1"
-    assert node.calls["eth_call"] == 5  # decimals of token and feeds, and two rounds
+    assert node.calls["eth_call"] == 7  # decimals of token and feeds, two rounds, and those before
 
 
 async def test_an_inverse_that_does_not_end_is_rounded_up(node: FaultNode, estimator: Estimator) -> None:
@@ -183,11 +187,13 @@ async def test_an_inverse_that_does_not_end_is_rounded_up(node: FaultNode, estim
     assert found.conversion_rate == "0." + "3" * 35 + "4"
 
 
-async def test_decimals_are_asked_once(node: FaultNode, estimator: Estimator) -> None:
+async def test_decimals_are_read_with_each_price(node: FaultNode, estimator: Estimator) -> None:
     where = network(node.url, tokens=(token(SOURCE),))
     for _ in range(5):
         await ask(estimator, where, RAW, "USDC", OWN_LIMIT)
-    assert node.calls["eth_call"] == 2 + 5  # decimals of token and feed, then a round each time
+    assert (
+        node.calls["eth_call"] == 5 * 4
+    )  # decimals of token and feed, a round, and the one before, which this node fails to return
 
 
 async def test_an_unreachable_feed_is_an_unreachable_node(node: FaultNode, estimator: Estimator) -> None:

@@ -3,10 +3,12 @@
 import pytest
 from msgspec import UNSET
 
-from relaydeck.fees import Estimator, FeeOptions
-from relaydeck.fees.report import EstimateFailure, EstimateReport, report_estimate
-from tests.fees.scene import network, relayer, token, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes, words
+from relaydeck.admin.relayer_state import report_estimate
+from relaydeck.api.records import EstimateFailure, EstimateReport
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions
+from tests.support.fault_node import FaultNode, fault_nodes, words
+from tests.support.fee_scene import network, relayer, token, transaction
 
 OPTIONS = FeeOptions(deadline=30.0, try_timeout=30.0)
 
@@ -27,7 +29,8 @@ async def test_a_report_has_every_step(fee_token: str | None, shown: str) -> Non
     async with fault_nodes("healthy") as (node,):
         node.answers = {"eth_call 0x313ce567": words(6)}
         report = await report_of(node, transaction(), fee_token)
-    names = ["inputs", "transaction", "policy", "price", "gas", "fee model", "native fee", "rate", "rounding", "result"]
+    computed = ["price", "gas", "fee model", "native fee", "rate", "mined later", "rounding", "result"]
+    names = ["inputs", "transaction", "policy", *computed]
     assert ([step["step"] for step in report.steps], report.error) == (names, UNSET)
     assert (report.steps[0]["fee_token"], report.steps[0]["network"]) == (shown, "local")
     rate, fee, decimals = ("2500.5", "0.000001", "6") if shown == "USDC" else ("1", "0.00000000000231", "18")
@@ -46,7 +49,7 @@ async def test_the_report_of_a_failure_has_the_steps_before_it() -> None:
 async def test_a_warm_estimator_has_connected_to_its_nodes() -> None:
     async with fault_nodes("healthy") as (node,):
         estimator = Estimator(OPTIONS)
-        assert estimator.node_figures() is None
+        assert not estimator.node_figures().hosts
         await estimator.warm([network(node.url), network()])
         figures = estimator.node_figures()
         await estimator.close()

@@ -3,12 +3,10 @@
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 from relaydeck.fees.errors import InvalidParams
-from relaydeck.fees.gas_price import Price
-from relaydeck.fees.job import price_fields
-from relaydeck.fees.signed_price import check_blob_price, check_limit, check_nonce, own_price
+from relaydeck.fees.estimator import price_fields
+from relaydeck.fees.gas_price import Price, check_blob_price, check_limit, check_nonce, check_price, own_price
 from relaydeck.networks.evm.transaction import Transaction
 
 CANNOT = "the transaction cannot be sent: "
@@ -47,28 +45,27 @@ def test_the_price_follows_its_own_fields(
 
 def test_a_max_fee_of_nothing_is_below_any_base_fee() -> None:
     with pytest.raises(InvalidParams) as failure:
-        own_price(sent(max_fee_per_gas=0, max_priority_fee_per_gas=0), price(1), pays_tip=True)
+        check_price(sent(max_fee_per_gas=0, max_priority_fee_per_gas=0), 1)
     words = "its max fee per gas of 0 Wei is below the next block's base fee of 1 Wei"
     assert failure.value.description == CANNOT + words
 
 
-@pytest.mark.parametrize(("need", "block_limit", "cap"), [(None, 100, UNSET), (100, 100, UNSET), (100, 200, 100)])
-def test_a_limit_within_its_bounds(need: int | None, block_limit: int, cap: Any) -> None:
-    check_limit(sent(), need, block_limit, cap)
+@pytest.mark.parametrize(("need", "most"), [(None, 100), (100, 100), (100, None)])
+def test_a_limit_within_its_bounds(need: int | None, most: int | None) -> None:
+    check_limit(sent(), need, most)
 
 
 @pytest.mark.parametrize(
-    ("need", "block_limit", "cap", "words"),
+    ("need", "most", "words"),
     [
-        (None, 99, UNSET, "its gas limit of 100 is above the network's limit of 99"),
-        (None, 200, 99, "its gas limit of 100 is above the network's limit of 99"),
-        (None, 99, 200, "its gas limit of 100 is above the network's limit of 99"),
-        (101, 200, UNSET, "its gas limit of 100 is below the 101 gas that it needs"),
+        (None, 99, "its gas limit of 100 is above the network's limit of 99"),
+        (101, 200, "its gas limit of 100 is below the 101 gas that it needs"),
+        (101, None, "its gas limit of 100 is below the 101 gas that it needs"),
     ],
 )
-def test_a_limit_outside_its_bounds(need: int | None, block_limit: int, cap: Any, words: str) -> None:
+def test_a_limit_outside_its_bounds(need: int | None, most: int | None, words: str) -> None:
     with pytest.raises(InvalidParams) as failure:
-        check_limit(sent(), need, block_limit, cap)
+        check_limit(sent(), need, most)
     assert failure.value.description == CANNOT + words
 
 

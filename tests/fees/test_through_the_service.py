@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from relaydeck.client import FeeEstimate
-from tests.client.styles import STYLES, Style
 from tests.console.conftest import Operator, plain
-from tests.fees.chain import Chain
-from tests.running import Running, make_token, run_command
+from tests.support.client_styles import STYLES, Style
+from tests.support.fee_chain import Chain
+from tests.support.running import Running, make_token, run_command
 
 TRANSFER = "0x02f0827a6980843b9aca0084773594008252089470997970c51812dc3a010c7d01b50e0d17dc79c887038d7ea4c6800080c0"
 HOME = """

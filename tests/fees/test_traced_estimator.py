@@ -1,18 +1,15 @@
 """The span of an estimate, and the options that estimates hand to their node pools."""
 
-from dataclasses import fields
-
-import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from relaydeck.fees import FeeEstimateParams, FeeOptions, RpcFailure, Trace
+from relaydeck.fees.errors import RpcFailure
+from relaydeck.fees.model import FeeEstimateParams, FeeOptions, Trace
 from relaydeck.fees.traced_estimator import TracedEstimator
-from relaydeck.networks.evm.options import PoolOptions
-from tests.fees.scene import network, relayer, transaction
-from tests.networks.fault_node import FaultNode, fault_nodes
+from tests.support.fault_node import FaultNode, fault_nodes
+from tests.support.fee_scene import network, relayer, transaction
 
 NAMES = {"relaydeck.network": "local", "relaydeck.relayer": "r1"}
 
@@ -45,17 +42,3 @@ async def test_the_span_of_a_failure_quotes_nothing() -> None:
         span = await span_of(node)
     assert (span.name, span.attributes) == ("feeEstimate", NAMES | {"relaydeck.outcome": "refused"})
     assert (span.status.status_code, span.status.description, span.events) == (StatusCode.ERROR, None, ())
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "deadline", "try_timeout", "pause_base", "pause_max", "connections_per_url", "max_response_bytes", "max_batch",
-    ],
-)  # fmt: skip
-def test_each_option_reaches_the_pool(name: str) -> None:
-    found = FeeOptions(**{name: 7}).pool()  # type: ignore[arg-type]
-    assert {field.name: getattr(found, field.name) for field in fields(PoolOptions)} == {
-        **{field.name: field.default for field in fields(PoolOptions)},
-        name: 7,
-    }

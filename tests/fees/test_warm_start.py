@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tests.fees.test_through_the_service import HOME
-from tests.networks.fault_node import FaultNode
-from tests.running import Running, make_token, run_command
+from tests.support.fault_node import FaultNode
+from tests.support.running import Running, make_token, run_command
 
 SECONDS = 60
 

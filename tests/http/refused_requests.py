@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from relaydeck.http.metric_counts import Metrics, allocate
 from relaydeck.log import Log
-from relaydeck.settings import Settings
+from relaydeck.settings.model import Settings
 from relaydeck.worker.worker import Worker
-from tests.seeding import fill, issue, relayer
+from tests.support.seeding import fill, issue, relayer
 
 MOST_AT_ONCE = 2000
 SETTLE_SECONDS = 2.0

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.contract import shapes
 from tests.contract.test_section_7_errors import store_that_cannot_be_read
-from tests.http.raw import Wire
-from tests.running import Running
-from tests.seeding import fill, issue, relayer
+from tests.support import shapes
+from tests.support.raw_http import Wire
+from tests.support.running import Running, eventually
+from tests.support.seeding import fill, issue, relayer
 
 SIGNERS = "/api/v1/signers"
 RPC = "/api/v1/relayers/one/rpc"
@@ -24,6 +24,15 @@ ASKED: list[tuple[tuple[Any, ...], str, int, str | None]] = [
     (("POST", SIGNERS, shapes.request("plain", id="one")), "create_signer", 201, None),
     (("POST", SIGNERS, shapes.request("plain", id="one")), "create_signer", 409, "the given id is taken"),
     (("POST", SIGNERS, b"{"), "create_signer", 400, "the body is not valid JSON"),
+    (("POST", SIGNERS, b'{"id": }'), "create_signer", 400, "the body is not valid JSON (byte 7)"),
+    (("POST", SIGNERS, b'{"id": "\xff"}'), "create_signer", 400, "the body is not valid JSON (byte 8)"),
+    (
+        ("POST", SIGNERS, {"type": "plian", "config": {}}),
+        "create_signer",
+        400,
+        "type is not one of plain, provider_a_kms, provider_c, provider_c_transit, "
+        "provider_d, provider_e, provider_b_kms",
+    ),
     (("POST", SIGNERS, b" " * 1025), "create_signer", 413, "the body is larger than 1024 bytes"),
     (("GET", SIGNERS), "list_signers", 200, None),
     (("GET", f"{SIGNERS}?page=x"), "list_signers", 400, "page must be a plain decimal integer of at least 0"),
@@ -33,6 +42,13 @@ ASKED: list[tuple[tuple[Any, ...], str, int, str | None]] = [
     (("POST", RPC, CALL), "relayer_rpc", 200, None),
     (("POST", "/api/v1/relayers/none/rpc", CALL), "relayer_rpc", 404, "no relayer has this id"),
     (("GET", "/api/v1/nothing"), "unmatched", 404, "nothing is served at this path"),
+    (
+        ("GET", "/api/v1/signers/"),
+        "unmatched",
+        404,
+        "nothing is served at this path: leave out the slash at its end",
+    ),
+    (("POST", f"/api/v1{RPC}", CALL), "unmatched", 404, "nothing is served at this path: its prefix occurs twice"),
     (("PUT", SIGNERS), "unmatched", 405, "this path accepts GET, HEAD, POST"),
     (("GET", "/healthz"), "operations", 200, None),
     (("GET", "/readyz"), "operations", 200, None),
@@ -202,6 +218,17 @@ def test_healthz_needs_no_credential(served: Running) -> None:
 def test_readyz_needs_no_credential(served: Running) -> None:
     answer = served.ask("GET", "/readyz", token="")
     assert (answer.status, answer.body) == (200, b"ready\n")
+
+
+@pytest.mark.parametrize("query", ["detail", "detail=1"])
+def test_the_detail_of_readyz_says_whether_writes_work(served: Running, query: str) -> None:
+    eventually(lambda: served.ask("GET", "/writez", token="").status == 200)
+    answer = served.ask("GET", f"/readyz?{query}", token="")
+    writes = {"ok": True, "cause": None, "text": "writes work"}
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json["writes"].pop("last_success_seconds") in range(6)
+    expected = {"ready": True, "text": "ready", "writes": writes, "loading_records": 0}
+    assert answer.json | {"writes": writes} == expected
 
 
 def test_readyz_says_when_the_store_cannot_be_read(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from relaydeck.http.access_log import AccessLog, Record
-from relaydeck.http.clients import ClientAddress
 from relaydeck.http.metric_counts import Metrics
+from relaydeck.http.request import ClientAddress
 from relaydeck.log import Log
 
 FIRST: Record = (1_800_000_000.0, "list_signers", 200, 1_500_999, b"one", '"ops"', ("10.0.0.1", 40_000), None, "", 0)

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from tests.running import Running
+from tests.support.running import Running
 
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
 CUT_OFF = b"Content-Length: 50\r\n\r\n{"

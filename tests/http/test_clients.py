@@ -5,8 +5,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from relaydeck.http.clients import ClientAddress
-from relaydeck.setting_values import AddressRange
+from relaydeck.http.request import ClientAddress
+from relaydeck.settings.values import AddressRange
 
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_network("192.0.2.7"))
 PROXY = ("10.1.2.3", 4000)

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.running import Running, make_token
+from tests.support.running import Running, make_token
 
 
 def test_a_read_of_a_database_that_is_replaced_is_logged_with_its_reason(tmp_path: Path) -> None:

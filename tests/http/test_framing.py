@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from tests.http.raw import Wire
-from tests.running import Running
+from tests.support.raw_http import Wire
+from tests.support.running import Running
 
 BODY = b'{"type":"plain","config":{"key":"k"}}'
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.http.raw import Wire
-from tests.running import Running
+from tests.support.raw_http import Wire
+from tests.support.running import Running
 
 PAGES = ["/healthz", "/readyz", "/openapi.json", "/docs", "/api/v1/signers", "/api/v1/relayers?per_page=1"]
 REFUSED = ["/api/v1/signers?page=x", "/api/v1/nothing", "/admin/v1/nothing"]

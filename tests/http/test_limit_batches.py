@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.credentials.token_book import TokenCredential
+from relaydeck.credentials.token_cache import TokenCredential
 from relaydeck.credentials.token_rows import Token
-from relaydeck.http.limit_client import LimitClient, LimitServerError
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.ratelimit import RateLimiter
-from relaydeck.http.shared_limits import SharedLimiter
+from relaydeck.http.shared_limits import LimitClient, LimitServerError, SharedLimiter
 from relaydeck.log import Log
 from relaydeck.secret import Secret
-from tests.notifications.certificates import make_certificate
-from tests.steady_loop import skip
-from tests.valkey import Valkey
+from tests.support.certificates import make_certificate
+from tests.support.running import make_token, run_command
+from tests.support.steady_loop import skip
+from tests.support.valkey import Valkey
 
 RATE, BURST = 1, 40
 TIMEOUT = 30  # of the server, in seconds
@@ -167,12 +167,15 @@ async def tls_in_front(port: int, certificate: Path) -> AsyncIterator[int]:
         yield front.sockets[0].getsockname()[1]
 
 
-async def test_a_server_behind_tls_is_asked_only_when_its_certificate_is_known(tmp_path: Path, valkey: Valkey) -> None:
-    certificate = make_certificate(tmp_path, "localhost")
-    async with tls_in_front(valkey.port, certificate) as port:
-        known = f"rediss://localhost:{port}/0?ssl_ca_certs={certificate}"
+async def test_a_server_behind_tls_is_asked_only_when_its_authority_is_known(tmp_path: Path, valkey: Valkey) -> None:
+    authority = make_certificate(tmp_path, "authority")
+    async with tls_in_front(valkey.port, make_certificate(tmp_path, "localhost", authority)) as port:
+        known = f"rediss://localhost:{port}/0?ssl_ca_certs={authority}"
         outcomes = [
             await asked(LimitClient(Secret(url), None, timeout_seconds=TIMEOUT))
             for url in (known, f"valkeys://localhost:{port}", known.replace("localhost", "127.0.0.1", 1))
         ]
+        make_token(tmp_path / "home", "t")
+        examined = await asyncio.to_thread(run_command, tmp_path / "home", "doctor", limits_url=known)
     assert outcomes == ["", *["the TLS handshake failed: check its certificate, and that it uses TLS"] * 2]
+    assert f"shared limits rediss://localhost:{port}: it responds" in examined.stdout

@@ -3,8 +3,8 @@
 import pytest
 
 from relaydeck.errors import BadRequest
-from relaydeck.http.parameters import MOST_PARAMETERS, query_parameters
-from tests.running import Running
+from relaydeck.http.request import MOST_PARAMETERS, query_parameters
+from tests.support.running import Running
 
 
 def test_names_may_be_repeated_and_blank() -> None:

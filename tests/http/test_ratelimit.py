@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relaydeck.http.ratelimit import RateLimiter
-from tests.running import Running, clean_environment, pipes
-from tests.seeding import fill, issue, relayer
+from tests.support.running import Running, clean_environment, pipes
+from tests.support.seeding import fill, issue, relayer
 
 SECOND = 1_000_000_000
 

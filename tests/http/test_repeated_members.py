@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.admin.conftest import success
-from tests.contract import shapes
-from tests.running import Running
-from tests.seeding import WEBHOOK, fill, issue, relayer
+from tests.support import shapes
+from tests.support.running import Running
+from tests.support.seeding import WEBHOOK, fill, issue, relayer
 
 CONFIG = b'"config":{"key":"x","key":"%b"}' % (b"11" * 32)  # a hint would report the first key
 RPC = "/api/v1/relayers/r1/rpc"

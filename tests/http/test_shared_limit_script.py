@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import relaydeck.http
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import decisions_for
-from tests.valkey import Valkey
+from tests.support.valkey import Valkey
 
 SCRIPT = Path(relaydeck.http.__file__).with_name("shared_limit.lua").read_text("utf-8")
 MICROSECOND, SECOND = 1_000, 1_000_000_000

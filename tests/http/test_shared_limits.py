@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from relaydeck.credentials.tokens import digest_of
-from tests.running import Answer, Running, clean_environment, run_command
-from tests.seeding import fill, relayer
-from tests.valkey import Valkey
+from tests.support.running import Answer, Running, clean_environment, free_port, run_command
+from tests.support.seeding import fill, relayer
+from tests.support.valkey import Valkey
 
 RELAYERS = "/api/v1/relayers"
 BURST = 60
@@ -200,9 +200,9 @@ def test_without_the_server_each_replica_limits_by_itself_and_comes_back(breakab
     breakable.await_alone(0, 0)
     assert breakable.remaining_at_once(0, 1) == [BURST - 1, BURST - 2]
     assert breakable.reported(
-        "the limit server does not respond: this machine applies the limit by itself until it does"
+        "the limit server cannot be used: this machine applies the limit by itself until it can"
     ) == [2, 1]
-    assert breakable.reported("the limit server responds again") == [2, 1]
+    assert breakable.reported("the limit server can be used again") == [2, 1]
 
 
 def test_a_server_that_hangs_is_left_alone_until_it_answers(tmp_path: Path) -> None:
@@ -214,6 +214,16 @@ def test_a_server_that_hangs_is_left_alone_until_it_answers(tmp_path: Path) -> N
             both.await_alone(0, 1)
         both.await_alone(0, 0)
         assert both.reported("it did not respond in time")[1] > 0  # on a busy machine also before it hangs
+
+
+def test_a_read_only_replica_is_not_used_until_it_is_promoted(breakable: Replicas) -> None:
+    breakable.valkey.ask("REPLICAOF", "127.0.0.1", free_port())
+    assert [breakable.ask(replica).status for replica in (0, 1)] == [200, 200]
+    breakable.await_alone(1, 1)
+    breakable.valkey.ask("REPLICAOF", "NO", "ONE")
+    breakable.await_alone(0, 0)
+    assert breakable.reported("it is a read-only replica") == [1, 1]
+    assert breakable.reported("the limit server can be used again") == [1, 1]
 
 
 def test_a_service_that_starts_without_the_server_finds_it_later(tmp_path: Path) -> None:
@@ -259,7 +269,9 @@ class TestPasswords:
             self.hunt(both)
 
     def test_a_bad_url_is_not_quoted(self, tmp_path: Path) -> None:
-        done = run_command(tmp_path / "home", "serve", "--port", "1", limits_url=f"redis://:{self.PLANTED}@host/x")
+        done = run_command(
+            tmp_path / "home", "serve", "--port", str(free_port()), limits_url=f"redis://:{self.PLANTED}@host/x"
+        )
         assert (done.returncode, done.stderr) == (
             1,
             "relaydeck: RELAYDECK_LIMITS_URL must be redis://HOST:PORT/NUMBER (or rediss, valkey, valkeys) or "
@@ -277,7 +289,7 @@ class TestPasswords:
 
 
 def test_the_client_is_loaded_only_where_limits_are_shared(tmp_path: Path) -> None:
-    code = "import sys, relaydeck.app, relaydeck.cli.serve; print('redis' in sys.modules)"
+    code = "import sys, relaydeck.worker.app, relaydeck.cli.serve; print('redis' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=clean_environment(tmp_path), capture_output=True, text=True, check=True
     )

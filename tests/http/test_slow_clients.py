@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import shapes
-from tests.http.raw import Wire, chunked
-from tests.running import Answer, Running
-from tests.seeding import fill, issue
+from tests.support import shapes
+from tests.support.raw_http import Wire, chunked
+from tests.support.running import Answer, Running
+from tests.support.seeding import fill, issue
 
 SIGNERS = "/api/v1/signers"
 JSON = "Content-Type: application/json"

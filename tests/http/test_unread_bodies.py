@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.api.operations import OPERATIONS
 from relaydeck.http.body import Room
 from tests.console.conftest import Operator
-from tests.contract import shapes
-from tests.http.raw import Wire
-from tests.running import Answer, Running
-from tests.seeding import issue
+from tests.support import shapes
+from tests.support.raw_http import Wire
+from tests.support.running import Answer, Running
+from tests.support.seeding import issue
 
 MIB = 1_048_576
 ROOM = 16  # bodies of 1 MiB that a worker reads at a time
@@ -91,6 +92,43 @@ def test_a_form_without_a_session_has_at_most_4_kib(served: Running) -> None:
         assert wire.answer().status == 413
 
 
+TEXT = "Content-Type: text/plain"
+PATCHED = ("PATCH", "/api/v1/notifications/pager"), ("PATCH", "/admin/v1/relayers/r")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", SIGNERS), ("POST", APPLY), ("POST", "/admin/v1/signers"), *PATCHED]
+)
+def test_a_large_body_that_is_not_json_is_refused_before_it_arrives(served: Running, method: str, path: str) -> None:
+    refused = ask(served, method, path, TEXT, UNFINISHED)
+    assert (refused.status, refused.headers["relaydeck-reason"]) == (400, "the content type is not JSON")
+
+
+def test_a_large_form_with_another_content_type_is_refused_before_it_arrives(served: Running, cookie: str) -> None:
+    refused = ask(served, "POST", "/console/apply", cookie, "Sec-Fetch-Site: same-origin", TEXT, UNFINISHED)
+    assert refused.status == 400
+
+
+def test_a_body_that_is_too_large_and_not_json_is_too_large(served: Running) -> None:
+    assert ask(served, "POST", SIGNERS, TEXT, f"Content-Length: {MIB + 1}").status == 413
+
+
+def without_content() -> list[tuple[str, str]]:
+    return [(each.method.upper(), each.path) for each in OPERATIONS if each.method != "GET" and not each.request]
+
+
+@pytest.mark.parametrize(("method", "path"), without_content())
+def test_an_operation_without_a_body_waits_for_none(served: Running, method: str, path: str) -> None:
+    path = f"/admin/v1/{path.format(id='r')}"
+    assert ask(served, method, path, JSON, "Content-Length: 1025").status == 413
+
+
+def test_an_operation_without_a_body_accepts_an_empty_one_in_chunks(served: Running) -> None:
+    with Wire(served) as wire:
+        wire.send(wire.head("POST", "/admin/v1/deliveries/replay", "Transfer-Encoding: chunked") + b"0\r\n\r\n")
+        assert wire.answer().status == 200
+
+
 def signer(name: str, size: int) -> bytes:
     """The request to create a signer, padded to so many bytes."""
     return json.dumps(shapes.request("plain", id=name)).encode().ljust(size)
@@ -100,7 +138,9 @@ def test_large_bodies_wait_their_turn_and_small_ones_do_not(served: Running) -> 
     with ExitStack() as stack:
         wires = [stack.enter_context(Wire(served)) for _ in range(ROOM + 1)]
         for number, wire in enumerate(wires[:-1]):
-            wire.send(wire.head("POST", SIGNERS, JSON, UNFINISHED) + signer(f"slow-{number}", MIB)[:-1])
+            wire.send(wire.head("POST", SIGNERS, JSON, UNFINISHED, "Expect: 100-continue"))
+            assert wire.socket.recv(64) == b"HTTP/1.1 100 Continue\r\n\r\n"  # the body has its room
+            wire.send(signer(f"slow-{number}", MIB)[:-1])
         last = wires[-1]
         last.send(last.head("POST", SIGNERS, JSON, "Content-Length: 16385") + signer("waits", 16_385))
         others = [served.ask("POST", SIGNERS, signer("small", 16_384)), served.ask("GET", SIGNERS)]
@@ -117,6 +157,7 @@ def test_bodies_in_chunks_wait_their_turn(served: Running) -> None:
         for number, wire in enumerate(wires):
             head = wire.head("POST", SIGNERS, JSON, "Transfer-Encoding: chunked")
             wire.send(head + b"200\r\n" + signer(f"chunked-{number}", 512) + b"\r\n")
+            assert served.ask("GET", SIGNERS).status == 200  # so that the worker reads them in this order
         wires[-1].send(b"0\r\n\r\n")
         others = [served.ask("POST", SIGNERS, signer("small beside chunks", 16_384)), served.ask("GET", SIGNERS)]
         waits = not select.select([wires[-1].socket], [], [], 0)[0]

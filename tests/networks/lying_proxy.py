@@ -8,12 +8,19 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from eth_utils.crypto import keccak
+
+from relaydeck.networks.evm import rlp
+from relaydeck.networks.evm.header import header_fields
 
 Json = Any
 LIES = (
     "lagging", "frozen", "low", "high", "low_tips", "high_tips", "low_forged", "high_forged", "gas", "gas_low", "ahead",
     "slow", "hanging", "rate_limited", "rate_limited_200", "wrong_chain",
 )  # fmt: skip
+SECRETS = ("sk-live-0f3a", "Bearer eyJhbGciOi", "10.20.30.40")
+_SECRET_TEXT = f"upstream http://{SECRETS[2]}/v1?key={SECRETS[0]} refused {SECRETS[1]}"
+_REVERT = "0x08c379a0" + f"{32:064x}{3:064x}" + b"lie".hex().ljust(64, "0")
 _WILD = {"low": 1, "high": 10**16, "low_forged": 1, "high_forged": 10**16}
 
 
@@ -113,8 +120,14 @@ class LyingProxy:
             return {"jsonrpc": "2.0", "id": call["id"], "error": error}
         body = {**call, "params": await self._older(call["method"], call["params"])}
         reply = await self._post(body)
+        if self._lie == "secret_text" and call["method"] in _EXECUTING:
+            error = {"code": -32000, "message": _SECRET_TEXT, "data": {"url": _SECRET_TEXT}}
+            return {"jsonrpc": "2.0", "id": call["id"], "error": error}
+        if self._lie == "false_revert" and call["method"] == "eth_estimateGas":
+            error = {"code": 3, "message": "execution reverted: lie", "data": _REVERT}
+            return {"jsonrpc": "2.0", "id": call["id"], "error": error}
         if "result" in reply:
-            reply["result"] = await self._changed(call["method"], reply["result"])
+            reply["result"] = await self._changed(call["method"], reply["result"], call["params"])
         return reply
 
     async def _ask(self, method: str, *params: Json) -> Json:
@@ -135,17 +148,26 @@ class LyingProxy:
 
     async def _older(self, method: str, params: Json) -> Json:
         block = await self._block()
+        if self._lie == "old_state" and method in (*_EXECUTING, "eth_call", "eth_getTransactionCount"):
+            older = hex(int(await self._ask("eth_blockNumber"), 16) - self._behind)
+            return [older if _is_block(each) else each for each in params]
         if block is None:
             return params
         return [hex(block) if each == "latest" else each for each in params]
 
-    async def _changed(self, method: str, result: Json) -> Json:
+    async def _changed(self, method: str, result: Json, params: Json) -> Json:
         change = _CHANGES.get(self._lie)
         if method == "eth_blockNumber" and (block := await self._block()) is not None:
             return hex(block)
         if method == "eth_chainId" and self._lie == "wrong_chain":
             return "0x1"
+        if self._lie in _OF_CALLS and method == "eth_call":
+            return _OF_CALLS[self._lie](params[0].get("data", ""), result)
         return change(self._lie, method, result) if change else result
+
+
+def _is_block(param: Json) -> bool:
+    return isinstance(param, str) and (param in ("latest", "pending") or len(param) < 20)
 
 
 def _price(lie: str, method: str, result: Json) -> Json:
@@ -190,6 +212,70 @@ def _ahead(_: str, method: str, result: Json) -> Json:
     return {**result, "number": far} if method == "eth_getBlockByNumber" else result
 
 
+def _base_fee(lie: str, method: str, result: Json) -> Json:
+    """`base_fee_10`: ten percent more; `_sealed`: with a hash that fits."""
+    percent = int(lie.split("_")[2])
+    if method == "eth_feeHistory":
+        return {**result, "baseFeePerGas": [_more(each, percent) for each in result["baseFeePerGas"]]}
+    if method == "eth_getBlockByNumber":
+        block = {**result, "baseFeePerGas": _more(result["baseFeePerGas"], percent)}
+        return {**block, "hash": sealed(block)} if lie.endswith("_sealed") else block
+    return _more(result, percent) if method == "eth_gasPrice" else result
+
+
+def sealed(block: Json) -> str:
+    return "0x" + keccak(rlp.encode(header_fields(block))).hex()
+
+
+def _more(text: str, percent: int) -> str:
+    return hex(int(text, 16) * (100 + percent) // 100)
+
+
+def _many_tips(_: str, method: str, result: Json) -> Json:
+    if method == "eth_feeHistory":
+        rewards = [[_more(each, 1900) for each in row] for row in result.get("reward") or []]
+        return {**result, "reward": rewards}
+    return _more(result, 1900) if method == "eth_maxPriorityFeePerGas" else result
+
+
+def _more_gas(lie: str, method: str, result: Json) -> Json:
+    change: Callable[[str], str] = (lambda text: _more(text, 30)) if lie == "gas_30" else (lambda _: hex(20_000_000))
+    if method == "eth_estimateGas":
+        return change(result)
+    if method == "eth_simulateV1":
+        for block in result:
+            for call in block["calls"]:
+                call["gasUsed"] = change(call["gasUsed"])
+    return result
+
+
+def _revert(_: str, method: str, result: Json) -> Json:
+    if method == "eth_simulateV1":
+        for block in result:
+            for call in block["calls"]:
+                error = {"code": 3, "message": "execution reverted: lie", "data": _REVERT}
+                call |= {"status": "0x0", "error": error, "returnData": _REVERT}
+    return result
+
+
+def _nonce(_: str, method: str, result: Json) -> Json:
+    return "0xf4240" if method == "eth_getTransactionCount" else result
+
+
+def _twice_the_price(data: str, result: str) -> str:
+    if data != "0xfeaf968c":
+        return result
+    words = [result[2 + 64 * i : 66 + 64 * i] for i in range(5)]
+    words[1] = f"{2 * int(words[1], 16):064x}"
+    return "0x" + "".join(words)
+
+
+def _no_l1_fee(data: str, result: str) -> str:
+    return "0x" + "00" * 32 if data.startswith(("0x49948e0e", "0xf1c7a58b")) else result
+
+
+_EXECUTING = ("eth_simulateV1", "eth_estimateGas")
+_OF_CALLS: dict[str, Callable[[str, str], str]] = {"feed_2": _twice_the_price, "l1_fee_0": _no_l1_fee}
 _CHANGES: dict[str, Callable[[str, str, Json], Json]] = {
     "low": _price,
     "high": _price,
@@ -200,4 +286,12 @@ _CHANGES: dict[str, Callable[[str, str, Json], Json]] = {
     "gas": _gas,
     "gas_low": _gas,
     "ahead": _ahead,
+    "base_fee_10": _base_fee,
+    "base_fee_10_sealed": _base_fee,
+    "base_fee_24": _base_fee,
+    "tips_20": _many_tips,
+    "gas_30": _more_gas,
+    "gas_20M": _more_gas,
+    "false_revert": _revert,
+    "false_nonce": _nonce,
 }

@@ -8,11 +8,7 @@ from eth_abi.exceptions import DecodingError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relaydeck.networks.evm.errors import ErrorKind, NodeError, error_kind
-from relaydeck.networks.evm.node import Node
-from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.networks.evm.revert import printable, reason
-from relaydeck.networks.model import RpcUrl
+from relaydeck.networks.evm.errors import CODES, ErrorKind, NodeError, error_kind, printable, reason, refusal
 
 NOPE = "0x08c379a0" + "20".zfill(64) + "04".zfill(64) + b"nope".hex().ljust(64, "0")
 
@@ -21,17 +17,17 @@ REVERTED = [
     (-32603, "Error: VM Exception while processing transaction", {"message": "…", "data": NOPE}, "nope"),
     (-32000, "VM Exception while processing transaction: revert nope", {"result": NOPE}, "nope"),
     (-32015, "VM execution error.", "Reverted " + NOPE, "nope"),
-    (-32000, "execution reverted", None, "execution reverted"),
+    (-32000, "execution reverted", None, "no reason given"),
     (-32000, "execution reverted", "0x", "no reason given"),
     (-32000, "out of gas", None, "out of gas"),
-    (-32000, "invalid opcode: INVALID", None, "invalid opcode: INVALID"),
+    (-32000, "invalid opcode: INVALID", None, "an invalid instruction"),
     (3, "", {"data": {"data": {"data": {}}}}, "no reason given"),
     (3, "x", "0x08c379a0ffff", "return data that cannot be decoded, selector 0x08c379a0"),
     (3, "x", "0x08c379a0" + "ff" * 64, "return data that cannot be decoded, selector 0x08c379a0"),
     (3, "x", "0x08c379a0" + "00" * 32, "return data that cannot be decoded, selector 0x08c379a0"),
     (3, "x", "0x12", "return data 0x12"),
     (3, "x", "0x4e487b71" + "32".zfill(64), "panic 0x32: array index out of bounds"),
-    (3, "line\nbreak\x07", 17, "line break"),
+    (3, "line\nbreak\x07", 17, "no reason given"),
 ]
 
 
@@ -59,7 +55,7 @@ def test_what_the_library_decodes_has_the_same_text(words: list[int], length: in
 
 
 def test_a_long_reason_is_cut() -> None:
-    text = reason(NodeError(3, "x" * 5000))
+    text = reason(NodeError(3, "x", "0x08c379a0" + encode(["string"], ["x" * 5000]).hex()))
     assert (len(text), text[-1]) == (300, "…")
 
 
@@ -77,7 +73,7 @@ def test_a_long_reason_is_cut() -> None:
         (-32000, "header not found", ErrorKind.PASSING),
         (-32000, "insufficient funds for gas * price + value", ErrorKind.REFUSED),
         (-32000, "gas required exceeds allowance (30000000)", ErrorKind.REFUSED),
-        (-32602, "invalid argument", ErrorKind.REFUSED),
+        (-32602, "invalid argument", ErrorKind.PASSING),
         (-32000, "intrinsic gas too low: gas 0, minimum needed 21000", ErrorKind.REFUSED),
         (-32000, "exceeds block gas limit", ErrorKind.REFUSED),
         (-32000, "gas limit exceeded", ErrorKind.REFUSED),
@@ -141,21 +137,21 @@ def test_a_service_that_is_unavailable_may_ask_to_wait(wait: float | None, meani
     assert error_kind(NodeError(-32000, "x", status=503, wait=wait)) is meaning
 
 
-def test_of_a_long_message_the_start_is_shown() -> None:
-    """A contract may revert with a reason of a megabyte."""
-    node = Node(RpcUrl("http://node.example"), PoolOptions())
-    assert node.scrubbed(NodeError(3, "a" * 1_000_000)).message == "a" * 2_000
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (NodeError(-32000, "insufficient funds: address 0xab have 1"), "the sender has not enough funds"),
+        (NodeError(-32000, "nonce too low: next nonce 5"), "its nonce is already used"),
+        (NodeError(35, "not for key planted-secret"), CODES[35][1]),
+        (NodeError(-32000, "http://10.0.0.5/v2/planted-secret"), "error -32000"),
+        (NodeError(10**300, "planted-secret"), "error 99999"),
+        (NodeError(3, "execution reverted: planted-secret", "0x"), "execution reverts: no reason given"),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_told_in_our_words(error: NodeError, words: str) -> None:
+    assert refusal(error) == words
 
 
-@pytest.mark.parametrize("length", [64_000, 64_010, 64_020, 64_030])
-def test_a_secret_that_is_repeated_is_not_shown_in_part(length: int) -> None:
-    """Without its secrets, a long message may become short."""
-    node = Node(RpcUrl("https://node.example/v2/planted-secret-4711"), PoolOptions())
-    shown = node.scrubbed(NodeError(3, ("planted-secret-4711 " * 4_000)[:length])).message
-    assert set(shown) == {"…", " "}
-
-
-def test_a_secret_at_the_cut_is_not_shown_in_part() -> None:
-    node = Node(RpcUrl("https://node.example/v2/planted-secret-4711"), PoolOptions())
-    shown = node.scrubbed(NodeError(3, "a " * 995 + "planted-secret-4711")).message
-    assert shown == "a " * 995 + "…"
+def test_no_code_means_that_the_transaction_is_at_fault() -> None:
+    assert {kind for kind, _ in CODES.values()} == {ErrorKind.BUSY, ErrorKind.DENIED, ErrorKind.PASSING}
+    assert CODES[35][0] is ErrorKind.PASSING

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.fees import Estimator, FeeOptions
 from relaydeck.fees.errors import NodeUnreachable
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.evm.questions import CHAIN_ID
 from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import node_guards
-from tests.fees.scene import ask, network, transaction
-from tests.networks.fault_node import fault_nodes
-from tests.notifications.receiver import CountingListener
-from tests.running import run_command
-from tests.seeding import fill, relayer
+from tests.support.fault_node import fault_nodes
+from tests.support.fee_scene import ask, network, transaction
+from tests.support.receiver import CountingListener
+from tests.support.running import run_command
+from tests.support.seeding import fill, relayer
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 REFUSED = "leads to an address that RELAYDECK_RPC_GUARD refuses"

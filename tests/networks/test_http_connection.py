@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from relaydeck.networks.evm.connections import Connections
-from relaydeck.networks.evm.endpoint import Response
+from relaydeck.networks.evm.client import Connections
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import UNGUARDED
-from tests.tls import self_signed
+from relaydeck.outgoing.http_client import Response
+from tests.support.tls import self_signed
 
 LIMIT = 1000
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -146,7 +146,7 @@ def test_a_response_in_parts_of_any_size_is_read_whole(run: Run) -> None:
 
 def test_the_time_to_wait_is_read(run: Run) -> None:
     response = b"HTTP/1.1 429 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
-    assert run(answers(response, requests=1)) == ([Response(429, b"", 7.0)], 1)
+    assert run(answers(response, requests=1)) == ([Response(429, b"", "7")], 1)
 
 
 def test_a_connection_that_the_node_closed_is_replaced_once(run: Run) -> None:
@@ -214,7 +214,7 @@ OVER_TLS = """
 import asyncio, ssl, sys, uvloop
 from tests.networks.test_http_connection import OK, ScriptedNode
 from relaydeck.networks.node_rule import UNGUARDED
-from relaydeck.networks.evm.connections import Connections
+from relaydeck.networks.evm.client import Connections
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
 
@@ -243,4 +243,4 @@ def test_a_node_is_asked_over_tls(loop: str, tmp_path: Path) -> None:
     env = os.environ | {"SSL_CERT_FILE": str(certificate)}
     ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
     assert ran.stdout == f"{[Response(200, b'ok')] * 2}\n{NOT_HTTP}\n"
-    assert "Parsing" not in ran.stderr  # where it would have stopped for every other connection
+    assert "Turns" not in ran.stderr  # where it would have stopped for every other connection

@@ -1,6 +1,5 @@
 """The metrics of nodes, by host: added up over pools and workers, bounded, and without any part of a key."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,14 @@ import pytest
 
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.log import Field, Log
-from relaydeck.networks.evm.errors import NodesUnreachable, UrlFailed
-from relaydeck.networks.evm.figure_files import read_figures, write_figures
+from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.evm.node import Fault
-from relaydeck.networks.evm.node_figures import MOST_HOSTS, HostFigures, NodeFigures
+from relaydeck.networks.evm.node_figures import MOST_HOSTS, HostFigures, NodeFigures, read_figures, write_figures
+from relaydeck.networks.evm.options import PoolRules
 from relaydeck.networks.evm.pool import NodePool
-from relaydeck.worker.node_reports import DisputeLog, node_metrics
-from tests.networks.fault_node import FaultNode, fault_nodes
-from tests.networks.test_pool import GAS, QUICK, Clock, pool_over, settle
+from relaydeck.worker.reports import DisputeLog, node_metrics
+from tests.networks.test_pool import GAS, QUICK, Clock, pool_over
+from tests.support.fault_node import FaultNode, fault_nodes
 
 
 def shown(folder: Path, figures: NodeFigures) -> list[str]:
@@ -33,7 +32,8 @@ def up_and_lag(pool: NodePool, node: FaultNode) -> tuple[bool, int | None]:
 async def test_a_pool_shows_its_hosts_and_no_key(tmp_path: Path) -> None:
     async with fault_nodes("healthy", "healthy", "dead") as nodes, pool_over(nodes, clock=Clock()) as pool:
         nodes[1].block = 60
-        await pool.ask(GAS)
+        pool.rules = PoolRules(quorum=1)
+        await pool.read(lambda _: ())
         found = pool.figures()
     hosts = [f"127.0.0.1:{node.port}" for node in nodes]
     assert {host: (each.up, each.lag, each.errors) for host, each in found.hosts.items()} == {
@@ -48,6 +48,7 @@ async def test_a_pool_shows_its_hosts_and_no_key(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines if hosts[2] in line] == [
         f'relaydeck_node_up{{host="{hosts[2]}"}}',
         f'relaydeck_node_errors_total{{host="{hosts[2]}"}}',
+        f'relaydeck_node_outvoted_total{{host="{hosts[2]}"}}',
     ]
     assert "relaydeck_node_disagreements_total 0" in lines
     assert not any("secret" in line for line in lines)
@@ -56,7 +57,7 @@ async def test_a_pool_shows_its_hosts_and_no_key(tmp_path: Path) -> None:
 async def test_after_an_outage_the_lag_is_unknown_until_the_next_comparison() -> None:
     clock = Clock()
     async with fault_nodes("healthy") as (node,), pool_over([node], clock=clock) as pool:
-        await pool.ask(GAS)
+        await pool.read(lambda _: ())
         assert up_and_lag(pool, node) == (True, 0)
         node.mood = "http_429"
         with pytest.raises(NodesUnreachable):
@@ -64,19 +65,10 @@ async def test_after_an_outage_the_lag_is_unknown_until_the_next_comparison() ->
         assert up_and_lag(pool, node) == (False, None)
         node.mood = "healthy"
         clock.time += QUICK.pause_max
-        await pool.ask(GAS)  # probes it, and starts a comparison
+        await pool.ask(GAS)  # probes it
         assert up_and_lag(pool, node) == (True, None)
-        await settle(lambda: up_and_lag(pool, node) == (True, 0))
-
-
-async def test_a_node_that_is_set_aside_during_a_comparison_is_not_compared() -> None:
-    async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, clock=Clock()) as pool:
-        await pool.ask(GAS)
-        comparison = asyncio.ensure_future(pool._upkeep._read_heads())
-        await asyncio.sleep(0)  # it has begun
-        pool._upkeep.doubt(pool._nodes[0], UrlFailed("answered HTTP 429", busy=True))
-        await comparison
-        assert (up_and_lag(pool, nodes[0]), up_and_lag(pool, nodes[1])) == ((False, None), (True, 0))
+        await pool.read(lambda _: ())
+        assert up_and_lag(pool, node) == (True, 0)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +135,8 @@ def test_a_disagreement_is_logged_when_it_begins_and_when_it_ends() -> None:
     disputes.update({})
     clock.time += 60
     disputes.update({})
-    fields = {"chain_id": 1, "prices": "http://a.example 5 Wei, http://b.example 900 Wei"}
+    fields = {"chain_id": 1, "answers": "http://a.example 5 Wei, http://b.example 900 Wei"}
     assert log.written == [
-        ("warning", "the nodes of a network disagree about the price of gas", fields),
+        ("warning", "the nodes of a network disagree", fields),
         ("info", "the nodes of a network agree again", {"chain_id": 1}),
     ]

@@ -1,5 +1,6 @@
 """`RELAYDECK_RPC_GUARD`: which URLs of nodes may be set over HTTP, and that the machine's own commands may set any."""
 
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from ipaddress import ip_network
@@ -16,10 +17,11 @@ from relaydeck.networks.node_rule import EVERY_NODE, NOT_PUBLIC, NodeRule, node_
 from relaydeck.relayers import relayer_rows
 from relaydeck.store.record_table import RecordTable
 from tests.cli.test_remote import Remote
-from tests.networks.fault_node import FaultNode, fault_nodes
-from tests.notifications.name_server import NameServer
-from tests.running import Running, make_token, run_command
-from tests.seeding import fill, opened
+from tests.support.fault_node import FaultNode, fault_nodes
+from tests.support.name_server import NameServer
+from tests.support.running import Running, make_token, run_command
+from tests.support.seeding import fill, opened
+from tests.support.stored_rows import create_row
 
 NETWORK = {"name": "dev", "network_type": "evm", "chain_id": 31337, "native_symbol": "ETH"}
 LOOPBACK = [{"url": "http://127.0.0.1:8545/secret-key"}]
@@ -245,9 +247,10 @@ def stored_before(remote: Remote, name: str, url: str) -> None:
     """As an earlier version stored it, whoever set it."""
     network = Network(name, "evm", 31337, "ETH", (RpcUrl(url),))
     with opened(remote.service.home) as store, store.database.transaction() as transaction:
-        network_rows.create(transaction, store.vault, network, origin="api", now=0)
+        create_row(network_rows.TABLE, transaction, store.vault, network)
 
 
+NUMBERS = itertools.count()
 patch_symbol = patch(lambda url: {"native_symbol": "XYZ"})
 patch_same = patch(lambda url: {"rpc_urls": [{"url": url, "weight": 1}]})
 patch_weight = patch(lambda url: {"rpc_urls": [{"url": url, "weight": 5}]})
@@ -282,7 +285,7 @@ patch_url = patch(lambda url: {"rpc_urls": [{"url": f"{url}/other"}]})
 async def test_a_public_name_may_lead_to_this_machine_unless_it_was_set_over_http(
     remote: Remote, node: FaultNode, steps: list[Step], expected: bool
 ) -> None:
-    name = f"named-{node.port}"
+    name = f"named-{next(NUMBERS)}"  # not by its port, which a later node may have again
     for step in steps:
         step(remote, name, named(node))
     assert await reached(remote, network_rows.TABLE, name) == [expected]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from relaydeck.networks.evm.errors import BadTransaction
 from relaydeck.networks.evm.transaction import Transaction, decode
-from tests.accounts import account
+from tests.support.accounts import account
 
 MAX = 131_072
 KEY = "0x" + "46" * 32

@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import connector as aiohttp_connector
 from msgspec.structs import replace
 
-from relaydeck.fees import Estimator, FeeOptions
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import AnswerTooLarge, NodeError, UrlFailed
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import BLOCK_NUMBER, CHAIN_ID, Question, read_quantity
 from relaydeck.networks.model import Network, NodeHeader, RpcUrl
+from relaydeck.outgoing.connections import system_authorities
 from relaydeck.secret import Secret
-from tests.fees.scene import ask, network, transaction
 from tests.networks.gate import Gate, make_certificate
 from tests.networks.websocket_node import WebSocketNode
 from tests.node.process import running_geth
+from tests.support.fee_scene import ask, network, transaction
 
 GETH_CHAIN = 1337
 KEY = "Bearer hunter2-token"
@@ -40,7 +41,7 @@ def geth() -> Iterator[str]:
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new one that this process trusts."""
     made = make_certificate(tmp_path_factory.mktemp("tls") / "both.pem")
-    aiohttp_connector._SSL_CONTEXT_VERIFIED.load_verify_locations(made)
+    system_authorities().load_verify_locations(made)
     return made
 
 
@@ -218,11 +219,3 @@ def test_no_text_of_an_entry_contains_the_value() -> None:
     url = keyed("wss://node.example/v2/secret-key")
     assert "hunter2" not in f"{url} {url!r} {url.headers!r} {url.redacted!r}"
     assert url.shown == "wss://node.example"
-
-
-async def test_an_error_that_quotes_the_header_is_scrubbed() -> None:
-    async with connected() as client:
-        pool = NodePool([keyed("http://node.example")], 1, client, PoolOptions())
-        (node,) = pool._nodes
-        assert node.scrubbed(NodeError(1, "bad token hunter2-token")).message == "bad token …"
-        await pool.close()

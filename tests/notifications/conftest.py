@@ -2,26 +2,29 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from relaydeck.log import Log
-from relaydeck.notifications import deliveries, events, notification_rows
-from relaydeck.notifications.deliveries import DeliveryRow
-from relaydeck.notifications.delivery import Delivery, DeliveryOptions
-from relaydeck.notifications.kinds import EventKind
-from relaydeck.notifications.model import Notification
-from relaydeck.notifications.outbox import AttemptRecord
-from relaydeck.relayers.relayer_events import event_data
+from relaydeck.notifications import delivery_queries, events, notification_changes
+from relaydeck.notifications.delivery_queries import DeliveryRow
+from relaydeck.notifications.delivery_queue import AttemptRecord
+from relaydeck.notifications.dispatcher import Dispatcher
+from relaydeck.notifications.model import EventKind, Notification
+from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.secret import Secret
+from relaydeck.settings.model import Settings
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
-from tests.notifications.receiver import Answering, Receiver, accept
-from tests.places import ENGINES
-from tests.seeding import fill, open_home, relayer
+from tests.support.places import ENGINES
+from tests.support.receiver import Answering, Receiver, accept
+from tests.support.seeding import fill, open_home, relayer
+from tests.support.stored_rows import create_row
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -43,18 +46,18 @@ class Clock:
 class Scene:
     """One home with relayers `r1`…`r9`; what tests say about it reads as what happens to it."""
 
-    def __init__(self, store: Store, writer: Writer, clock: Clock, options: DeliveryOptions) -> None:
-        self.store, self.writer, self.clock, self.options = store, writer, clock, options
+    def __init__(self, store: Store, writer: Writer, clock: Clock, settings: Settings) -> None:
+        self.store, self.writer, self.clock, self.settings = store, writer, clock, settings
         self.receivers: list[Receiver] = []
-        self.deliveries: list[Delivery] = []
+        self.deliveries: list[Dispatcher] = []
 
-    def process(self, **given: Any) -> Delivery:
+    def process(self, **given: Any) -> Dispatcher:
         """What one more process would run."""
         log = Log(as_json=True, level="error")
-        options = self.options._replace(**{k: v for k, v in given.items() if k in DeliveryOptions._fields})
-        others = {k: v for k, v in given.items() if k not in DeliveryOptions._fields}
+        settings = replace(self.settings, **{k: v for k, v in given.items() if hasattr(self.settings, k)})
+        others = {k: v for k, v in given.items() if not hasattr(self.settings, k)}
         chosen: dict[str, Any] = {"now": self.clock, "monotonic": self.clock, "random": lambda: 0.5} | others
-        delivery = Delivery(self.store, self.writer, log, options, **chosen)
+        delivery = Dispatcher(self.store, self.writer, log, settings, **chosen)
         self.deliveries.append(delivery)
         return delivery
 
@@ -65,10 +68,9 @@ class Scene:
         return receiver
 
     def notify(self, name: str, url: str, key: str | None = KEY) -> None:
-        notification = Notification(name, "webhook", url, has_signing_key=key is not None)
-        secret = None if key is None else Secret(key)
+        notification = Notification(name, "webhook", url, UNSET if key is None else Secret(key))
         with self.store.database.transaction() as transaction:
-            notification_rows.create(transaction, self.store.vault, notification, secret, origin="api", now=0)
+            create_row(notification_changes.TABLE, transaction, self.store.vault, notification)
 
     def happens(self, kind: EventKind, name: str | None, to: str | None) -> int:
         with self.store.database.transaction() as transaction:
@@ -84,7 +86,7 @@ class Scene:
     def paused(self, name: str, to: str) -> int:
         return self.happens(EventKind.RELAYER_PAUSED, name, to)
 
-    async def deliver(self, delivery: Delivery) -> None:
+    async def deliver(self, delivery: Dispatcher) -> None:
         """Everything that is due now, and what comes forward by it."""
         for _ in range(1000):
             await delivery.turn()
@@ -94,14 +96,19 @@ class Scene:
         raise AssertionError("it does not come to rest")
 
     def delivery(self, sequence: int) -> DeliveryRow:
-        (row,) = deliveries.list_deliveries(self.store.database.read, after=sequence - 1, limit=1)
+        (row,) = delivery_queries.list_deliveries(self.store.database.read, after=sequence - 1, limit=1)
         return row
 
     def attempts(self, sequence: int) -> list[AttemptRecord]:
-        return deliveries.list_attempts(self.store.database.read, self.delivery(sequence).id)
+        return delivery_queries.list_attempts(self.store.database.read, self.delivery(sequence).id)
 
     def states(self) -> list[str]:
-        return [row.state for row in deliveries.list_deliveries(self.store.database.read)]
+        return [row.state for row in delivery_queries.list_deliveries(self.store.database.read)]
+
+    async def expire(self) -> None:
+        """What every worker does each hour."""
+        database, days = self.store.database, self.settings.event_retention_days
+        await events.remove_expired(database, self.writer, days, int(self.clock.now))
 
     async def stop(self) -> None:
         for receiver in self.receivers:
@@ -126,7 +133,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def scene(store: Store, clock: Clock) -> AsyncIterator[Scene]:
     writer = Writer(store.database)
-    scene = Scene(store, writer, clock, DeliveryOptions(allow=LOOPBACK, timeout_seconds=5))
+    scene = Scene(store, writer, clock, Settings(webhook_allow=LOOPBACK, webhook_timeout_seconds=5))
     yield scene
     await scene.stop()
     await writer.stop()

@@ -1,7 +1,7 @@
 """A database that lost its last commits: receivers learn of it, and no number of an event is used again."""
 
-from relaydeck.notifications.database_changes import record_database_change
-from relaydeck.notifications.kinds import EventKind
+from relaydeck.notifications.events import record_database_change
+from relaydeck.notifications.model import EventKind
 from tests.notifications.conftest import Scene
 from tests.notifications.test_sharing import on_postgresql
 

@@ -4,14 +4,15 @@ import asyncio
 
 from aiohttp import web
 
-from relaydeck.notifications import deliveries, events, notification_changes, retries
-from relaydeck.notifications.kinds import EventKind
-from relaydeck.notifications.outbox import AttemptRecord
+from relaydeck.notifications import delivery_queries, events, sender
+from relaydeck.notifications.delivery_queue import AttemptRecord
+from relaydeck.notifications.model import EventKind
+from relaydeck.provisioning.document import remove_record
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.changes import ChangeContext
 from tests.notifications.conftest import Clock, Scene, eventually
-from tests.notifications.receiver import Received, accept, answer, hang
-from tests.running import free_port
+from tests.support.receiver import Received, accept, answer, hang
+from tests.support.running import free_port
 
 
 async def test_an_event_is_delivered_once(scene: Scene) -> None:
@@ -26,7 +27,7 @@ async def test_an_event_is_delivered_once(scene: Scene) -> None:
 
 async def test_an_event_without_a_receiver_is_only_in_the_log(scene: Scene) -> None:
     sequence = scene.happens(EventKind.RELAYER_RESUMED, "r1", None)
-    assert deliveries.list_deliveries(scene.store.database.read) == []
+    assert delivery_queries.list_deliveries(scene.store.database.read) == []
     assert [each.sequence for each in events.list_events(scene.store.database.read)] == [sequence]
 
 
@@ -68,7 +69,7 @@ async def test_a_receiver_that_is_not_there_is_tried_again(scene: Scene) -> None
 async def test_a_receiver_that_hangs_times_out(scene: Scene) -> None:
     await scene.receiver("pager", hang)
     sequence = scene.paused("r1", "pager")
-    await scene.deliver(scene.process(timeout_seconds=0.05))
+    await scene.deliver(scene.process(webhook_timeout_seconds=0.05))
     assert scene.attempts(sequence)[0][2:] == (None, "timed_out", "")
 
 
@@ -97,7 +98,7 @@ async def test_ten_tries_then_it_is_dead(scene: Scene) -> None:
     receiver = await scene.receiver("pager", answer(500))
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
     began = scene.clock.now
-    for _ in range(retries.MAX_ATTEMPTS):
+    for _ in range(sender.MAX_ATTEMPTS):
         await scene.deliver(delivery)
         if (due := scene.delivery(sequence).next_try_at) is not None:
             scene.clock.now = due / 1000 - 0.5
@@ -216,10 +217,43 @@ async def test_a_delivery_that_waits_ends_when_its_receiver_is_deleted(scene: Sc
     with scene.store.database.transaction() as transaction:
         transaction.execute("UPDATE relayers SET notification_id = NULL")
         context = ChangeContext(transaction, AuditLog(scene.store.vault), "test", int(scene.clock.now))
-        notification_changes.delete(context, "pager")
+        remove_record(context, "notifications", "pager")
     await scene.deliver(delivery)
     assert scene.delivery(sequence).state == "dead"
     assert [each.problem for each in scene.attempts(sequence)] == ["", "receiver_removed"]
+
+
+async def test_an_attempt_that_fails_after_its_receiver_was_deleted_ends_the_delivery(scene: Scene) -> None:
+    async def fail_when_deleted(_: Received) -> web.StreamResponse:
+        with scene.store.database.transaction() as transaction:
+            transaction.execute("UPDATE relayers SET notification_id = NULL")
+            context = ChangeContext(transaction, AuditLog(scene.store.vault), "test", int(scene.clock.now))
+            remove_record(context, "notifications", "pager")
+        return web.Response(status=500)
+
+    await scene.receiver("pager", fail_when_deleted)
+    sequence = scene.paused("r1", "pager")
+    await scene.deliver(scene.process())  # without any time that passes
+    assert scene.delivery(sequence).state == "dead"
+    assert [each.problem for each in scene.attempts(sequence)] == ["", "receiver_removed"]
+
+
+async def test_a_delivery_says_which_one_it_waits_for(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", answer(500))
+    first, second, third = (scene.paused("r1", "pager") for _ in range(3))
+    other, delivery = scene.paused("r2", "pager"), scene.process()
+    await scene.deliver(delivery)
+    blocking = scene.delivery(first).id
+    assert [scene.delivery(each).waits_for for each in (first, second, third, other)] == [
+        None,
+        blocking,
+        blocking,
+        None,
+    ]
+    receiver.answering = accept
+    scene.clock.pass_(5)
+    await scene.deliver(delivery)
+    assert [scene.delivery(each).waits_for for each in (first, second, third, other)] == [None] * 4
 
 
 async def test_dead_receivers_do_not_delay_a_healthy_one(scene: Scene) -> None:
@@ -230,7 +264,7 @@ async def test_dead_receivers_do_not_delay_a_healthy_one(scene: Scene) -> None:
     for number in range(40):
         for name in ("r1", "r2"):
             scene.paused(name, f"dead{number}")
-    delivery = scene.process(timeout_seconds=30, max_attempts=64)
+    delivery = scene.process(webhook_timeout_seconds=30, max_attempts=64)
     await delivery.turn()
     expected = [scene.paused(name, "healthy") for name in ("r1", "r2", "r3") for _ in range(10)]
     running = asyncio.create_task(delivery.run())

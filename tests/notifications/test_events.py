@@ -8,15 +8,15 @@ import pytest
 from aiohttp import web
 
 from relaydeck.networks.model import RpcUrl
-from relaydeck.notifications import deliveries, events, outbox, retries
-from relaydeck.notifications.kinds import EventKind
-from relaydeck.notifications.retries import ReceiverResponse, decide, requested_delay
+from relaydeck.notifications import delivery_queries, delivery_queue, events, sender
+from relaydeck.notifications.model import EventKind
+from relaydeck.notifications.sender import ReceiverResponse, decide, requested_delay
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
-from relaydeck.relayers.relayer_events import event_data
+from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.store.open_store import Store
 from tests.notifications.conftest import Scene
-from tests.notifications.receiver import Received, accept, answer
-from tests.seeding import relayer, relayer_shown
+from tests.support.receiver import Received, accept, answer
+from tests.support.seeding import relayer, relayer_shown
 
 FULL = relayer(
     "r1",
@@ -110,21 +110,20 @@ async def test_deliveries_are_listed_by_what_people_look_for(scene: Scene) -> No
     scene.paused("r1", "pager"), scene.paused("r2", "desk"), scene.paused("r1", "desk")
     await scene.deliver(scene.process())
     read = scene.store.database.read
-    assert [row.sequence for row in deliveries.list_deliveries(read, condition="d.state = 'dead'")] == [1]
+    assert [row.sequence for row in delivery_queries.list_deliveries(read, condition="d.state = 'dead'")] == [1]
     assert [
         row.sequence
-        for row in deliveries.list_deliveries(read, condition="d.notification_id = :id", values={"id": "desk"})
+        for row in delivery_queries.list_deliveries(read, condition="d.notification_id = :id", values={"id": "desk"})
     ] == [2, 3]
-    assert [
-        row.sequence for row in deliveries.list_deliveries(read, 1, condition="d.relayer_id = :id", values={"id": "r1"})
-    ] == [3]
-    (dead,) = deliveries.list_deliveries(read, condition="d.state = 'dead'")
+    found = delivery_queries.list_deliveries(read, 1, condition="d.relayer_id = :id", values={"id": "r1"})
+    assert [row.sequence for row in found] == [3]
+    (dead,) = delivery_queries.list_deliveries(read, condition="d.state = 'dead'")
     assert (dead.last_status, dead.last_problem) == (410, "")
 
 
 def replay(scene: Scene, sequence: int) -> bool:
     with scene.store.database.transaction() as transaction:
-        return deliveries.replay(transaction, scene.delivery(sequence).id)
+        return delivery_queries.replay(transaction, scene.delivery(sequence).id)
 
 
 @pytest.mark.parametrize("status", [410, 500], ids=["dead", "waiting after a failure"])
@@ -175,8 +174,8 @@ async def test_what_is_already_due_or_is_unknown_is_not_replayed(scene: Scene) -
     await scene.receiver("pager")
     sequence = scene.paused("r1", "pager")
     with scene.store.database.transaction() as transaction:
-        assert not deliveries.replay(transaction, scene.delivery(sequence).id)
-        assert not deliveries.replay(transaction, "evt_unknown")
+        assert not delivery_queries.replay(transaction, scene.delivery(sequence).id)
+        assert not delivery_queries.replay(transaction, "evt_unknown")
 
 
 async def test_all_dead_deliveries_are_replayed(scene: Scene) -> None:
@@ -188,23 +187,22 @@ async def test_all_dead_deliveries_are_replayed(scene: Scene) -> None:
     await scene.deliver(delivery)
     receiver.answering = accept
     with scene.store.database.transaction() as transaction:
-        assert deliveries.replay_all_dead(transaction) == 3
+        assert delivery_queries.replay_all_dead(transaction) == 3
     await scene.deliver(delivery)
     assert (scene.states(), len(receiver.got)) == (["delivered"] * 6, 6)
 
 
 def test_the_schedule() -> None:
-    spread = [(1 - retries.JITTER), 1.0, (1 + retries.JITTER)]
+    spread = [(1 - sender.JITTER), 1.0, (1 + sender.JITTER)]
     for factor, dice in zip(spread, (0.0, 0.5, 1.0), strict=True):
         delays = [
             decide(ReceiverResponse(500), tries=n, in_order=True, now=0, random=partial(float, dice)).due_at
-            for n in range(1, retries.MAX_ATTEMPTS)
+            for n in range(1, sender.MAX_ATTEMPTS)
         ]
-        assert delays == [int(each * factor * 1000) for each in retries.DELAYS]
-    assert sum(retries.DELAYS) / 3600 == pytest.approx(75.6, abs=0.1)
-    assert decide(ReceiverResponse(500), tries=10, in_order=False, now=0, random=float) == outbox.AttemptOutcome(
-        "dead", None, False
-    )
+        assert delays == [int(each * factor * 1000) for each in sender.DELAYS]
+    assert sum(sender.DELAYS) / 3600 == pytest.approx(75.6, abs=0.1)
+    given_up = decide(ReceiverResponse(500), tries=10, in_order=False, now=0, random=float)
+    assert given_up == delivery_queue.AttemptOutcome("dead", None, False)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Receivers with deliveries that wait after a failed attempt."""
 
-from relaydeck.notifications.failing_receivers import COUNT_LIMIT, FailingReceiver, failing_receivers
-from relaydeck.notifications.kinds import EventKind
+from relaydeck.notifications.delivery_queries import COUNT_LIMIT, FailingReceiver, failing_receivers
+from relaydeck.notifications.model import EventKind
 from tests.notifications.conftest import Scene
-from tests.notifications.receiver import answer
+from tests.support.receiver import answer
 
 START = 1_700_000_000_000
 

@@ -5,92 +5,103 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.errors import ServerFailure
-from relaydeck.notifications import events, retention
-from relaydeck.notifications.kinds import EventKind
-from relaydeck.store.leases import Lease, LeaseLost
+from relaydeck.errors import ServerFailure, StoreError
+from relaydeck.notifications import events
+from relaydeck.notifications.events import BATCH_EVENTS
+from relaydeck.notifications.model import EventKind
+from relaydeck.scheduling.leases import LeaseLost, ShardLeases
 from tests.notifications.conftest import Clock, Scene, eventually
-from tests.notifications.receiver import accept, answer, hang
-from tests.seeding import opened
-from tests.statements import run_statement
-from tests.steady_loop import skip
+from tests.support.receiver import accept, answer, hang
+from tests.support.seeding import opened
+from tests.support.statements import run_statement
+from tests.support.steady_loop import skip
 
 DAY = 86_400
 
 
-def lease_of(scene: Scene, holder: str, seconds: float = 30) -> Lease:
-    return Lease("work", seconds, holder=holder, now=scene.clock, monotonic=scene.clock)
+class OneLease(ShardLeases):
+    """For work that is not divided into shards."""
+
+    def __init__(self, scene: Scene, holder: str, seconds: float = 30) -> None:
+        super().__init__("work", 1, seconds, holder=holder, now=scene.clock, monotonic=scene.clock)
+        self.scene = scene
+
+    async def hold(self) -> bool:
+        await self.claim(self.scene.store.database, self.scene.writer)
+        return self.held
+
+    async def save(self) -> None:
+        await self.scene.writer.write(lambda transaction: self.require(transaction, 0))
 
 
 async def test_one_holds_a_lease_at_a_time(scene: Scene) -> None:
-    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
-    assert await ours.hold(scene.writer)
-    assert not await theirs.hold(scene.writer)
-    assert (ours.held, theirs.held, theirs.taken_for(scene.store.database.read)) == (True, False, 30)
+    ours, theirs = OneLease(scene, "a"), OneLease(scene, "b")
+    assert await ours.hold()
+    assert not await theirs.hold()
+    assert (ours.held, theirs.held, theirs.until_claim()) == (True, False, 30)
 
 
 async def test_a_renewed_lease_keeps_its_fence(scene: Scene) -> None:
-    ours = lease_of(scene, "a")
-    await ours.hold(scene.writer)
+    ours = OneLease(scene, "a")
+    await ours.hold()
     scene.clock.pass_(20)
-    await ours.hold(scene.writer)
-    scene.clock.pass_(20)
-    assert (ours.held, ours.remaining(), ours.fence) == (True, 10, 1)
+    await ours.hold()
+    scene.clock.pass_(29)
+    assert (ours.held, ours.fences) == (True, {0: 1})
 
 
 async def test_a_lease_that_ran_out_is_taken_and_its_old_holder_can_write_no_more(scene: Scene) -> None:
-    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
-    await ours.hold(scene.writer)
+    ours, theirs = OneLease(scene, "a"), OneLease(scene, "b")
+    await ours.hold()
     scene.clock.pass_(30)
     assert not ours.held
-    await scene.writer.write(ours.require)  # no other process took it, so this write is allowed
-    assert await theirs.hold(scene.writer)
-    assert theirs.fence == 2
+    await ours.save()  # no other process took it, so this write is allowed
+    assert await theirs.hold()
+    assert theirs.fences == {0: 2}
     with pytest.raises(LeaseLost):
-        await scene.writer.write(ours.require)
+        await ours.save()
 
 
 async def test_a_holder_that_comes_back_gets_a_new_fence(scene: Scene) -> None:
-    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
+    ours, theirs = OneLease(scene, "a"), OneLease(scene, "b")
     for lease in (ours, theirs, ours):
-        assert await lease.hold(scene.writer)
+        assert await lease.hold()
         scene.clock.pass_(31)
-    assert ours.fence == 3
+    assert ours.fences == {0: 3}
 
 
 async def test_a_released_lease_is_free_at_once(scene: Scene) -> None:
-    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
-    await ours.hold(scene.writer)
-    await ours.release(scene.writer)
-    assert (ours.held, theirs.taken_for(scene.store.database.read)) == (False, 0)
-    assert await theirs.hold(scene.writer)
+    ours, theirs = OneLease(scene, "a"), OneLease(scene, "b")
+    await ours.hold()
+    await ours.leave(scene.writer, {})
+    assert not ours.held
+    assert await theirs.hold()
 
 
 async def test_a_release_by_a_former_holder_changes_nothing(scene: Scene) -> None:
-    ours, theirs = lease_of(scene, "a", seconds=60), lease_of(scene, "b", seconds=60)
-    await ours.hold(scene.writer)
+    ours, theirs = OneLease(scene, "a", seconds=60), OneLease(scene, "b", seconds=60)
+    await ours.hold()
     with scene.store.database.transaction() as transaction:
         transaction.execute("UPDATE leases SET expires_at = 0")
-    await theirs.hold(scene.writer)
-    await ours.release(scene.writer)
-    assert ours.taken_for(scene.store.database.read) == 60
+    await theirs.hold()
+    await ours.leave(scene.writer, {})
+    assert (await ours.hold(), ours.until_claim()) == (False, 60)
 
 
 async def test_a_lease_that_could_not_be_written_is_not_held(scene: Scene) -> None:
-    ours = lease_of(scene, "a")
+    ours = OneLease(scene, "a")
     run_statement(scene.store.database, "ALTER TABLE leases RENAME TO elsewhere")
-    with pytest.raises(ServerFailure):
-        await ours.hold(scene.writer)
-    assert (ours.held, ours.fence) == (False, 0)
+    with pytest.raises((StoreError, ServerFailure)):
+        await ours.hold()
+    assert (ours.held, ours.fences) == (False, {})
 
 
 async def test_a_lease_from_a_clock_that_was_far_ahead_is_taken(scene: Scene) -> None:
-    ours, theirs = lease_of(scene, "a"), lease_of(scene, "b")
+    ours, theirs = OneLease(scene, "a"), OneLease(scene, "b")
     scene.clock.pass_(DAY)
-    await ours.hold(scene.writer)
+    await ours.hold()
     scene.clock.pass_(-DAY)
-    assert theirs.taken_for(scene.store.database.read) == 0
-    assert await theirs.hold(scene.writer)
+    assert await theirs.hold()
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
@@ -145,7 +156,7 @@ async def test_a_closed_process_lets_the_next_begin_at_once(scene: Scene) -> Non
 async def test_a_try_that_ends_after_the_lease_was_lost_is_not_written_down(scene: Scene) -> None:
     receiver = await scene.receiver("pager", hang)
     sequence = scene.paused("r1", "pager")
-    slow, heir = scene.process(timeout_seconds=600), scene.process()
+    slow, heir = scene.process(webhook_timeout_seconds=600), scene.process()
     await slow.turn()
     await eventually(lambda: len(receiver.got) == 1)
     receiver.answering = accept
@@ -166,7 +177,7 @@ def rename(home: Path, column: str, name: str) -> None:
 async def test_while_the_store_takes_no_writes_nothing_is_sent_twice(
     scene: Scene, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relaydeck.notifications.attempt._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("relaydeck.process.background._RETRY_SECONDS", 0.01)
     receiver = await scene.receiver("pager")
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
     await delivery.turn()
@@ -194,14 +205,14 @@ def sequences(scene: Scene) -> list[int]:
 
 
 async def test_old_events_are_removed_in_batches_and_the_newest_stays(scene: Scene, clock: Clock) -> None:
-    old_events(scene, 2 * retention.BATCH_EVENTS + 10)
+    old_events(scene, 2 * BATCH_EVENTS + 10)
     clock.pass_(30 * DAY + 1)
-    delivery = scene.process()
-    lengths = []
-    for _ in range(4):
-        await delivery.turn()
-        lengths.append(len(sequences(scene)))
-    assert lengths == [510, 10, 1, 1]
+    now, lengths = int(clock.now), []
+    for _ in range(2):
+        with scene.store.database.transaction() as transaction:
+            lengths.append(events.remove_batch(transaction, now=now, before=now - 30 * DAY))
+    await scene.expire()
+    assert ([*lengths, len(sequences(scene))]) == [BATCH_EVENTS, BATCH_EVENTS, 1]
     assert events.oldest_sequence(scene.store.database.read) == 1010
 
 
@@ -211,7 +222,7 @@ async def test_an_event_removed_takes_its_delivery_and_tries_along(scene: Scene,
     delivery = scene.process()
     await scene.deliver(delivery)
     clock.pass_(31 * DAY)
-    await delivery.turn()
+    await scene.expire()
     counts = [
         scene.store.database.read(f"SELECT count(*) FROM {t}")[0][0] for t in ("events", "deliveries", "attempts")
     ]
@@ -226,13 +237,13 @@ async def test_an_event_on_its_way_is_kept_and_so_is_what_follows(scene: Scene, 
     delivery = scene.process()
     await scene.deliver(delivery)
     clock.pass_(31 * DAY)
-    await delivery.turn()
+    await scene.expire()
     assert sequences(scene) == [3, 4, 5, 6]
 
 
 async def test_a_number_is_never_given_twice(scene: Scene, clock: Clock) -> None:
     old_events(scene, 3)
     clock.pass_(31 * DAY)
-    await scene.process().turn()
+    await scene.expire()
     old_events(scene, 1)
     assert sequences(scene) == [3, 4]

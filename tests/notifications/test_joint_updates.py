@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from relaydeck.errors import NotificationNotFound
-from relaydeck.notifications import notification_changes, notification_rows
+from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification, NotificationChange
 from relaydeck.notifications.notification_changes import RequestedUpdate
 from relaydeck.secret import Secret
@@ -65,14 +65,14 @@ def test_two_updates_of_one_notification_build_on_each_other(scene: Scene) -> No
         shown("a", f"{HOOK}/2", True),
     ]
     with scene.store.database.transaction() as transaction:
-        stored = notification_rows.find(transaction, scene.store.vault, ["a"])["a"]
+        stored = notification_changes.find(transaction, scene.store.vault, ["a"])["a"]
     assert stored.notification == shown("a", f"{HOOK}/2", True)
 
 
 def test_a_url_that_is_changed_and_changed_back_opens(scene: Scene) -> None:
     make(scene, ("a", url("1")), ("a", url("a")))
     with scene.store.database.transaction() as transaction:
-        stored = notification_rows.find(transaction, scene.store.vault, ["a"])["a"]
+        stored = notification_changes.find(transaction, scene.store.vault, ["a"])["a"]
     assert stored.notification == shown("a", f"{HOOK}/a", False)
     assert len(audit_entries(scene)) == 2
 

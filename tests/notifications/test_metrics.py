@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from relaydeck.notifications.deliveries import COUNT_LIMIT, DeliveryCounts, count_deliveries
+from relaydeck.notifications.delivery_queries import COUNT_LIMIT, DeliveryCounts, count_deliveries
 from tests.notifications.conftest import Scene
-from tests.notifications.receiver import answer
-from tests.notifications.verifying import verifying_receiver
-from tests.running import Running
-from tests.seeding import fill, issue
+from tests.support.receiver import answer
+from tests.support.running import Running
+from tests.support.seeding import fill, issue
+from tests.support.verifying import verifying_receiver
 
 
 def reported(running: Running) -> list[str]:

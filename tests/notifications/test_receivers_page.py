@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from relaydeck.notifications import events, retries, signing
-from relaydeck.notifications.kinds import EventKind
+from relaydeck.notifications import events, sender
+from relaydeck.notifications.model import EventKind
+from relaydeck.notifications.sender import message_headers
 from relaydeck.secret import Secret
 from tests.node.process import node_command
 from tests.notifications.conftest import KEY
@@ -51,7 +52,7 @@ Verify = Callable[[Mapping[str, Any], bytes, str], Any]
 
 def hostile_headers() -> list[dict[str, Any]]:
     """A message that was signed now, with each header missing, repeated or malformed in turn."""
-    right: dict[str, Any] = dict(signing.headers([Secret(KEY)], "evt_1", int(time.time()), BODY))
+    right: dict[str, Any] = dict(message_headers([Secret(KEY)], "evt_1", int(time.time()), BODY))
     found: list[dict[str, Any]] = [{}]
     for name, value in right.items():
         found.append({each: right[each] for each in right if each != name})
@@ -73,7 +74,7 @@ def hostile_headers() -> list[dict[str, Any]]:
         ]
         others += ["Infinity", "١٢٣", "1 2", f"{value}, {value}x", value + "\n", value + "\x00"]
         found += [right | {name: other} for other in [*others, None, 5, True, [value], [value, value], {"a": 1}]]
-    old = signing.headers([Secret(KEY)], "evt_1", int(time.time()) - 301, BODY)
+    old = message_headers([Secret(KEY)], "evt_1", int(time.time()) - 301, BODY)
     return [*found, dict(old), right | {"webhook-timestamp": old["webhook-timestamp"]}]
 
 
@@ -92,17 +93,17 @@ def test_hostile_headers_are_refused_in_javascript() -> None:
 class TestVerification:
     @pytest.mark.parametrize("key", KEYS)
     def test_what_we_sign_is_verified(self, verify: Verify, key: str) -> None:
-        assert verify(signing.headers([Secret(key)], "evt_1", int(time.time()), BODY), BODY, key)
+        assert verify(message_headers([Secret(key)], "evt_1", int(time.time()), BODY), BODY, key)
 
     def test_either_of_two_keys_verifies(self, verify: Verify) -> None:
-        headers = signing.headers([Secret("new"), Secret("old")], "evt_1", int(time.time()), BODY)
+        headers = message_headers([Secret("new"), Secret("old")], "evt_1", int(time.time()), BODY)
         assert verify(headers, BODY, "new") and verify(headers, BODY, "old") and not verify(headers, BODY, "other")
 
     def test_a_changed_body_is_refused(self, verify: Verify) -> None:
-        assert not verify(signing.headers([Secret(KEY)], "evt_1", int(time.time()), BODY), BODY + b" ", KEY)
+        assert not verify(message_headers([Secret(KEY)], "evt_1", int(time.time()), BODY), BODY + b" ", KEY)
 
     def test_an_old_message_is_refused(self, verify: Verify) -> None:
-        assert not verify(signing.headers([Secret(KEY)], "evt_1", int(time.time()) - 301, BODY), BODY, KEY)
+        assert not verify(message_headers([Secret(KEY)], "evt_1", int(time.time()) - 301, BODY), BODY, KEY)
 
 
 def test_every_kind_is_described_as_it_is_declared() -> None:
@@ -117,7 +118,7 @@ def test_the_schedule_is_the_one_in_force() -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith("| delay after the previous one"))
     units = {"s": 1, "min": 60, "h": 3600}
     reported = [cell.strip().split(" ") for cell in row.strip("|").split("|")[2:]]
-    assert tuple(int(amount) * units[unit] for amount, unit in reported) == retries.DELAYS
+    assert tuple(int(amount) * units[unit] for amount, unit in reported) == sender.DELAYS
 
 
 def test_the_example_is_json_with_the_fields_of_an_event() -> None:

@@ -7,21 +7,20 @@ import pytest
 
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.notifications.model import NotificationChange
-from relaydeck.notifications.notification_rows import opened_url
+from relaydeck.notifications.notification_changes import opened_url
 from relaydeck.provisioning.export import exported
-from relaydeck.store.master_key import create_master_key, read_master_key
 from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealed_columns import URLS_SINCE
 from relaydeck.store.sqlite import SqliteDatabase, SqliteTransaction
-from relaydeck.store.vault import Vault
+from relaydeck.store.vault import Vault, create_master_key, read_master_key
 from relaydeck.store.write_signal import WriteSignal
 from relaydeck.web_addresses import may_contain_key
 from tests.notifications.conftest import Scene
 from tests.notifications.test_signing import update
-from tests.running import run_command
-from tests.seeding import opened
-from tests.statements import run_statement
+from tests.support.running import run_command
+from tests.support.seeding import opened
+from tests.support.statements import run_statement
 
 SECRET = "hidden-in-the-url"
 

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from relaydeck.notifications import delivery as delivering
-from relaydeck.notifications.delivery import Delivery
+from relaydeck.notifications import dispatcher
+from relaydeck.notifications.dispatcher import Dispatcher
+from relaydeck.settings.model import Settings
 from relaydeck.store.writer import Writer
 from tests.notifications.conftest import LOOPBACK, Clock, Scene, eventually
-from tests.notifications.receiver import Received, Receiver, accept, hang
-from tests.places import ENGINES
-from tests.postgres import PostgresServer
-from tests.running import Running
-from tests.seeding import fill, open_home
+from tests.support.places import ENGINES
+from tests.support.postgres import PostgresServer
+from tests.support.receiver import Received, Receiver, accept, hang
+from tests.support.running import Running
+from tests.support.seeding import fill, open_home
 
 CLAIM_SECONDS = 35  # a lease, and the five seconds of a try
 on_postgresql = pytest.mark.parametrize("store", ["postgresql"], indirect=True)
@@ -26,7 +27,7 @@ on_postgresql = pytest.mark.parametrize("store", ["postgresql"], indirect=True)
 async def elsewhere(scene: Scene, home: Path) -> AsyncIterator[Scene]:
     """The same database, as a process on another machine sees it."""
     store = open_home(home)
-    other = Scene(store, Writer(store.database), scene.clock, scene.options)
+    other = Scene(store, Writer(store.database), scene.clock, scene.settings)
     yield other
     await other.stop()
     await other.writer.stop()
@@ -91,7 +92,7 @@ async def test_a_claim_is_seen_by_who_delivers_and_by_nobody_else(scene: Scene, 
     assert receiver.sequences == [sequence]
 
 
-async def passed_over(scene: Scene, elsewhere: Scene) -> tuple[Receiver, Delivery, Delivery]:
+async def passed_over(scene: Scene, elsewhere: Scene) -> tuple[Receiver, Dispatcher, Dispatcher]:
     """`pager` hangs in the first try of one process; another, at work, has found nothing left to do there."""
     pager = await scene.receiver("pager", hang)
     await scene.receiver("other")
@@ -148,7 +149,7 @@ async def test_of_tries_written_together_only_the_lost_one_is_not(scene: Scene) 
 async def test_who_stops_gives_back_what_it_cannot_finish(
     scene: Scene, elsewhere: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "_FINISH_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_FINISH_SECONDS", 0.01)
     pager, stops, heir = await passed_over(scene, elsewhere)
     await stops.close()
     await scene.deliver(heir)  # at once: no time has passed
@@ -191,12 +192,12 @@ async def test_who_stops_with_nothing_claimed_writes_nothing(scene: Scene) -> No
 async def test_a_dead_receiver_has_one_place_in_each_process(
     scene: Scene, elsewhere: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "_FINISH_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_FINISH_SECONDS", 0.01)
     dead, healthy = await scene.receiver("dead", hang), await scene.receiver("healthy")
     for number in range(20):
         scene.paused(f"r{number}", "dead")
     expected = [scene.paused("r1", "healthy") for _ in range(20)]
-    replicas = Replicas(scene, elsewhere, max_attempts=2, timeout_seconds=30)
+    replicas = Replicas(scene, elsewhere, max_attempts=2, webhook_timeout_seconds=30)
     await eventually(lambda: len(healthy.got) == 20)
     await replicas.stop()
     assert (healthy.sequences, len(dead.got)) == (expected, 2)
@@ -204,7 +205,7 @@ async def test_a_dead_receiver_has_one_place_in_each_process(
 
 async def test_places_that_one_receiver_did_not_need_are_another_ones(scene: Scene) -> None:
     one, other = await scene.receiver("one"), await scene.receiver("other")
-    delivery: Delivery = scene.process(max_attempts=2)
+    delivery: Dispatcher = scene.process(max_attempts=2)
     for name in ("one", "other"):
         scene.paused("r1", name)
     await scene.deliver(delivery)  # from now on each may have all the places there are
@@ -223,7 +224,7 @@ async def test_what_a_killed_service_was_trying_another_process_delivers(
     fill(lend(home, engine))
     store = open_home(home)
     clock = Clock(time.time())
-    scene = Scene(store, Writer(store.database), clock, delivering.DeliveryOptions(allow=LOOPBACK))
+    scene = Scene(store, Writer(store.database), clock, Settings(webhook_allow=LOOPBACK))
     receiver = await scene.receiver("pager", hang)
     numbers = [scene.paused("r1", "pager") for _ in range(2)]
     killed = await asyncio.to_thread(Running, home, webhook_allow="127.0.0.0/8")

@@ -7,14 +7,15 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from relaydeck.errors import NotificationNotFound
-from relaydeck.notifications import notification_changes, retention, signing
+from relaydeck.notifications import events
 from relaydeck.notifications.model import Notification, NotificationChange
+from relaydeck.notifications.notification_changes import RequestedUpdate, update_all
+from relaydeck.notifications.sender import key_bytes, message_headers, sign
 from relaydeck.secret import Secret
 from relaydeck.store.audit import AuditLog, head
-from relaydeck.store.change_context import ChangeContext
 from relaydeck.store.rotation import Rotation
 from tests.notifications.conftest import KEY, Scene
-from tests.notifications.receiver import Received
+from tests.support.receiver import Received
 
 OTHER_KEY = "whsec_" + base64.b64encode(b"another key of thirty-two bytes!").decode()
 DAY = 86_400
@@ -22,7 +23,7 @@ DAY = 86_400
 
 def test_the_published_vector() -> None:
     body = b'{"test": 2432232314}'
-    assert signing.headers([Secret(KEY)], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == {
+    assert message_headers([Secret(KEY)], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
@@ -43,7 +44,7 @@ def test_the_published_vector() -> None:
     ],
 )
 def test_which_bytes_of_a_key_are_used(key: str, used: bytes) -> None:
-    assert signing.key_bytes(Secret(key)) == used
+    assert key_bytes(Secret(key)) == used
 
 
 def verified(key: str | bytes, received: Received, now: float) -> bool:
@@ -64,8 +65,11 @@ def today(scene: Scene) -> None:
 
 def update(scene: Scene, name: str, change: NotificationChange) -> Notification:
     with scene.store.database.transaction() as transaction:
-        context = ChangeContext(transaction, AuditLog(scene.store.vault), "cli:tests", int(scene.clock.now))
-        return notification_changes.update(context, name, change)
+        requested = RequestedUpdate(name, change, "cli:tests")
+        (outcome,) = update_all(transaction, AuditLog(scene.store.vault), [requested], now=int(scene.clock.now))
+    if isinstance(outcome, NotificationNotFound):
+        raise outcome
+    return outcome.notification
 
 
 def change(scene: Scene, key: str) -> Notification:
@@ -114,7 +118,7 @@ async def test_a_replaced_key_signs_beside_the_new_one_for_a_day(scene: Scene) -
     assert verified(KEY, received, replaced_at) and verified(OTHER_KEY, received, replaced_at)
     scene.clock.now = replaced_at + DAY
     (signature,) = (await sent(scene, receiver.got)).headers["webhook-signature"].split(" ")
-    assert signature == signing.signature(
+    assert signature == sign(
         Secret(OTHER_KEY), receiver.got[-1].headers["webhook-id"], int(scene.clock.now), receiver.got[-1].body
     )
 
@@ -151,9 +155,11 @@ async def test_a_key_whose_day_is_over_is_erased(scene: Scene) -> None:
     await scene.receiver("pager")
     change(scene, OTHER_KEY)
     scene.clock.pass_(DAY - 1)
-    assert not retention.has_expired(scene.store.database.read, now=int(scene.clock.now), retention_seconds=DAY)
+    assert not events.has_expired(
+        scene.store.database.read, now=int(scene.clock.now), before=int(scene.clock.now) - DAY
+    )
     scene.clock.pass_(1)
-    await scene.process().turn()
+    await scene.expire()
     assert kept_keys(scene) == (True, False, None)
 
 
@@ -187,7 +193,7 @@ async def test_the_head_of_the_audit_log_is_sent_when_a_setting_asks_for_it(scen
     receiver = await scene.receiver("pager")
     change(scene, OTHER_KEY)  # has an audit entry
     scene.paused("r1", "pager")
-    await scene.deliver(scene.process(with_audit_head=True))
+    await scene.deliver(scene.process(event_audit_head="on"))
     expected = str(head(scene.store.database.read))
     assert (expected[:2], receiver.got[-1].headers["relaydeck-audit-head"]) == ("1:", expected)
 

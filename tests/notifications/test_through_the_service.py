@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DEMO
-from tests.notifications.verifying import VerifyingReceiver as Receiver
-from tests.notifications.verifying import verifying_receiver
-from tests.running import Running, make_token, run_command
+from tests.support.running import Running, make_token, run_command
+from tests.support.verifying import VerifyingReceiver as Receiver
+from tests.support.verifying import verifying_receiver
 
 
 @pytest.fixture

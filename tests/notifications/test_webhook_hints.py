@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.notifications.attempt_errors import describe_error
-from relaydeck.notifications.retries import ReceiverResponse
-from relaydeck.notifications.sender import Sender
+from relaydeck.notifications.delivery_queries import describe_error
+from relaydeck.notifications.sender import ReceiverResponse, Sender
 from relaydeck.notifications.webhook_rule import REFUSED, UNREADABLE, WebhookRule
-from tests.running import Running, make_token, run_command
-from tests.seeding import fill
+from tests.support.running import Running, make_token, run_command
+from tests.support.seeding import fill
 
 NOTE = f"note: url {REFUSED}\n"
 LOCAL = "http://user:hunter2@127.0.0.1:9/hook"

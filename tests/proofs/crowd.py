@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from relaydeck.errors import ServerFailure
-from relaydeck.http.error_body import problem_of
+from relaydeck.http.envelope import problem_of
 from tests.admin.conftest import success
-from tests.contract import shapes
-from tests.contract.shapes import failure
 from tests.proofs.test_changes import Change
-from tests.running import Answer, ask
+from tests.support import shapes
+from tests.support.running import Answer, ask
+from tests.support.shapes import failure
 
 SIGNERS, RELAYERS = "/api/v1/signers", "/api/v1/relayers"
 FAILED = failure("Internal Server Error")

@@ -11,19 +11,21 @@ from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 
-from tests.running import COMMAND, ask, clean_environment, free_port
+from tests.support.running import COMMAND, ask, clean_environment, free_port
 
 _LOOK_SECONDS = 0.02
 
 
 class Replica:
-    """Keeps its home and its port through every death."""
+    """Keeps its home and its port through every death. Its log may be a pipe that has a reader."""
 
-    def __init__(self, home: Path, **settings: str) -> None:
+    def __init__(self, home: Path, *arguments: str, **settings: str) -> None:
         self.port = free_port()
+        self.operations_port = int(settings.get("operations_address", f":{self.port}").rpartition(":")[2])
         self.starts = 0
-        self._environment = clean_environment(home, **settings)
-        self._log = home.parent / f"{home.name}.log"
+        self._arguments = arguments
+        self.environment = clean_environment(home, **settings)
+        self.log_path = home.parent / f"{home.name}.log"
         self._turn = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -34,10 +36,10 @@ class Replica:
 
     def _start(self) -> None:
         self.starts += 1
-        with self._log.open("ab") as log:
+        with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [*COMMAND, "serve", "--port", str(self.port)],
-                env=self._environment,
+                [*COMMAND, "serve", "--port", str(self.port), *self._arguments],
+                env=self.environment,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 start_new_session=True,
@@ -45,7 +47,7 @@ class Replica:
 
     def set_environment(self, **variables: str) -> None:
         """For its next start."""
-        self._environment |= variables
+        self.environment |= variables
 
     def kill(self) -> None:
         """Every process of it at once."""
@@ -70,7 +72,7 @@ class Replica:
     @property
     def ready(self) -> bool:
         try:
-            return ask(self.port, "GET", "/readyz", timeout=2).status == 200
+            return ask(self.operations_port, "GET", "/readyz", timeout=2).status == 200
         except (OSError, HTTPException):
             return False
 
@@ -78,7 +80,7 @@ class Replica:
     def limits_alone(self) -> bool:
         """A dead one admits nothing, and asks the server of the limits before it does."""
         try:
-            page = ask(self.port, "GET", "/metrics", timeout=2).body.decode()
+            page = ask(self.operations_port, "GET", "/metrics", timeout=2).body.decode()
         except (ConnectionError, HTTPException):
             return False
         except TimeoutError:
@@ -87,7 +89,7 @@ class Replica:
 
     @property
     def log(self) -> str:
-        return self._log.read_text("utf-8", "replace")
+        return self.log_path.read_text("utf-8", "replace")
 
 
 class Fleet:

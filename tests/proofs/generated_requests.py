@@ -24,15 +24,15 @@ from urllib.parse import quote
 import msgspec
 from jsonschema_rs import Draft202012Validator
 
-from relaydeck.admin.openapi import document as admin_document
-from relaydeck.admin.schemas import examples
-from relaydeck.contract.openapi import document as contract_document
+from pages.openapi.admin import document as admin_document
+from pages.openapi.admin_schemas import examples
+from pages.openapi.contract import document as contract_document
 from tests.conftest import DEMO
-from tests.contract.promises import TRANSPORT, Promises
-from tests.places import choose
-from tests.postgres import PostgresServer
-from tests.running import Answer, Running, run_command
-from tests.seeding import issue
+from tests.support.places import choose
+from tests.support.postgres import PostgresServer
+from tests.support.promises import TRANSPORT, Promises
+from tests.support.running import Answer, Running, run_command
+from tests.support.seeding import issue
 from tests.test_end_to_end import TRANSFER
 
 _NAMES = tuple(f"name-{number}" for number in range(12))  # few: the records do not grow in number

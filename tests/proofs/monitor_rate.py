@@ -23,17 +23,18 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from relaydeck.fees import Estimator, FeeOptions
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions
 from relaydeck.log import Log
 from relaydeck.relayers.monitor import SHARDS, Monitor, MonitorOptions
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.writer import Writer
-from tests.networks.fault_node import FaultNode
 from tests.node.process import HARDHAT, running
-from tests.places import ENGINES, choose, place_of
-from tests.postgres import PostgresServer
-from tests.seeding import ADDRESS, fill, opened
+from tests.support.fault_node import FaultNode
+from tests.support.places import ENGINES, choose, place_of
+from tests.support.postgres import PostgresServer
+from tests.support.seeding import ADDRESS, fill, opened
 
 _COLUMNS = "name network network_type address signer_id paused system_disabled policies origin created_at revision"
 _POLICIES = "{}"
@@ -68,9 +69,9 @@ def provision(home: Path, count: int, node: str) -> None:
 class _CountingMonitor(Monitor):
     checked = 0
 
-    def _to_save(self, checked: Any, result: Any) -> Any:
+    def _note(self, checked: Any, result: Any) -> bool:
         self.checked += result.nonce is not None
-        return super()._to_save(checked, result)
+        return super()._note(checked, result)
 
 
 class Plan(NamedTuple):
@@ -96,7 +97,7 @@ async def measure(plan: Plan) -> dict[str, int]:
     options = MonitorOptions(interval=plan.interval, lease_seconds=_LEASE_SECONDS)
     log = Log(as_json=True, level="error")
     monitor = _CountingMonitor(store, writer, AuditLog(store.vault), log, estimator.pool, options)
-    task = asyncio.create_task(monitor.run())
+    monitor.replace(monitor.read_all(store.database))
     share = SHARDS // plan.processes
     while not share <= len(monitor._leases.fences) <= share + 1 or monitor._leaving:
         await asyncio.sleep(0.1)
@@ -106,8 +107,6 @@ async def measure(plan: Plan) -> dict[str, int]:
     await asyncio.sleep(plan.seconds)
     taken, used = time.monotonic() - started, time.process_time() - before
     found = {"checks": monitor.checked - earlier, "requests": requests - asked}
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
     await monitor.close()
     await estimator.close()
     await writer.stop()

@@ -14,7 +14,9 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._passing = threading.Event()
         self._passing.set()
-        self._connections: list[socket.socket] = []
+        self._connections: list[_Connection] = []
+        self._trigger = b""
+        self.silenced = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
@@ -25,6 +27,16 @@ class Proxy:
         self._end_connections()
         self._passing.set()
 
+    def silence(self) -> None:
+        """Nothing passes on the present connections any more, and nobody learns that. New ones work."""
+        for each in self._connections:
+            each.is_silent = True
+
+    def silence_after(self, request: bytes) -> None:
+        """The same for the next connection that sends this to the server: it arrives, and nothing comes back."""
+        self.silenced.clear()
+        self._trigger = request
+
     def close(self) -> None:
         self._listener.close()
         self.heal()
@@ -32,7 +44,7 @@ class Proxy:
     def _end_connections(self) -> None:
         old, self._connections = self._connections, []
         for each in old:
-            _end(each)
+            each.end()
 
     def _accept(self) -> None:
         with suppress(OSError):  # closed
@@ -47,19 +59,33 @@ class Proxy:
         except OSError:
             client.close()
             return
-        self._connections += [client, server]
+        connection = _Connection(client, server)
+        self._connections.append(connection)
         for source, sink in ((client, server), (server, client)):
-            threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
+            threading.Thread(target=self._forward, args=(connection, source, sink), daemon=True).start()
 
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(self, connection: "_Connection", source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while content := source.recv(1 << 16):
                 self._passing.wait()
+                if connection.is_silent:
+                    return
+                if self._trigger and sink is connection.server and self._trigger in content:
+                    self._trigger, connection.is_silent = b"", True
+                    sink.sendall(content)
+                    self.silenced.set()
+                    return
                 sink.sendall(content)
-        for each in (source, sink):
-            _end(each)
+        if not connection.is_silent:
+            connection.end()
 
 
-def _end(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+class _Connection:
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self._client, self.server = client, server
+        self.is_silent = False
+
+    def end(self) -> None:
+        for each in (self._client, self.server):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)

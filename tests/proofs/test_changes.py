@@ -23,9 +23,9 @@ import pytest
 from aiohttp.web import Response, StreamResponse
 
 from tests.admin.conftest import AdminClient
-from tests.notifications.receiver import Received, Receiver
-from tests.running import Running, run_command
-from tests.seeding import issue
+from tests.support.receiver import Received, Receiver
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
 
 pytestmark = pytest.mark.prove
 

@@ -2,33 +2,33 @@
 
 import asyncio
 import gc
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_network
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import uvloop
 
-from relaydeck.networks.evm.client import Client
-from relaydeck.networks.evm.connections import Connections
+from relaydeck.networks.evm.client import Client, Connections
 from relaydeck.networks.evm.errors import NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import BLOCK_NUMBER
 from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import UNGUARDED
 from relaydeck.notifications.sender import Sender
 from tests.proofs.flooding_peer import HTTP_FLOODS, RPC_FLOODS, WEBSOCKET_FLOODS
-from tests.running import pipes
+from tests.support.running import pipes
 
 pytestmark = pytest.mark.prove
 SECONDS, CALLS = 1.5, 8
-# A few measurements have one turn of about 0.1 s; usually the longest takes 0.005 s. The cause is not known.
-# What a peer causes each time is still found.
-ATTEMPTS = 3
-LONGEST_TURN = 0.1
+# Of 180 measurements beside other work on two cores, the longest turn took 0.035 s, more than half of it for 6,100 page
+# faults, and most took less than 0.01 s. A turn that fails the proof says what it consisted of. On a virtual machine
+# the time of a thread has what the host took away as well; a peer that holds the loop does so in every attempt.
+LONGEST_TURN, ATTEMPTS = 0.1, 6
 Call = Callable[[], Awaitable[object]]
 
 
@@ -59,14 +59,28 @@ async def repeat(call: Call) -> None:
         await asyncio.sleep(0)
 
 
-async def longest_turn(call: Call) -> float:
-    """The most processor time between two turns of this task: time that the calls held the loop."""
+class Turn(NamedTuple):
+    """Between two turns of the measuring task. `seconds` of the processor are what the calls held the loop for."""
+
+    seconds: float
+    elapsed: float
+    in_kernel: float
+    page_faults: float
+    preemptions: float
+
+
+def usage() -> Turn:
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return Turn(time.thread_time(), time.monotonic(), used.ru_stime, used.ru_minflt, used.ru_nivcsw)
+
+
+async def longest_turn(call: Call) -> Turn:
     calls = [asyncio.create_task(repeat(call)) for _ in range(CALLS)]
-    longest, began = 0.0, time.monotonic()
+    longest, began = Turn(0, 0, 0, 0, 0), time.monotonic()
     while time.monotonic() - began < SECONDS:
-        before = time.thread_time()
+        before = usage()
         await asyncio.sleep(0)
-        longest = max(longest, time.thread_time() - before)
+        longest = max(longest, Turn(*(now - then for now, then in zip(usage(), before, strict=True))))
     assert not any(each.done() for each in calls)
     for each in calls:
         each.cancel()
@@ -74,11 +88,14 @@ async def longest_turn(call: Call) -> float:
     return longest
 
 
-def holds_the_loop(measure: Callable[[], Coroutine[Any, Any, float]]) -> bool:
-    return all(uvloop.run(measure()) >= LONGEST_TURN for _ in range(ATTEMPTS))
+def require_short_turns(measure: Callable[[], Coroutine[Any, Any, Turn]]) -> None:
+    turns: list[Turn] = []
+    while not turns or (turns[-1].seconds >= LONGEST_TURN and len(turns) < ATTEMPTS):
+        turns.append(uvloop.run(measure()))
+    assert turns[-1].seconds < LONGEST_TURN, turns
 
 
-async def of_receiver(port: int) -> float:
+async def of_receiver(port: int) -> Turn:
     sender = Sender([ip_network("127.0.0.0/8")], 1.0)
     try:
         return await longest_turn(lambda: sender.post(f"http://127.0.0.1:{port}/", {}, b"{}"))
@@ -86,7 +103,7 @@ async def of_receiver(port: int) -> float:
         await sender.close()
 
 
-async def of_node(scheme: str, port: int) -> float:
+async def of_node(scheme: str, port: int) -> Turn:
     connections = Connections(1 << 20, UNGUARDED)
     url = RpcUrl(f"{scheme}://127.0.0.1:{port}/")
     try:
@@ -95,7 +112,7 @@ async def of_node(scheme: str, port: int) -> float:
         await connections.close()
 
 
-async def of_rpc(scheme: str, port: int) -> float:
+async def of_rpc(scheme: str, port: int) -> Turn:
     client, read = Client(1 << 20), 0
     url = RpcUrl(f"{scheme}://127.0.0.1:{port}/")
 
@@ -118,17 +135,17 @@ async def of_rpc(scheme: str, port: int) -> float:
 @pytest.mark.parametrize("kind", HTTP_FLOODS)
 def test_a_receiver_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
     with flooding(kind) as port:
-        assert not holds_the_loop(lambda: of_receiver(port))
+        require_short_turns(lambda: of_receiver(port))
 
 
 @pytest.mark.parametrize("kind", HTTP_FLOODS | WEBSOCKET_FLOODS)
 def test_a_node_that_floods_does_not_hold_the_event_loop(kind: str) -> None:
     with flooding(kind) as port:
-        assert not holds_the_loop(lambda: of_node("ws" if kind in WEBSOCKET_FLOODS else "http", port))
+        require_short_turns(lambda: of_node("ws" if kind in WEBSOCKET_FLOODS else "http", port))
 
 
 @pytest.mark.parametrize("scheme", ["http", "ws"])
 @pytest.mark.parametrize("kind", RPC_FLOODS)
 def test_a_node_with_large_answers_does_not_hold_the_event_loop(kind: str, scheme: str) -> None:
     with flooding(kind) as port:
-        assert not holds_the_loop(lambda: of_rpc(scheme, port))
+        require_short_turns(lambda: of_rpc(scheme, port))

@@ -1,8 +1,6 @@
 """Writes that cannot reach the disk fail with the described body; lists serve on; all recovers by itself."""
 
-import ctypes
 import errno
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -12,11 +10,12 @@ import pytest
 from relaydeck.cli.server import _fresh_metrics
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.log import Log
-from relaydeck.settings import Settings
-from tests.contract import shapes
+from relaydeck.settings.model import Settings
 from tests.contract.test_section_7_errors import disk_that_takes_nothing
-from tests.running import Running, free_port, run_command
-from tests.seeding import fill, issue, relayer
+from tests.proofs.small_disk import small_disk
+from tests.support import shapes
+from tests.support.running import Running, free_port, run_command
+from tests.support.seeding import fill, issue, relayer
 
 pytestmark = pytest.mark.prove
 
@@ -52,21 +51,6 @@ def go_through(running: Running, broken: Callable[[], AbstractContextManager[obj
 def test_files_that_cannot_grow(home: Path, workers: str) -> None:
     with Running(home, "--workers", workers, token=prepare(home)) as running:
         go_through(running, lambda: disk_that_takes_nothing(running))
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[bool]:
-    """A file system of a few megabytes, where this user may mount one; says whether it is one."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    folder.mkdir()
-    failed = libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=4m")
-    if failed and ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS, errno.EACCES):
-        raise OSError(ctypes.get_errno(), "mount")
-    try:
-        yield not failed
-    finally:
-        if not failed:
-            libc.umount2(os.fsencode(folder), 2)  # lazily: the service may still be ending
 
 
 @contextmanager

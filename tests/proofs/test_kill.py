@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from relaydeck.signers.signer_rows import open_config
+from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import Config
-from tests.contract import shapes
-from tests.running import Running
-from tests.seeding import issue, opened
+from tests.support import shapes
+from tests.support.running import Running
+from tests.support.seeding import issue, opened
 
 pytestmark = pytest.mark.prove
 
@@ -80,8 +80,8 @@ def listed(running: Running) -> list[dict[str, Any]]:
 def opened_configs(home: Path) -> dict[str, tuple[str, Config]]:
     """Every stored signer with its secrets, as its type says it must be."""
     with opened(home) as store:
-        rows = store.database.read("SELECT id, type, open_config, sealed_config, secret_version FROM signers")
-        return {row[0]: (row[1], open_config(store.vault, *row)) for row in rows}
+        rows = store.database.read(f"SELECT {signer_changes.OPENED_COLUMNS} FROM signers")
+        return {row.id: (row.type, signer_changes.opened(row, store.vault).config) for row in rows}
 
 
 def test_200_rounds_of_kill_9_lose_halve_and_repeat_nothing(home: Path) -> None:

@@ -5,13 +5,14 @@ here. The faults are caused together where they do not disturb each other, becau
 """
 
 import asyncio
+import os
 import signal
 import subprocess
 import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,22 @@ import pytest
 from aiohttp import web
 
 from relaydeck.networks.model import RpcUrl
-from relaydeck.notifications import notification_rows
+from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification
-from relaydeck.relayers import balance_rows, relayer_rows
-from relaydeck.relayers.balance_rows import BalancePeriod
+from relaydeck.relayers import balance_history, relayer_rows
+from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.model import Policies
-from tests.networks.fault_node import FaultNode
-from tests.notifications.receiver import Received, Receiver
-from tests.places import choose
-from tests.postgres import PostgresServer
-from tests.prometheus import Prometheus, alert_names
-from tests.running import COMMAND, clean_environment, free_port
-from tests.seeding import fill, issue, opened, relayer
-from tests.valkey import Valkey
+from relaydeck.store.postgres import OPENING_LOCK
+from tests.proofs.small_disk import resize, small_disk
+from tests.support.fault_node import FaultNode
+from tests.support.places import choose
+from tests.support.postgres import PostgresServer
+from tests.support.prometheus import Prometheus, alert_names
+from tests.support.receiver import Received, Receiver
+from tests.support.running import COMMAND, children, clean_environment, free_port, run_command
+from tests.support.seeding import fill, issue, opened, relayer
+from tests.support.stored_rows import create_row
+from tests.support.valkey import Valkey
 
 pytestmark = pytest.mark.prove
 
@@ -46,8 +50,21 @@ WITH_THE_DATABASE = {
     "RelaydeckServerErrors",
     "RelaydeckSlowLists",
 }
+WITH_A_STANDBY = {"RelaydeckNotReady", "RelaydeckWritesStopped", "RelaydeckWritesFailing"}
 WITH_THE_TARGET = {"RelaydeckDown", "RelaydeckMissing"}
-WITH_EVERYTHING_ELSE = set(alert_names()) - WITH_THE_DATABASE - WITH_THE_TARGET
+WITH_A_MIGRATION = {"RelaydeckMonitorStopped", "RelaydeckMigrationLong"}
+LATER = (
+    WITH_THE_DATABASE
+    | WITH_A_STANDBY
+    | WITH_THE_TARGET
+    | {
+        "RelaydeckWritesSlow",
+        "RelaydeckHistoryChanged",
+        "RelaydeckForgedTokens",
+        "RelaydeckWorkersRestarting",
+    }
+)
+WITH_EVERYTHING_ELSE = set(alert_names()) - LATER
 LAST_TO_CLEAR = {"RelaydeckLimitsFlapping"}  # its rule looks back over a minute of ours
 LONGEST_WAIT = 300  # seconds: a scrape that a busy machine misses starts the wait of a rule again
 SETTINGS = {
@@ -93,6 +110,10 @@ class Service:
             self.lines = [*self.lines[-20:], line]
             self.reading.wait()
 
+    def kill_workers(self) -> None:
+        for each in children(self._process.pid):
+            os.kill(each, signal.SIGKILL)
+
     def stop(self) -> None:
         self.reading.set()
         if self._process.poll() is None:
@@ -106,8 +127,10 @@ class Service:
 class Watch:
     """Follows the alerts."""
 
-    def __init__(self, prometheus: Prometheus) -> None:
+    def __init__(self, prometheus: Prometheus, *, has_disk: bool) -> None:
+        """`has_disk`: whether a disk could be mounted for the service, which runs out of space."""
         self._prometheus = prometheus
+        self.expected = set(alert_names()) - (set() if has_disk else {"RelaydeckDiskLow"})
         self._started = time.monotonic()
         self.fired: set[str] = set()
         self.cleared: set[str] = set()
@@ -116,7 +139,7 @@ class Watch:
 
     async def until_fired(self, alerts: Iterable[str], within: float) -> None:
         """Or until the time is over: the test of each alert says what happened."""
-        await self._until(lambda: set(alerts) <= self.fired, within)
+        await self._until(lambda: set(alerts) & self.expected <= self.fired, within)
 
     async def until_cleared(self, alerts: Iterable[str], within: float) -> None:
         await self._until(lambda: not set(alerts) & self._active, within)
@@ -187,6 +210,10 @@ class Callers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
+    async def create(self) -> int:
+        body = {"type": "plain", "config": {"key": "0x" + "11" * 32}}
+        return await self.ask("POST", "/api/v1/signers", json=body)
+
     async def estimate(self) -> int:
         params = {"fee_token": "ETH", "network": "dev", "transaction": TRANSFER}
         body = {"jsonrpc": "2.0", "id": 1, "method": "feeEstimate", "params": params}
@@ -217,12 +244,28 @@ async def _discard(reader: asyncio.StreamReader) -> None:
         pass
 
 
+# The service finds this function before that of the system.
+_MOVABLE_CLOCK = """
+CREATE SCHEMA faults;
+CREATE TABLE faults.clock AS SELECT interval '0' AS ahead;
+CREATE FUNCTION faults.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE SQL
+    AS 'SELECT pg_catalog.clock_timestamp() + ahead FROM faults.clock';
+ALTER DATABASE {name} SET search_path = public, faults, pg_catalog;
+"""
+_SLOW_WRITES = """
+CREATE FUNCTION faults.wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.2); RETURN NULL; END';
+CREATE TRIGGER wait AFTER INSERT ON signers EXECUTE FUNCTION faults.wait();
+"""
+
+
 class Stage:
     """The service with everything it stands on."""
 
-    def __init__(self, folder: Path, database: PostgresServer, template: str) -> None:
-        self.home, self.database = folder / "home", database
+    def __init__(self, folder: Path, disk: Path | None, database: PostgresServer, template: str) -> None:
+        """`disk`: what is mounted for the home alone."""
+        self.disk, self.home, self.database = disk, (disk or folder) / "home", database
         self.name = database.fresh(template)
+        database.ask(_MOVABLE_CLOCK.format(name=self.name), self.name)
         choose(self.home, database.url(self.name))
         self.valkey = Valkey(folder)
         self.nodes = {name: FaultNode() for name in ("unreachable", "low", "short", "slow")}
@@ -254,19 +297,19 @@ class Stage:
         with opened(self.home) as store, store.database.transaction() as transaction:
             for name in ("late", "dead"):
                 hook = Notification(name, "webhook", f"{self.receiver.url}/{name}", has_signing_key=False)
-                notification_rows.create(transaction, store.vault, hook, None, origin="api", now=0)
+                create_row(notification_changes.TABLE, transaction, store.vault, hook)
             for number, (name, node) in enumerate(self.nodes.items(), 1):
                 made = relayer(name, custom_rpc_urls=(RpcUrl(node.url),), policies=policies, address=ADDRESS)
-                relayer_rows.create(transaction, store.vault, made, origin="api", now=0)
+                create_row(relayer_rows.TABLE, transaction, store.vault, made)
                 if name == "short":
-                    balance_rows.add(transaction, [(number, each) for each in _spent_before()])
+                    balance_history.save(transaction, [(number, each) for each in _spent_before()])
             for name in ("late", "dead"):
                 url = (RpcUrl(self.nodes["low"].url),)
                 made = relayer(f"to-{name}", notification_id=name, custom_rpc_urls=url, address=ADDRESS)
-                relayer_rows.create(transaction, store.vault, made, origin="api", now=0)
+                create_row(relayer_rows.TABLE, transaction, store.vault, made)
             url = (RpcUrl(self.nodes["low"].url),)
             damaged = relayer("damaged", custom_rpc_urls=url, paused=True, address=ADDRESS)
-            relayer_rows.create(transaction, store.vault, damaged, origin="api", now=0)
+            create_row(relayer_rows.TABLE, transaction, store.vault, damaged)
 
     def damage(self) -> None:
         broken = r"UPDATE relayers SET sealed_rpc_urls = '\x0100000001' WHERE id = 'damaged'"
@@ -285,11 +328,35 @@ class Stage:
                 await asyncio.sleep(0.5)
             await asyncio.sleep(1.5)
 
-    def lock_leases(self, until: threading.Event) -> None:
-        """As a forgotten session of an operator does."""
+    def move_the_clock(self, seconds: int) -> None:
+        self.database.ask(f"UPDATE faults.clock SET ahead = interval '{seconds} s'", self.name)
+
+    def resize_the_disk(self, size: str) -> None:
+        if self.disk is not None:
+            resize(self.disk, size)
+
+    def hang_in_a_migration(self, until: threading.Event) -> None:
+        """As a new version does that changes the leases and waits for a forgotten session of an operator."""
         with closing(psycopg.connect(self.database.url(self.name).reveal())) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [OPENING_LOCK])
             connection.execute("LOCK TABLE leases IN ACCESS EXCLUSIVE MODE")
             until.wait(900)
+
+    @contextmanager
+    def connections_used_up(self) -> Iterator[None]:
+        self.database.ask(f"ALTER DATABASE {self.name} CONNECTION LIMIT 20")
+        with ExitStack() as others:
+            for _ in range(15):
+                others.enter_context(closing(psycopg.connect(self.database.url(self.name).reveal())))
+            yield
+
+    def forge_a_token(self) -> None:
+        self.database.ask("UPDATE clock SET revision = revision + 1", self.name)
+        self.database.ask(
+            "INSERT INTO tokens (name, kind, digest, created_at, proof, revision)"
+            r" SELECT 'forged', 'admin', '\x00', 0, '\x00', revision FROM clock",
+            self.name,
+        )
 
     async def stop(self) -> None:
         self.late.set()
@@ -324,6 +391,8 @@ async def fail_everything_but_the_database(stage: Stage, callers: Callers, watch
     await asyncio.to_thread(stage.damage)
     await callers.change("POST", "/admin/v1/relayers/damaged/resume")
     await asyncio.to_thread(stage.garble_the_audit_log)
+    await asyncio.to_thread(stage.move_the_clock, 60)
+    stage.resize_the_disk("500m")
     callers.repeat(0.5, lambda: callers.ask("GET", "/admin/v1/audit", admin=True))
     callers.repeat(0.3, callers.estimate)
     callers.repeat(0.02, lambda: callers.ask("GET", "/api/v1/relayers"))
@@ -331,18 +400,21 @@ async def fail_everything_but_the_database(stage: Stage, callers: Callers, watch
     await callers.overfill_the_log()
     await stage.flap(watch)
     stage.valkey.stop()
-    await watch.until_fired(WITH_EVERYTHING_ELSE - {"RelaydeckDeliveriesLate", "RelaydeckMonitorStopped"}, LONGEST_WAIT)
+    with stage.connections_used_up():
+        await watch.until_fired(WITH_EVERYTHING_ELSE - WITH_A_MIGRATION - {"RelaydeckDeliveriesLate"}, LONGEST_WAIT)
     await callers.stop()  # what they cause has fired, and a busy service can miss a scrape, which starts the wait again
-    unlocked = threading.Event()
-    locking = asyncio.create_task(asyncio.to_thread(stage.lock_leases, unlocked))
+    over = threading.Event()
+    migrating = asyncio.create_task(asyncio.to_thread(stage.hang_in_a_migration, over))
     await watch.until_fired(WITH_EVERYTHING_ELSE, LONGEST_WAIT)
-    unlocked.set()
-    await locking
+    over.set()
+    await migrating
 
 
 async def repair_everything(stage: Stage, callers: Callers, watch: Watch) -> None:
     stage.service.reading.set()
     stage.late.set()
+    stage.resize_the_disk("2g")
+    await asyncio.to_thread(stage.move_the_clock, 0)
     await asyncio.to_thread(stage.valkey.start)
     unreachable = stage.nodes["unreachable"]
     await unreachable.start(unreachable.port)
@@ -351,22 +423,44 @@ async def repair_everything(stage: Stage, callers: Callers, watch: Watch) -> Non
     stage.nodes["slow"].mood = "healthy"
     await callers.change("DELETE", "/admin/v1/signers/bad")
     callers.repeat(0.5, lambda: callers.ask("GET", "/api/v1/relayers"))
+    backup = await asyncio.to_thread(run_command, stage.home, "backup", str(stage.home.parent / "backup"))
+    assert backup.returncode == 0, backup.stderr
     await watch.until_cleared(WITH_EVERYTHING_ELSE - LAST_TO_CLEAR, LONGEST_WAIT)
     await callers.stop()
+
+
+async def delay_writes(stage: Stage, callers: Callers, watch: Watch) -> None:
+    callers.repeat(0.1, callers.create)
+    stage.database.ask(_SLOW_WRITES, stage.name)
+    await watch.until_fired({"RelaydeckWritesSlow"}, LONGEST_WAIT)
+    stage.database.ask("DROP FUNCTION faults.wait CASCADE", stage.name)
+    await callers.stop()
+
+
+async def fail_over(stage: Stage, watch: Watch) -> None:
+    """The primary ends, and the service reaches a standby until that is promoted."""
+    stage.database.stop()
+    stage.database.make_standby()
+    await watch.until_fired(WITH_A_STANDBY, LONGEST_WAIT)
+    stage.database.promote()
+    await watch.until_fired({"RelaydeckHistoryChanged"}, LONGEST_WAIT)
+
+
+async def fail_the_worker(stage: Stage, watch: Watch) -> None:
+    stage.forge_a_token()
+    await watch.until_fired({"RelaydeckForgedTokens"}, LONGEST_WAIT)
+    stage.service.kill_workers()
+    await watch.until_fired({"RelaydeckWorkersRestarting"}, LONGEST_WAIT)
 
 
 async def fail_the_database(stage: Stage, callers: Callers, watch: Watch) -> None:
     newer = {"Relaydeck-Min-Revision": "1000000000"}  # the list waits for the database
     callers.repeat(0.1, lambda: callers.ask("GET", "/api/v1/signers", headers=newer))
     callers.repeat(0.2, lambda: callers.ask("GET", "/admin/v1/events", admin=True))
-    body = {"type": "plain", "config": {"key": "0x" + "11" * 32}}
-    callers.repeat(0.2, lambda: callers.ask("POST", "/api/v1/signers", json=body))
+    callers.repeat(0.2, callers.create)
     stage.database.freeze()
     await watch.until_fired(WITH_THE_DATABASE, LONGEST_WAIT)
     stage.database.thaw()
-    await callers.stop()
-    callers.repeat(0.3, lambda: callers.ask("GET", "/api/v1/signers"))
-    await watch.until_cleared(WITH_THE_DATABASE, LONGEST_WAIT)
     await callers.stop()
 
 
@@ -391,16 +485,22 @@ async def scraped(stage: Stage, folder: Path) -> AsyncIterator[Prometheus]:
         await stage.stop()
 
 
-async def observe(folder: Path, database: PostgresServer, template: str) -> Watch:
-    stage = Stage(folder, database, template)
+async def observe(folder: Path, disk: Path | None, database: PostgresServer, template: str) -> Watch:
+    stage = Stage(folder, disk, database, template)
     api, admin = issue(stage.home, "api"), issue(stage.home, "root", "admin")
     async with scraped(stage, folder) as prometheus, Callers(stage.port, api, admin) as callers:
-        watch = Watch(prometheus)
+        watch = Watch(prometheus, has_disk=disk is not None)
         watching = asyncio.create_task(watch.run())
         await asyncio.sleep(8)  # two rounds, and enough scrapes for every rate
         await fail_everything_but_the_database(stage, callers, watch)
         await repair_everything(stage, callers, watch)
+        await delay_writes(stage, callers, watch)
         await fail_the_database(stage, callers, watch)
+        await fail_over(stage, watch)
+        await fail_the_worker(stage, watch)
+        callers.repeat(0.3, lambda: callers.ask("GET", "/api/v1/signers"))
+        await watch.until_cleared(LATER, LONGEST_WAIT)
+        await callers.stop()
         await lose_the_target(stage, prometheus, watch)
         await watch.until_cleared(alert_names(), LONGEST_WAIT)
         watching.cancel()
@@ -409,12 +509,16 @@ async def observe(folder: Path, database: PostgresServer, template: str) -> Watc
 
 @pytest.fixture(scope="module")
 def watch(tmp_path_factory: pytest.TempPathFactory, migrated: str, postgres: PostgresServer) -> Iterator[Watch]:
-    yield asyncio.run(observe(tmp_path_factory.mktemp("alerts"), postgres, migrated))
+    folder = tmp_path_factory.mktemp("alerts")
+    with small_disk(folder / "disk", "2g") as mounted:
+        yield asyncio.run(observe(folder, folder / "disk" if mounted else None, postgres, migrated))
 
 
 @pytest.mark.parametrize("alert", alert_names())
 def test_a_real_fault_fires_it_and_it_clears_when_the_fault_is_over(watch: Watch, alert: str) -> None:
-    assert (alert in watch.fired, alert in watch.cleared) == (True, True), (
+    """Where no disk may be mounted, none runs out of space."""
+    is_expected = alert in watch.expected
+    assert (alert in watch.fired, alert in watch.cleared) == (is_expected, is_expected), (
         watch.history[alert],
         watch.history["RelaydeckDown"],
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.proofs.large_file import large_file
-from tests.running import COMMAND, Running, clean_environment, make_token, run_command
+from tests.support.running import COMMAND, Running, clean_environment, make_token, run_command
 
 pytestmark = pytest.mark.prove
 

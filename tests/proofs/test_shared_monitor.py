@@ -9,11 +9,12 @@ import pytest
 
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import relayer_rows
-from tests.networks.recording_node import RecordingNode
-from tests.places import choose
-from tests.postgres import PostgresServer
-from tests.running import Running
-from tests.seeding import fill, opened, relayer
+from tests.support.places import choose
+from tests.support.postgres import PostgresServer
+from tests.support.recording_node import RecordingNode
+from tests.support.running import Running
+from tests.support.seeding import fill, opened, relayer
+from tests.support.stored_rows import create_row
 
 pytestmark = pytest.mark.prove
 
@@ -28,7 +29,7 @@ def provision(home: Path, node: RecordingNode) -> None:
     with opened(home) as store, store.database.transaction() as transaction:
         for number in range(RELAYERS):
             made = relayer(f"r{number}", custom_rpc_urls=(RpcUrl(node.url),), address=f"0x{number:040x}")
-            relayer_rows.create(transaction, store.vault, made, origin="api", now=0)
+            create_row(relayer_rows.TABLE, transaction, store.vault, made)
 
 
 @asynccontextmanager

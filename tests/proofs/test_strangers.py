@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Running, children
-from tests.seeding import issue
-from tests.tls import RunningTls, self_signed
+from tests.support.running import Running, children
+from tests.support.seeding import issue
 
 pytestmark = pytest.mark.prove
 STRANGERS, PROCESSES, SECONDS = 5000, 2, 60.0
@@ -21,8 +20,8 @@ SIGNERS = "/api/v1/signers?per_page=1"
 
 
 @contextmanager
-def strangers(port: int, *options: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "tests.proofs.strangers", str(port), str(STRANGERS // PROCESSES), *options]
+def strangers(port: int) -> Iterator[None]:
+    command = [sys.executable, "-m", "tests.proofs.strangers", str(port), str(STRANGERS // PROCESSES)]
     processes = [subprocess.Popen(command) for _ in range(PROCESSES)]
     try:
         yield
@@ -54,11 +53,11 @@ def peak_memory(running: Running) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def judge(running: Running, list_signers: Callable[[], int], *options: str) -> None:
+def judge(running: Running) -> None:
     [worker] = children(running.process.pid)
     for _ in range(3):  # again if the machine itself stood still
-        with strangers(running.port, *options):
-            longest, memory = longest_wait(list_signers), peak_memory(running)
+        with strangers(running.port):
+            longest, memory = longest_wait(lambda: running.ask("GET", SIGNERS).status), peak_memory(running)
         print(f"longest wait {longest:.2f} s, peak memory {memory / 1024 / 1024:.0f} MB")
         if longest < LONGEST_SECONDS:
             break
@@ -68,10 +67,4 @@ def judge(running: Running, list_signers: Callable[[], int], *options: str) -> N
 def test_a_client_is_served_beside_5000_strangers(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Running(home, token=issue(home), files="1024") as running:
-        judge(running, lambda: running.ask("GET", SIGNERS).status)
-
-
-def test_a_client_is_served_beside_5000_strangers_over_tls(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with RunningTls(home, *self_signed(tmp_path), token=issue(home), files="1024") as running:
-        judge(running, lambda: running.get(SIGNERS, running.token)[0], "--tls")
+        judge(running)

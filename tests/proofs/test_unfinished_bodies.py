@@ -11,8 +11,8 @@ import pytest
 from tests.console.conftest import Operator
 from tests.http.test_refused_requests import KINDS, left_behind
 from tests.proofs.unfinished_bodies import OPERATIONS
-from tests.running import Running, ask, children
-from tests.seeding import issue
+from tests.support.running import Running, ask, children
+from tests.support.seeding import issue
 
 pytestmark = pytest.mark.prove
 WAVES, CONNECTIONS = 4, 2000

@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from relaydeck.provisioning.apply import Provisioner
+from relaydeck.provisioning.apply import UNCHANGED, Apply, FilePlanner
 from relaydeck.provisioning.file import read_file
-from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.references import Resolver
+from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import Place
-from tests.places import ENGINES
-from tests.seeding import open_home
+from tests.support.places import ENGINES
+from tests.support.seeding import open_home
 
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 URL = ("sealed_url", "url_version")
@@ -64,10 +65,10 @@ class ProvisionedHome:
         self.folder = folder
         self.store = open_home(folder)
 
-    def _provisioner(self, text: str | bytes, environment: dict[str, str] | None, prune: bool) -> Provisioner:
+    def _planner(self, text: str | bytes, environment: dict[str, str] | None, prune: bool) -> FilePlanner:
         content = text if isinstance(text, bytes) else text.encode()
         file = read_file(content, Resolver(environment or {}, self.folder.parent))
-        return Provisioner(self.store, FilePlanner(file, prune), file_name="the file")
+        return FilePlanner(file, prune, refusal=partial(MistakenFile, "the file", remedy=UNCHANGED))
 
     def apply(
         self,
@@ -75,12 +76,16 @@ class ProvisionedHome:
         *,
         environment: dict[str, str] | None = None,
         prune: bool = False,
+        actor: str = "apply",
         **making: Any,
     ) -> Plan:
-        return self._provisioner(text, environment, prune).apply(now=1_800_000_000, **making)
+        planner = self._planner(text, environment, prune)
+        return Apply(self.store, planner, KnownAddresses(), **making).run_for(actor, 1_800_000_000)
 
     def plan(self, text: str | bytes, *, environment: dict[str, str] | None = None, prune: bool = False) -> Plan:
-        return self._provisioner(text, environment, prune).plan()
+        database, planner = self.store.database, self._planner(text, environment, prune)
+        with database.snapshot():
+            return planner.plan(database.read, self.store.vault, KnownAddresses())
 
     def mistakes(
         self, text: str | bytes, *, environment: dict[str, str] | None = None, prune: bool = False
@@ -144,7 +149,7 @@ def provisioned(
 def lines(steps: list[Step]) -> list[str]:
     """The steps of a plan in short: kind, resource, name and the fields that change."""
     return [
-        f"{type(step).__name__} {step.resource} {step.name}"
-        + "".join(f" | {each.name}: {each.before} -> {each.after}" for each in getattr(step, "fields", ()))
+        f"{step.action.capitalize()} {step.resource} {step.name}"
+        + "".join(f" | {each.name}: {each.before} -> {each.after}" for each in step.fields)
         for step in steps
     ]

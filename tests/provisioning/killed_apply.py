@@ -8,20 +8,16 @@ import signal
 import sys
 from pathlib import Path
 
-from relaydeck.database_url import DatabaseUrl
-from relaydeck.provisioning import prepared_plan
+from relaydeck.provisioning.apply import Apply, FilePlanner
 from relaydeck.provisioning.file import read_file
-from relaydeck.provisioning.file_planner import FilePlanner
-from relaydeck.provisioning.prepared_plan import PreparedPlan
 from relaydeck.provisioning.references import Resolver
+from relaydeck.settings.values import DatabaseUrl
 from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import Transaction
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.open_store import Store, open_store_at
 
-LARGE = 300  # here, to be fast: more rows than PostgreSQL inserts without COPY
-POINTS = ("staged", "locked", "written")
+POINTS = ("prepared", "staged", "locked", "written")
 
 
 def kill() -> None:
@@ -30,24 +26,26 @@ def kill() -> None:
 
 def apply(store: Store, content: bytes, point: str) -> None:
     planner = FilePlanner(read_file(content, Resolver({}, Path())), False)
-    database, vault = store
+    apply, (database, vault) = Apply(store, planner, KnownAddresses()), store
 
-    def context_of(transaction: Transaction) -> ChangeContext:
-        if point == "staged" and database.remote:
+    def reach(reached: str) -> None:
+        if reached == point:
             kill()
-        return ChangeContext(transaction, AuditLog(vault), "apply", 1_800_000_000)
 
     with database.snapshot():
-        prepared = PreparedPlan(planner, planner.plan(database.read, vault, KnownAddresses()), database.read, vault)
-    with prepared.transaction(database, context_of) as transaction:
-        if point != "written":
-            kill()
-        prepared.write(context_of(transaction))
-        kill()
+        apply.prepare()
+    reach("prepared")
+    with database.staging() as stage:
+        apply.stage(stage)
+        reach("staged")
+        with database.transaction() as transaction:
+            apply.require_valid(transaction)
+            reach("locked")
+            apply.write(ChangeContext(transaction, AuditLog(vault), "apply", 1_800_000_000))
+            reach("written")
 
 
 if __name__ == "__main__":
-    prepared_plan.LARGE = LARGE
     folder, url = Path(sys.argv[1]), os.environ.get("DATABASE")
     where = DatabaseUrl(url) if url else folder / "relaydeck.db"
     apply(open_store_at(folder, where, folder / "master.key"), sys.stdin.buffer.read(), sys.argv[2])

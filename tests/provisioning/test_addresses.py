@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from relaydeck.networks.evm.address import address_problem, checksummed
 from relaydeck.secret import Secret
-from relaydeck.signers.addresses import derived_address
+from relaydeck.signers.known_addresses import derived_address
 from relaydeck.signers.signer_types import LocalConfig
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

@@ -6,8 +6,8 @@ from weakref import ref
 
 import pytest
 
-from relaydeck.admin.bodies import PlannedField, PlannedStep
-from relaydeck.admin.plan_report import apply_report
+from relaydeck.admin.apply import apply_report
+from relaydeck.api.records import PlannedField, PlannedStep
 from relaydeck.errors import StoreTrouble
 from relaydeck.provisioning.plan import Step
 from relaydeck.relayers.model import DisabledReason
@@ -67,9 +67,16 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "fee_model": "ethereum",
                 "tip_floor": None,
                 "tip_ceiling": None,
+                "fee_horizon_blocks": None,
                 "gas_limit_cap": None,
+                "block_seconds": None,
+                "base_fee_rule": None,
+                "base_fee_denominator": None,
+                "base_fee_elasticity": None,
+                "gas_margin_percent": None,
                 "sequencer_feed": None,
                 "sequencer_grace_seconds": None,
+                "labels": None,
                 "origin": "apply",
             }
         ],
@@ -79,6 +86,7 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "type": "plain",
                 "open_config": "{}",
                 "sealed_config": b'{"key":"%s"}' % KEY.encode(),
+                "labels": None,
                 "origin": "apply",
                 "set_locally": False,
             }
@@ -89,6 +97,7 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "type": "webhook",
                 "url": "https://hooks.example/relaydeck",
                 "sealed_signing_key": b"a-signing-key",
+                "labels": None,
                 "origin": "apply",
             }
         ],
@@ -108,6 +117,7 @@ def test_a_file_becomes_records_in_one_transaction(provisioned: ProvisionedHome)
                 "policies": '{"eip1559_pricing":true,"gas_limit_estimation":true,"gas_price_cap":100,'
                 '"min_balance":0,"private_transactions":false,"whitelist_receivers":[]}',
                 "runway_warn_hours": None,
+                "labels": None,
                 "origin": "apply",
             }
         ],
@@ -256,9 +266,8 @@ class TestIdentityOfRelayers:
 
     def test_one_named_by_id_is_not_taken_for_another_by_its_name(self, provisioned: ProvisionedHome) -> None:
         provisioned.apply(WHOLE)
-        assert [
-            type(step).__name__ for step in provisioned.apply(WHOLE + RELAYER.replace('id = "one"\n', "")).steps
-        ] == ["Create"]
+        steps = provisioned.apply(WHOLE + RELAYER.replace('id = "one"\n', "")).steps
+        assert [step.action for step in steps] == ["create"]
 
 
 class TestAddresses:

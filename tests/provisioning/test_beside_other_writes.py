@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.errors import NotPossible
+from relaydeck.notifications.model import EventKind
+from relaydeck.provisioning.apply import Apply, FilePlanner, Outdated
 from relaydeck.provisioning.file import read_file
-from relaydeck.provisioning.file_planner import FilePlanner
 from relaydeck.provisioning.plan import Step
-from relaydeck.provisioning.prepared_plan import PreparedPlan
 from relaydeck.provisioning.references import Resolver
 from relaydeck.relayers import relayer_changes
 from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store import audit
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.rotation import Rotation
 from relaydeck.store.sealed_columns import check_all
 from relaydeck.store.sealing import sealing_key_of
 from tests.provisioning.conftest import NETWORK, NOTIFICATION, RELAYER, SIGNER, WHOLE, ProvisionedHome, lines
@@ -125,14 +127,23 @@ def test_a_relayer_without_an_id_that_another_apply_creates_meanwhile(provisione
     assert provisioned.rows("SELECT count(*) FROM relayers") == [(1,)]
 
 
-def test_records_that_others_change_again_and_again(provisioned: ProvisionedHome) -> None:
+def test_records_that_others_change_four_times(provisioned: ProvisionedHome) -> None:
     provisioned.apply(WHOLE)
-    acts = [applies(WHOLE.replace("= 100", f"= {cap}")) for cap in (1, 2, 3)]
+    acts = [applies(WHOLE.replace("= 100", f"= {cap}")) for cap in range(4)]
     others = Others(provisioned, *acts)
     both = WHOLE.replace("hooks.example", "other.example").replace("= 100", "= 4")
     plan = provisioned.apply(both, progress=others.progress)
     assert lines(plan.steps)[-1] == "Change relayers one | policies.gas_price_cap: 3 -> 4"
-    assert others.prepared == 4
+    assert others.prepared == 5
+
+
+def test_records_that_others_change_again_and_again(provisioned: ProvisionedHome) -> None:
+    provisioned.apply(WHOLE)
+    others = Others(provisioned, *(applies(WHOLE.replace("= 100", f"= {cap}")) for cap in range(5)))
+    both = WHOLE.replace("hooks.example", "other.example").replace("= 100", "= 4")
+    with pytest.raises(NotPossible, match="others keep changing the same records: nothing was changed"):
+        provisioned.apply(both, progress=others.progress)
+    assert (others.prepared, provisioned.plan(WHOLE.replace("= 100", "= 4")).steps) == (5, [])
 
 
 def test_the_data_key_is_rotated_meanwhile(provisioned: ProvisionedHome) -> None:
@@ -150,7 +161,7 @@ def test_reports_of_the_monitor_change_no_record_of_a_plan(provisioned: Provisio
     def report(other: ProvisionedHome) -> None:
         with other.store.database.transaction() as transaction:
             context = ChangeContext(transaction, AuditLog(other.store.vault), "monitor", 1)
-            relayer_changes.report_low_balance(context, "one", balance=1, min_balance=2)
+            relayer_changes.report(context, EventKind.RELAYER_LOW_BALANCE, "one", {"balance": "1", "min_balance": "2"})
 
     provisioned.apply(WHOLE)
     more = "".join(RELAYER.replace('"one"', f'"{name}"') for name in ("two", "three"))
@@ -169,11 +180,28 @@ def test_a_plan_is_not_valid_in_another_history(provisioned: ProvisionedHome, tm
             home.apply(WHOLE)
         provisioned.apply(WHOLE + two)
         planner = FilePlanner(read_file((WHOLE + two.replace("100", "7")).encode(), Resolver({}, tmp_path)), False)
-        database, vault = provisioned.store
+        apply, database = Apply(provisioned.store, planner, KnownAddresses()), provisioned.store.database
         with database.snapshot():
-            plan = planner.plan(database.read, vault, KnownAddresses())
-            prepared = PreparedPlan(planner, plan, database.read, vault)
-        with promoted.store.database.transaction() as transaction:
-            assert not prepared.is_valid(transaction)
+            apply.prepare()
+        with promoted.store.database.transaction() as transaction, pytest.raises(Outdated):
+            apply.require_valid(transaction)
         with database.transaction() as transaction:
-            assert prepared.is_valid(transaction)
+            apply.require_valid(transaction)
+
+
+def test_a_rotation_that_ends_meanwhile_retires_no_key_that_is_needed(provisioned: ProvisionedHome) -> None:
+    """The signing key stays as it is, but the old data key that sealed it is removed."""
+    provisioned.apply(WHOLE)
+    rotation = Rotation(provisioned.store)
+    rotation.begin(now=0)
+
+    def finish(other: ProvisionedHome) -> None:
+        assert sum(rotation.batches()) > 0
+        assert rotation.finish().retired == 1
+
+    changed = WHOLE.replace("= 100", "= 200").replace("hooks.example", "other.example")
+    others = Others(provisioned, finish)
+    plan = provisioned.apply(changed, progress=others.progress)
+    assert (len(plan.steps), others.prepared) == (2, 1)
+    with closing((fresh := ProvisionedHome(provisioned.folder)).store):  # without the keys that are in memory
+        verified(fresh)

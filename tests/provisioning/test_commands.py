@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.cli.local.signer_addresses import asking_once
 from relaydeck.notifications.webhook_rule import REFUSED
-from relaydeck.signers.known_addresses import Answers, KeyAnswer, KeyQuestion, KeySource, Questions
-from relaydeck.signers.signer_types import KmsConfig
 from tests.provisioning.conftest import ADDRESS, KEY, NETWORK, NOTIFICATION, RELAYER, SIGNER, WHOLE
-from tests.running import COMMAND, Running, clean_environment, make_token, run_command
+from tests.support.running import COMMAND, Running, clean_environment, make_token, run_command
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.toml"
 
@@ -51,6 +48,26 @@ def test_the_demonstration(home: Path) -> None:
     assert done.stdout == "created: 2 networks, 2 signers, 1 notification, 3 relayers\n"
     again = run_command(home, "apply", str(DEMO))
     assert (again.stdout, again.stderr) == ("nothing to change: the stored records match the file\n", "")
+
+
+@pytest.mark.parametrize("options", [[], ["--plan", "--detailed-exitcode"], ["--prune", "--yes"]])
+def test_nothing_is_printed_with_quiet(home: Path, options: list[str]) -> None:
+    run_command(home, "apply", str(DEMO))
+    done = run_command(home, "apply", str(DEMO), "--quiet", *options)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_plan_with_changes_shows_in_its_exit_code_with_quiet(home: Path) -> None:
+    run_command(home, "apply", "-", stdin=NETWORK)
+    done = run_command(home, "apply", str(DEMO), "-q", "--plan", "--detailed-exitcode")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+@pytest.mark.parametrize("option", ["--json", "--plan"])
+def test_quiet_is_refused_where_the_output_is_the_purpose(home: Path, option: str) -> None:
+    done = run_command(home, "apply", str(DEMO), "--quiet", option)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--quiet prints nothing: leave --json out, and use --plan with --detailed-exitcode" in done.stderr
 
 
 def test_what_would_change_is_shown_without_secrets(home: Path) -> None:
@@ -147,20 +164,6 @@ def test_a_new_database_of_an_existing_home_is_announced_as_such(home: Path, tmp
     other = tmp_path / "other.db"
     done = run_command(home, "apply", "-", stdin=NETWORK, database_url=f"sqlite:///{other}")
     assert (done.returncode, done.stderr) == (0, f"relaydeck: created a new database at {other}\n")
-
-
-def test_key_systems_are_asked_once() -> None:
-    asked = []
-
-    def ask(questions: Questions) -> Answers:
-        asked.append(sorted(questions))
-        return {name: KeyAnswer(f"address of {name}") for name in questions}
-
-    question = KeyQuestion("provider_a_kms", KmsConfig(key_id="k", region="r"))
-    source = asking_once(KeySource(frozenset({"provider_a_kms"}), ask))
-    assert source.ask({"one": question}) == {"one": KeyAnswer("address of one")}
-    assert set(source.ask({"one": question, "two": question})) == {"one", "two"}
-    assert asked == [["one"], ["two"]]
 
 
 def test_a_file_that_is_not_there(home: Path) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relaydeck.provisioning.export import exported, variable
-from relaydeck.provisioning.toml_text import written, written_key
+from relaydeck.provisioning.export import exported, variable, written, written_key
 from relaydeck.signers.signer_types import SHAPES
 from tests.provisioning.conftest import ADDRESS, KEY, OTHER_ADDRESS, ProvisionedHome
 

@@ -1,4 +1,4 @@
-"""An apply of so many relayers that it writes them before the lock for which others wait, or from staged rows."""
+"""An apply of many records: it writes what single changes write, all of it or nothing, and does not hold up others."""
 
 import os
 import re
@@ -11,34 +11,30 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.database_url import DatabaseUrl
-from relaydeck.errors import NotPossible, StoreConflict
-from relaydeck.provisioning import prepared_plan as prepared_plan_module
 from relaydeck.provisioning import stored as stored_module
-from relaydeck.provisioning.apply import apply_prepared
+from relaydeck.provisioning.apply import Apply, FilePlanner, take_step
 from relaydeck.provisioning.file import read_file
-from relaydeck.provisioning.file_planner import FilePlanner
-from relaydeck.provisioning.prepared_plan import PreparedPlan
 from relaydeck.provisioning.references import Resolver
 from relaydeck.secret import Secret
+from relaydeck.settings.values import DatabaseUrl
 from relaydeck.signers import signer_changes
 from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import ReadRows, Transaction
-from tests.places import ENGINES, place_of
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.database import Transaction
 from tests.provisioning.conftest import NETWORK, NOTIFICATION, RELAYER, SIGNER, ProvisionedHome
-from tests.provisioning.killed_apply import LARGE, POINTS
+from tests.provisioning.killed_apply import POINTS
 from tests.provisioning.test_beside_other_writes import Others, applies, verified
+from tests.support.places import ENGINES, place_of
 
 HEAD = NETWORK + SIGNER + NOTIFICATION
 ENTRIES = "SELECT moment, actor, action, record, before_change, after_change, origin FROM audit ORDER BY seq"
+PREVIOUS_KEYS = "SELECT id, sealed_previous_key IS NULL FROM notifications ORDER BY seq"
+REMOVALS = "SELECT resource, seq FROM removals ORDER BY resource, seq"
 
 
-@pytest.fixture(autouse=True)
-def _large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared_plan_module, "LARGE", LARGE)
+COUNT = 300
 
 
 def relayers(count: int, first: int = 0) -> str:
@@ -55,45 +51,43 @@ def home(
         verified(home)
 
 
-def prepared_plan(home: ProvisionedHome, text: str, *, prune: bool = False) -> PreparedPlan:
-    planner = FilePlanner(read_file(text.encode(), Resolver({}, home.folder)), prune)
-    database, vault = home.store
-    with database.snapshot():
-        plan = planner.plan(database.read, vault, KnownAddresses())
-        return PreparedPlan(planner, plan, database.read, vault)
-
-
 def context_of(home: ProvisionedHome) -> Callable[[Transaction], ChangeContext]:
     return lambda transaction: ChangeContext(transaction, AuditLog(home.store.vault), "apply", 1_800_000_000)
 
 
-def test_a_large_apply_writes_what_small_ones_write(
-    home: ProvisionedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Creations, then changes and removals together with the removal of a record that relayers referred to."""
-    small = ProvisionedHome(tmp_path / "small")
-    with closing(small.store):
-        for first in range(0, 2 * LARGE, LARGE // 2):
-            small.apply(HEAD + relayers(LARGE // 2, first))
-        home.apply(HEAD + relayers(2 * LARGE))
-        assert home.state() == small.state()
+def take_single_steps(home: ProvisionedHome, text: str, *, prune: bool = False) -> None:
+    """As the admin API makes changes: each by itself."""
+    for step in home.plan(text, prune=prune).steps:
+        with home.store.database.transaction() as transaction:
+            take_step(step, context_of(home)(transaction)._replace(origin="apply"))
 
-        rest = (NETWORK + SIGNER + relayers(LARGE)).replace("= 100", "= 200").replace('notification_id = "pager"\n', "")
-        for part in (relayers(LARGE // 2), relayers(LARGE // 2, LARGE // 2)):
-            small.apply((HEAD + part).replace("= 100", "= 200").replace('notification_id = "pager"\n', ""))
-        monkeypatch.setattr(prepared_plan_module, "LARGE", 2 * LARGE)
-        small.apply(rest, prune=True)
-        monkeypatch.setattr(prepared_plan_module, "LARGE", LARGE)
-        home.apply(rest, prune=True)
-        assert home.state() == small.state()
-        assert sorted(map(str, home.rows(ENTRIES))) == sorted(map(str, small.rows(ENTRIES)))
-    assert home.rows("SELECT count(*) FROM removals WHERE resource = 'relayers'") == [(LARGE,)]
-    newest = "SELECT count(*) FROM relayers WHERE revision = (SELECT revision FROM clock)"
-    assert home.rows(newest) == [(LARGE,)]
+
+def test_an_apply_writes_what_single_changes_write(home: ProvisionedHome, tmp_path: Path) -> None:
+    """Every kind of step of every resource."""
+    single = ProvisionedHome(tmp_path / "single")
+    rotated = NOTIFICATION.replace("a-signing-key", "another-key")
+    other = NOTIFICATION.replace("pager", "other").replace("signing_key", "# ")
+    without = (NETWORK.replace("node-key", "new-key") + SIGNER + rotated + relayers(COUNT)).replace("= 100", "= 200")
+    states = [
+        (HEAD + other + SIGNER.replace('"ops"', '"spare"') + relayers(2 * COUNT), False),
+        (without.replace('notification_id = "pager"\n', ""), True),
+        (NETWORK + SIGNER, True),
+        ("", True),
+    ]
+    with closing(single.store):
+        for text, prune in states:
+            take_single_steps(single, text, prune=prune)
+            home.apply(text, prune=prune)
+            assert home.state() == single.state()
+            assert home.rows(ENTRIES) == single.rows(ENTRIES)
+            assert home.rows(PREVIOUS_KEYS) == single.rows(PREVIOUS_KEYS)
+            assert home.rows(REMOVALS) == single.rows(REMOVALS)
+            newest = "SELECT count(*) FROM relayers WHERE revision = (SELECT revision FROM clock)"
+            assert home.rows(newest) == home.rows("SELECT count(*) FROM relayers")
 
 
 @pytest.mark.parametrize("prune", [False, True])
-def test_others_write_while_a_large_apply_is_prepared(home: ProvisionedHome, *, prune: bool) -> None:
+def test_others_write_while_an_apply_is_prepared(home: ProvisionedHome, *, prune: bool) -> None:
     def create(other: ProvisionedHome) -> None:
         with other.store.database.transaction() as transaction:
             signer_changes.create(
@@ -101,101 +95,71 @@ def test_others_write_while_a_large_apply_is_prepared(home: ProvisionedHome, *, 
             )
 
     others = Others(home, create)
-    plan = home.apply(HEAD + relayers(LARGE), prune=prune, progress=others.progress)
-    assert (len(plan.steps), others.prepared) == (LARGE + 3, 1)
+    plan = home.apply(HEAD + relayers(COUNT), prune=prune, progress=others.progress)
+    assert (len(plan.steps), others.prepared) == (COUNT + 3, 1)
     assert home.rows("SELECT id FROM signers ORDER BY seq") == [("other",), ("ops",)]
 
 
-def test_a_relayer_of_a_large_file_that_somebody_creates_meanwhile(home: ProvisionedHome) -> None:
+def test_a_relayer_of_many_that_somebody_creates_meanwhile(home: ProvisionedHome) -> None:
     others = Others(home, applies(HEAD + relayers(1).replace("= 100", "= 7")))
-    plan = home.apply(HEAD + relayers(LARGE + 1), progress=others.progress)
-    assert (others.prepared, len(plan.steps)) == (2, LARGE + 1)
+    plan = home.apply(HEAD + relayers(COUNT + 1), progress=others.progress)
+    assert (others.prepared, len(plan.steps)) == (2, COUNT + 1)
 
 
-def test_a_large_apply_that_others_keep_overtaking_is_refused(home: ProvisionedHome) -> None:
-    """A small one would be planned while the others wait."""
-    home.apply(HEAD + relayers(1))
-    others = Others(home, *(applies(HEAD + relayers(1).replace("= 100", f"= {cap}")) for cap in (1, 2, 3)))
-    with pytest.raises(NotPossible, match="others keep changing the same records: nothing was changed"):
-        home.apply(HEAD + relayers(LARGE + 1), progress=others.progress)
-    assert (others.prepared, home.rows("SELECT id FROM relayers")) == (3, [("0",)])
+def file_planner(home: ProvisionedHome, text: str) -> FilePlanner:
+    return FilePlanner(read_file(text.encode(), Resolver({}, home.folder)), False)
 
 
-def test_a_large_apply_that_ends_at_any_point_leaves_nothing(home: ProvisionedHome) -> None:
+def test_an_apply_that_ends_at_any_point_leaves_nothing(home: ProvisionedHome) -> None:
     home.apply(HEAD)
     before, revision = home.rows(ENTRIES), home.revision
-    prepared = prepared_plan(home, HEAD + relayers(LARGE))
-    with pytest.raises(KeyboardInterrupt), prepared.transaction(home.store.database, context_of(home)) as transaction:
-        prepared.write(context_of(home)(transaction))
+    apply = Apply(home.store, file_planner(home, HEAD + relayers(COUNT)), KnownAddresses())
+
+    def interrupt(transaction: Transaction) -> None:
+        apply.write(context_of(home)(transaction))
         with closing(ProvisionedHome(home.folder).store) as other:
             assert other.database.read("SELECT count(*) FROM relayers") == [(0,)]
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply.run(interrupt)
     assert (home.rows(ENTRIES), home.revision, home.rows("SELECT count(*) FROM relayers")) == (before, revision, [(0,)])
-    home.apply(HEAD + relayers(LARGE))
-    assert home.rows("SELECT count(*) FROM relayers") == [(LARGE,)]
+    home.apply(HEAD + relayers(COUNT))
+    assert home.rows("SELECT count(*) FROM relayers") == [(COUNT,)]
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_process_that_is_killed_in_a_large_apply_leaves_nothing(home: ProvisionedHome, point: str) -> None:
+def test_a_process_that_is_killed_in_an_apply_leaves_nothing(home: ProvisionedHome, point: str) -> None:
     home.apply(HEAD)
     before, revision, where = home.rows(ENTRIES), home.revision, place_of(home.folder)
     killed = subprocess.run(
         [sys.executable, "-m", "tests.provisioning.killed_apply", home.folder, point],
-        input=(HEAD + relayers(LARGE)).encode(),
+        input=(HEAD + relayers(COUNT)).encode(),
         env=os.environ | ({"DATABASE": where.reveal()} if isinstance(where, DatabaseUrl) else {}),
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
     assert (home.rows(ENTRIES), home.revision, home.rows("SELECT count(*) FROM relayers")) == (before, revision, [(0,)])
-    home.apply(HEAD + relayers(LARGE))
-    assert home.rows("SELECT count(*) FROM relayers") == [(LARGE,)]
+    home.apply(HEAD + relayers(COUNT))
+    assert home.rows("SELECT count(*) FROM relayers") == [(COUNT,)]
 
 
-def test_a_large_plan_that_is_no_longer_valid_is_not_applied(home: ProvisionedHome) -> None:
+def test_a_work_that_does_not_write_the_plan_leaves_nothing_of_it(home: ProvisionedHome) -> None:
+    """A repeated request gets its first answer."""
     home.apply(HEAD)
-    prepared = prepared_plan(home, HEAD + relayers(LARGE))
-    other = ProvisionedHome(home.folder)
-    with closing(other.store):
-        other.apply(HEAD + relayers(1).replace("= 100", "= 7"))
-    # PostgreSQL refuses the row that is there already; SQLite would refuse it later, so the plan is judged first.
-    try:
-        with prepared.transaction(home.store.database, context_of(home)) as transaction:
-            assert not prepared.is_valid(transaction)
-            raise StoreConflict("as the apply does")
-    except StoreConflict:
-        assert home.rows("SELECT count(*) FROM relayers") == [(1,)]
-
-
-def test_a_work_that_does_not_need_a_large_plan_leaves_nothing_of_it(home: ProvisionedHome) -> None:
-    """A repeated request gets its first answer: what was written early is rolled back."""
-    home.apply(HEAD)
-    before, database = home.rows(ENTRIES), home.store.database
-    revisions = list[int]()
-
-    def repeat(_prepared: PreparedPlan, context: ChangeContext) -> str:
-        revisions.append(context.transaction.revision)
-        return "the first answer"
-
-    def prepare(read: ReadRows) -> PreparedPlan:
-        planner = FilePlanner(read_file((HEAD + relayers(LARGE)).encode(), Resolver({}, home.folder)), False)
-        vault = home.store.vault
-        return PreparedPlan(planner, planner.plan(read, vault, KnownAddresses()), read, vault)
-
-    assert apply_prepared(database, prepare, context_of(home), repeat) == "the first answer"
+    before = home.rows(ENTRIES)
+    apply = Apply(home.store, file_planner(home, HEAD + relayers(COUNT)), KnownAddresses())
+    assert apply.run(lambda transaction: transaction.revision) == home.revision
     assert (home.rows(ENTRIES), home.rows("SELECT count(*) FROM relayers")) == (before, [(0,)])
-    assert revisions[-1] == home.revision  # it is one that readers can wait for
 
 
-def test_the_last_attempt_removes_relayers_while_others_wait(home: ProvisionedHome) -> None:
-    """Otherwise a monitor that writes about one of them all the time would prevent it."""
-    home.apply(HEAD + relayers(LARGE))
-    prepared = prepared_plan(home, HEAD, prune=True)
-    prepared.removes_early = False
-    with prepared.transaction(home.store.database, context_of(home)) as transaction:
-        assert transaction.all("SELECT count(*) AS number FROM relayers")[0].number == LARGE
-        prepared.write(context_of(home)(transaction))
-    assert home.rows("SELECT count(*) FROM relayers") == [(0,)]
-    assert home.rows("SELECT count(*) FROM removals WHERE resource = 'relayers'") == [(LARGE,)]
+def test_temporary_tables_are_gone_after_an_apply(home: ProvisionedHome) -> None:
+    apply, database = Apply(home.store, file_planner(home, HEAD), KnownAddresses()), home.store.database
+    tables = "pg_class WHERE relpersistence = 't'" if database.remote else "sqlite_temp_master"
+    count = f"SELECT count(*) AS found FROM {tables}"
+    assert apply.run(lambda transaction: transaction.all(count)[0].found) > 0
+    with database.transaction() as transaction:
+        assert transaction.all(count)[0].found == 0
 
 
 def test_relayers_of_the_same_names_are_found_among_many(

@@ -6,22 +6,24 @@ from typing import Any
 
 import pytest
 
-from relaydeck.fees import Estimator, FeeOptions
+from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.model import FeeOptions
 from relaydeck.log import Log
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import events
 from relaydeck.relayers import relayer_changes, relayer_rows, snapshots
-from relaydeck.relayers.incidents import Incident
 from relaydeck.relayers.model import Policies, Relayer
 from relaydeck.relayers.monitor import Monitor, MonitorOptions
+from relaydeck.relayers.snapshots import Incident
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
-from tests.networks.fault_node import FaultNode
 from tests.notifications.conftest import Clock
-from tests.places import ENGINES
-from tests.seeding import fill, open_home, relayer
+from tests.support.fault_node import FaultNode
+from tests.support.places import ENGINES
+from tests.support.seeding import fill, open_home, relayer
+from tests.support.stored_rows import create_row
 
 INTERVAL = 60.0
 ETHER = 10**18
@@ -55,7 +57,13 @@ class Watching:
     def add_all(self, relayers: Iterable[Relayer]) -> None:
         with self.store.database.transaction() as transaction:
             for each in relayers:
-                relayer_rows.create(transaction, self.store.vault, each, origin="api", now=0)
+                create_row(relayer_rows.TABLE, transaction, self.store.vault, each)
+        for monitor in self.monitors:
+            self.follow(monitor)
+
+    def follow(self, monitor: Monitor, *, removed: bool = False) -> None:
+        """Tell a process of all changes so far, as the followers of the database do."""
+        monitor.update_schedule(monitor.fetch_changes(self.store.database.read, 0, removed=removed))
 
     def process(self, **given: Any) -> Monitor:
         """What one more process would run."""
@@ -75,6 +83,7 @@ class Watching:
             random=lambda: chance,
         )
         self.monitors.append(monitor)
+        self.follow(monitor)
         return monitor
 
     async def rounds(self, monitor: Monitor, count: int = 1) -> None:

@@ -7,15 +7,25 @@ from pathlib import Path
 import pytest
 
 from relaydeck.errors import BadRequest, RelayerNotFound
-from relaydeck.relayers import balance_history, balance_rows, relayer_changes, relayer_rows
-from relaydeck.relayers.balance_history import BalancePoint, Range, TopUp, build_history, choose_range
-from relaydeck.relayers.balance_rows import BalancePeriod, Retention, next_period
-from relaydeck.store.change_context import ChangeContext
+from relaydeck.provisioning.document import remove_record
+from relaydeck.relayers import balance_history, relayer_rows
+from relaydeck.relayers.balance_history import (
+    BalancePeriod,
+    BalancePoint,
+    Range,
+    Retention,
+    TopUp,
+    build_history,
+    choose_range,
+    next_period,
+)
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.open_store import Store
 from relaydeck.timestamps import utc
 from tests.relayers.conftest import ETHER, Watching
-from tests.running import Running
-from tests.seeding import fill, issue, opened, relayer
+from tests.support.running import Running
+from tests.support.seeding import fill, issue, opened, relayer
+from tests.support.stored_rows import create_row
 
 START = 1_700_000_000
 DAY = 86_400
@@ -28,7 +38,7 @@ def periods(store: Store, name: str = "r1") -> list[BalancePeriod]:
         " WHERE r.id = :name ORDER BY since",
         {"name": name},
     )
-    return [balance_rows.from_row(row) for row in rows]
+    return [balance_history.from_row(row) for row in rows]
 
 
 async def test_the_first_balance_is_written_and_an_equal_one_is_not(scene: Watching) -> None:
@@ -103,7 +113,7 @@ async def test_a_deleted_relayer_takes_its_history_along(scene: Watching) -> Non
     scene.add("r1", await scene.node())
     await scene.rounds(scene.process(), 1)
     with scene.store.database.transaction() as transaction:
-        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", START), "r1")
+        remove_record(ChangeContext(transaction, scene.audit, "test", START), "relayers", "r1")
     assert scene.store.database.read("SELECT since FROM balances") == []
 
 
@@ -132,12 +142,12 @@ def minutes(store: Store) -> Iterator[Callable[[int, Retention], list[int]]]:
 
     def spend(seconds: int, retention: Retention) -> list[int]:
         with store.database.transaction() as transaction:
-            relayer_rows.create(transaction, store.vault, relayer("r1"), origin="api", now=0)
+            create_row(relayer_rows.TABLE, transaction, store.vault, relayer("r1"))
             ages = range(seconds, -1, -60)
-            balance_rows.add(
+            balance_history.save(
                 transaction, [(1, BalancePeriod(now - ago, now - ago, ago, seconds - ago)) for ago in ages]
             )
-            balance_rows.compact(transaction, [1], retention, now)
+            balance_history.compact(transaction, [1], retention, now)
             rows = transaction.all("SELECT since FROM balances ORDER BY since DESC")
         return [now - row.since for row in rows]
 
@@ -212,7 +222,7 @@ def test_the_admin_api_returns_the_history(home: Path) -> None:
     fill(home, relayers=[relayer("r1")])
     with opened(home) as store, store.database.transaction() as transaction:
         paid = [BalancePeriod(now - 7200, now - 3600, 10**30), BalancePeriod(now - 3000, now, 10**30 - 1, 1)]
-        balance_rows.add(transaction, [(1, each) for each in paid])
+        balance_history.save(transaction, [(1, each) for each in paid])
     running = Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="0")
     try:
         target = f"/admin/v1/relayers/r1/balances?from={utc(now - 7200)}&to={utc(now)}&step=1h"

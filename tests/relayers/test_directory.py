@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.errors import Damaged, RelayerNotFound
-from relaydeck.networks.model import RpcUrl
+from relaydeck.errors import RelayerNotFound
 from relaydeck.relayers.directory import RelayerDirectory
 from relaydeck.store.open_store import Store
-from tests.places import ENGINES
-from tests.postgres import PostgresServer
-from tests.seeding import fill, opened, relayer
+from tests.support.places import ENGINES
+from tests.support.postgres import PostgresServer
+from tests.support.seeding import fill, opened, relayer
 
 # Until the thread that reads has asked its last question, and waits for the next one.
 _HAS_READ = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle' AND query LIKE 'SELECT name,%FROM networks%'"
@@ -38,22 +37,6 @@ async def test_it_is_remembered_until_it_is_forgotten(
         with pytest.raises(RelayerNotFound):
             await directory.find("r2")
     assert names == ["Relayer r1", "Relayer r1", "another"]
-
-
-async def test_relayers_are_loaded_before_their_first_request(home: Path) -> None:
-    """Except those that cannot be read."""
-    damaged = relayer("damaged", custom_rpc_urls=(RpcUrl("http://127.0.0.1:9"),))
-    fill(home, relayers=[relayer("r1"), damaged, relayer("unreadable")])
-    with opened(home) as store:
-        with store.database.transaction() as transaction:
-            transaction.execute("UPDATE relayers SET sealed_rpc_urls = x'00' WHERE id = 'damaged'")
-            transaction.execute("UPDATE relayers SET policies = 'nonsense' WHERE id = 'unreadable'")
-        directory = RelayerDirectory(store.database, store.vault)
-        await directory.preload()
-        rename(store, "another")
-        assert (await directory.find("r1"))[0].name == "Relayer r1"
-        with pytest.raises(Damaged):
-            await directory.find("damaged")
 
 
 async def test_what_was_read_before_a_write_is_not_remembered_after_it(

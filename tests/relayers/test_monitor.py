@@ -9,16 +9,17 @@ from msgspec import UNSET
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.notifications import events
-from relaydeck.relayers import relayer_changes, relayer_rows
-from relaydeck.relayers.incidents import Incident, NodeProblem
+from relaydeck.provisioning.document import remove_record
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import DisabledReason
-from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.schedule import read_row_changes
-from tests.networks.fault_node import FaultNode
+from relaydeck.relayers.snapshots import Incident, NodeProblem
+from relaydeck.store.changes import ChangeContext
 from tests.notifications.conftest import eventually
 from tests.relayers.conftest import ETHER, Watching
-from tests.seeding import ADDRESS
-from tests.statements import run_statement
+from tests.support.fault_node import FaultNode
+from tests.support.seeding import ADDRESS
+from tests.support.statements import run_statement
+from tests.support.stored_rows import update_row
 
 START = 1_700_000_000
 
@@ -147,7 +148,7 @@ async def test_the_urls_of_the_network_are_asked_when_there_are_no_others(scene:
 
 async def test_a_relayer_without_any_url_is_left_alone(scene: Watching) -> None:
     with scene.store.database.transaction() as transaction:
-        network_rows.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
+        update_row(network_rows.TABLE, transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
     scene.add("r1")
     await scene.rounds(scene.process(rounds=1), 3)
     assert (scene.reported(), scene.incident("r1")) == ([], Incident())
@@ -264,7 +265,7 @@ async def test_a_store_that_fails_is_no_end(scene: Watching, capfd: pytest.Captu
     running = asyncio.create_task(monitor.run())
     await eventually(lambda: "relayers are not checked" in capfd.readouterr().err)
     run_statement(scene.store.database, "ALTER TABLE elsewhere RENAME TO leases")
-    await eventually(lambda: monitor._total == 1)
+    await eventually(lambda: monitor._leases.held)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await scene.rounds(monitor, 1)
@@ -337,7 +338,7 @@ async def test_a_relayer_that_is_deleted_meanwhile_is_forgotten(scene: Watching)
     scene.add("r1", node)
     await begun(scene, node)
     with scene.store.database.transaction() as transaction:
-        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
+        remove_record(ChangeContext(transaction, scene.audit, "test", 0), "relayers", "r1")
     await scene.monitors[0].checks.join()
     assert (scene.reported(), scene.store.database.read("SELECT * FROM troubles")) == ([], [])
 
@@ -347,7 +348,7 @@ async def test_a_relayer_that_is_changed_meanwhile_is_left_to_the_next_check_at(
     scene.add("r1", node)
     await begun(scene, node)
     with scene.store.database.transaction() as transaction:
-        relayer_rows.update(transaction, scene.store.vault, scene.relayer("r1"))
+        update_row(relayer_rows.TABLE, transaction, scene.store.vault, scene.relayer("r1"))
     await scene.monitors[0].checks.join()
     assert (scene.reported(), scene.incident("r1")) == ([], Incident())
 
@@ -365,7 +366,7 @@ async def test_trouble_is_erased_with_its_relayer(scene: Watching) -> None:
     scene.add("r1", await scene.node("dead"))
     await scene.rounds(scene.process(), 1)
     with scene.store.database.transaction() as transaction:
-        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
+        remove_record(ChangeContext(transaction, scene.audit, "test", 0), "relayers", "r1")
     assert scene.store.database.read("SELECT * FROM troubles") == []
 
 
@@ -375,12 +376,11 @@ async def test_relayers_that_come_and_go_are_followed(scene: Watching) -> None:
     monitor = scene.process()
     await scene.rounds(monitor, 1)
     scene.add("r2", node)
-    monitor.apply_changes(read_row_changes(scene.store.database.read, "relayers", 0, removed=False))
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 3
     with scene.store.database.transaction() as transaction:
-        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
-    monitor.apply_changes(read_row_changes(scene.store.database.read, "relayers", 0, removed=True))
+        remove_record(ChangeContext(transaction, scene.audit, "test", 0), "relayers", "r1")
+    scene.follow(monitor, removed=True)
     await scene.rounds(monitor, 1)
     assert node.calls["eth_getTransactionCount"] == 4
 
@@ -390,8 +390,8 @@ async def test_with_no_relayer_left_the_lease_is_given_back(scene: Watching) -> 
     monitor = scene.process()
     await scene.rounds(monitor, 1)
     with scene.store.database.transaction() as transaction:
-        relayer_changes.delete(ChangeContext(transaction, scene.audit, "test", 0), "r1")
-    monitor.apply_changes(read_row_changes(scene.store.database.read, "relayers", 0, removed=True))
+        remove_record(ChangeContext(transaction, scene.audit, "test", 0), "relayers", "r1")
+    scene.follow(monitor, removed=True)
     assert await monitor.turn() == 60
     assert scene.store.database.read("SELECT name FROM leases WHERE holder <> ''") == []
 

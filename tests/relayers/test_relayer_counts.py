@@ -1,12 +1,10 @@
 """What the metrics tell about relayers: counts by network and state, what runs out first, and the monitor's rounds."""
 
-from relaydeck.relayers import balance_rows, incidents, runway_rows
-from relaydeck.relayers.balance_rows import BalancePeriod
-from relaydeck.relayers.incidents import Incident
+from relaydeck.relayers import balance_history, snapshots
+from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.monitor import Monitor, MonitorGauges, RoundReport
-from relaydeck.relayers.named_relayers import NamedRelayers, read_named
-from relaydeck.relayers.relayer_counts import count_relayers
-from relaydeck.relayers.runway_rows import StoredRunway
+from relaydeck.relayers.named_relayers import NamedRelayers, count_relayers, read_named
+from relaydeck.relayers.snapshots import Incident, StoredRunway
 from tests.relayers.conftest import INTERVAL, Watching
 
 STATES = {"total", "paused", "disabled", "low_balance", "low_runway"}
@@ -17,10 +15,10 @@ async def test_relayers_are_counted_by_network_and_state(scene: Watching) -> Non
         scene.add(name, paused=name == "r2")
     with scene.store.database.transaction() as transaction:
         transaction.execute("UPDATE relayers SET system_disabled = :yes WHERE id = 'r3'", {"yes": True})
-        incidents.save(transaction, "r1", Incident(low_since=5, balance=1))
-        runway_rows.save(transaction, 1, StoredRunway(1, 900, 7))
-        runway_rows.save(transaction, 2, StoredRunway(1, 500, None))
-        runway_rows.save(transaction, 3, StoredRunway(1, None, None))
+        snapshots.save_incident(transaction, "r1", Incident(low_since=5, balance=1))
+        snapshots.save_runway(transaction, 1, StoredRunway(1, 900, 7))
+        snapshots.save_runway(transaction, 2, StoredRunway(1, 500, None))
+        snapshots.save_runway(transaction, 3, StoredRunway(1, None, None))
     found = count_relayers(scene.store.database.read)
     assert found.by_state == {
         ("dev", "total"): 3,
@@ -37,9 +35,9 @@ async def test_relayers_that_are_named_have_figures_of_their_own(scene: Watching
         scene.add(name, paused=name == "r2")
     with scene.store.database.transaction() as transaction:
         transaction.execute("UPDATE relayers SET system_disabled = :yes WHERE id = 'r1'", {"yes": True})
-        incidents.save(transaction, "r1", Incident(low_since=5, balance=1))
-        runway_rows.save(transaction, 1, StoredRunway(1, 900, 7))
-        balance_rows.add(transaction, [(1, BalancePeriod(5, 6, 10**30)), (1, BalancePeriod(9, 9, 10**30 - 1))])
+        snapshots.save_incident(transaction, "r1", Incident(low_since=5, balance=1))
+        snapshots.save_runway(transaction, 1, StoredRunway(1, 900, 7))
+        balance_history.save(transaction, [(1, BalancePeriod(5, 6, 10**30)), (1, BalancePeriod(9, 9, 10**30 - 1))])
     assert read_named(scene.store.database.read, ["r2", "gone", "r1"]) == NamedRelayers(
         balances={("dev", "r1"): 10**30 - 1},
         minimum_at={("dev", "r1"): 900},

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from relaydeck.relayers.balance_rows import BalancePeriod, next_period
-from relaydeck.relayers.runway import DAY, WEEK, Duration, Forecast, Unknown, forecast, is_low, spending
+from relaydeck.relayers import balance_history
+from relaydeck.relayers.balance_history import BalancePeriod, next_period
+from relaydeck.relayers.runway import DAY, WEEK, Forecast, RunwayTime, Unknown, forecast, is_low, read_recent, spending
+from tests.support.seeding import fill, opened, relayer
 
 GAS = 10**14
 YEAR = 365
@@ -62,7 +64,7 @@ class Judged(NamedTuple):
         """Above 1: too optimistic."""
         assert isinstance(self.found, Forecast)
         assert self.truth
-        return self.found.until_zero.expected / self.truth
+        return self.found.until_zero.seconds / self.truth
 
 
 def live(paid: Payments, funds: int, top_up_below: int) -> list[Judged]:
@@ -157,8 +159,8 @@ def test_the_numbers_of_an_even_spender() -> None:
         balance=1000,
         spent_per_hour=1,
         window="day",
-        until_minimum=Duration(800 * 3600, 800 * 3600, 800 * 3600),
-        until_zero=Duration(1000 * 3600, 1000 * 3600, 1000 * 3600),
+        until_minimum=RunwayTime(800 * 3600, 800 * 3600, 800 * 3600),
+        until_zero=RunwayTime(1000 * 3600, 1000 * 3600, 1000 * 3600),
     )
 
 
@@ -179,8 +181,8 @@ def test_the_range_is_that_of_the_heaviest_and_the_lightest_day() -> None:
             periods.append(next_period(periods[-1], periods[-1].balance - amount // 2, moment))
     found = forecast(periods, min_balance=0, now=WEEK)
     assert isinstance(found, Forecast)
-    assert (found.until_zero.earliest, found.until_zero.latest) == (1000 * DAY // 30, 1000 * DAY // 10)
-    assert found.until_zero.earliest <= found.until_zero.expected <= 1000 * DAY // 10
+    assert (found.until_zero.earliest_seconds, found.until_zero.latest_seconds) == (1000 * DAY // 30, 1000 * DAY // 10)
+    assert found.until_zero.earliest_seconds <= found.until_zero.seconds <= 1000 * DAY // 10
 
 
 def test_a_top_up_is_not_spending() -> None:
@@ -191,7 +193,7 @@ def test_a_top_up_is_not_spending() -> None:
 def test_a_balance_at_its_minimum_has_no_time_left() -> None:
     found = forecast(hourly(48, 1, 100), min_balance=60, now=48 * 3600)
     assert isinstance(found, Forecast)
-    assert found.until_minimum == Duration(0, 0, 0)
+    assert found.until_minimum == RunwayTime(0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_what_is_not_known_is_unknown(periods: list[BalancePeriod], why: str) ->
 
 
 def lasting(hours: float) -> Forecast:
-    span = Duration(int(hours * 3600), 0, None)
+    span = RunwayTime(int(hours * 3600), 0, None)
     return Forecast(1, 1, "day", span, span)
 
 
@@ -233,3 +235,18 @@ def test_a_warning_begins_and_ends_at_different_limits(
 
 def test_no_hours_turn_the_warning_off() -> None:
     assert not is_low(lasting(0), warn_hours=0, was_low=True, min_balance=0, balance=0)
+
+
+def test_a_forecast_reads_at_most_one_balance_of_each_quarter_of_an_hour(home: Path) -> None:
+    fill(home, relayers=[relayer("r1")])
+    with opened(home) as store:
+        with store.database.transaction() as transaction:
+            stored = [(1, BalancePeriod(since, since, since % 7, 0)) for since in range(0, 8 * DAY, 120)]
+            balance_history.save(transaction, stored)
+        kept = [each.since for each in read_recent(store.database.read, 1, 8 * DAY)]
+    assert kept == [*range(DAY + 3480, 7 * DAY, 3600), 7 * DAY, *quarters(7 * DAY, 8 * DAY)]
+
+
+def quarters(start: int, end: int) -> list[int]:
+    """The last even minute of each quarter of an hour."""
+    return [(each - 1) // 120 * 120 for each in range(start + 900, end + 1, 900)]

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from relaydeck.relayers import balance_rows
-from relaydeck.relayers.balance_rows import BalancePeriod
+from relaydeck.relayers import balance_history
+from relaydeck.relayers.balance_history import BalancePeriod
 from tests.node.process import HARDHAT, running
-from tests.notifications.receiver import Receiver
 from tests.relayers.test_through_the_service import kinds, provision, served, until
-from tests.running import run_command
-from tests.seeding import opened
+from tests.support.receiver import Receiver
+from tests.support.running import run_command
+from tests.support.seeding import opened
 
 ETHER = 10**18
 HOUR = 3600
@@ -52,11 +52,11 @@ def spent_before(home: Path, ether_an_hour: int) -> None:
         for ago in range(30, 0, -1)
     ]
     with opened(home) as store, store.database.transaction() as transaction:
-        balance_rows.add(transaction, [(1, each) for each in periods])
+        balance_history.save(transaction, [(1, each) for each in periods])
 
 
 def forecast(home: Path) -> dict[str, Any]:
-    fuel = json.loads(run_command(home, "relayer", "fuel", "r1", "--json").stdout)
+    fuel = json.loads(run_command(home, "relayer", "runway", "r1", "--json").stdout)
     return dict(fuel["runway"])
 
 

@@ -10,15 +10,16 @@ import pytest
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.notifications import events
-from relaydeck.relayers import balance_rows, runway_report
-from relaydeck.relayers.balance_rows import BalancePeriod
+from relaydeck.relayers import balance_history, runway
+from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.monitor import Monitor
 from relaydeck.store.open_store import Store
 from relaydeck.timestamps import utc
-from tests.networks.fault_node import FaultNode
 from tests.relayers.conftest import Watching
-from tests.running import Running, run_command
-from tests.seeding import fill, issue, opened, relayer
+from tests.support.fault_node import FaultNode
+from tests.support.running import Running, run_command
+from tests.support.seeding import fill, issue, opened, relayer
+from tests.support.stored_rows import update_row
 
 START = 1_700_000_000
 HOUR = 3600
@@ -31,7 +32,7 @@ def spent_hourly(store: Store, balance: int, *, now: int = START, sequence: int 
         for ago in range(hours, -1, -1)
     ]
     with store.database.transaction() as transaction:
-        balance_rows.add(transaction, [(sequence, each) for each in periods])
+        balance_history.save(transaction, [(sequence, each) for each in periods])
 
 
 def stored(scene: Watching) -> list[tuple[int | None, int | None]]:
@@ -107,7 +108,7 @@ async def test_a_relayer_or_its_network_sets_the_hours(
     if network_hours is not None:
         network = Network("dev", "evm", 31337, "ETH", (RpcUrl("http://127.0.0.1:9"),), runway_warn_hours=network_hours)
         with scene.store.database.transaction() as transaction:
-            network_rows.update(transaction, scene.store.vault, network)
+            update_row(network_rows.TABLE, transaction, scene.store.vault, network)
     given = {} if relayer_hours is None else {"runway_warn_hours": relayer_hours}
     _, monitor = await watched(scene, 130, **given)
     await ten_rounds(scene, monitor)
@@ -122,8 +123,7 @@ async def test_what_runs_out_first_is_first(scene: Watching) -> None:
         spent_hourly(scene.store, balance, sequence=sequence)
     node.answers["eth_getBalance"] = hex(290)
     await scene.rounds(scene.process(), 20)
-    read, now = scene.store.database.read, int(scene.clock())
-    found = runway_report.read_first(read, 2, warn_hours=24, now=now)
+    found = runway.read_first(scene.store, 2, warn_hours=24, now=int(scene.clock()))
     assert len(found) == 2
     times = [each.until_minimum.seconds for each in found if each.until_minimum]
     assert times == sorted(times)
@@ -151,10 +151,10 @@ def test_the_service_and_the_command_show_the_same(home: Path) -> None:
         shown = running.ask("GET", "/admin/v1/relayers/r1/runway").json["data"]
         unknown = running.ask("GET", "/admin/v1/relayers/r2/runway").json["data"]
         server = {"url": f"http://127.0.0.1:{running.port}", "token": running.token}
-        remote = json.loads(run_command(home, "relayer", "fuel", "r1", "--json", **server).stdout)["runway"]
+        remote = json.loads(run_command(home, "relayer", "runway", "r1", "--json", **server).stdout)["runway"]
     finally:
         running.stop()
-    typed = json.loads(run_command(home, "relayer", "fuel", "r1", "--json").stdout)["runway"]
+    typed = json.loads(run_command(home, "relayer", "runway", "r1", "--json").stdout)["runway"]
     for each in (shown, typed, remote):
         assert {name: each[name] for name in RUNWAY} == RUNWAY
         assert 355_000 < each["until_zero"]["seconds"] < 365_000
@@ -166,11 +166,11 @@ def test_the_command_draws_the_week(home: Path) -> None:
     with opened(home) as store, store.database.transaction() as transaction:
         now = int(time.time())
         full = BalancePeriod(now - 7 * 86_400, now, 8 * 10**18)
-        balance_rows.add(transaction, [(1, full), (1, BalancePeriod(now - 60, now, 9 * 10**18))])
-    shown = run_command(home, "relayer", "fuel", "r1").stdout
+        balance_history.save(transaction, [(1, full), (1, BalancePeriod(now - 60, now, 9 * 10**18))])
+    shown = run_command(home, "relayer", "runway", "r1").stdout
     assert "9.000000 ETH" in shown
     assert f"last 7 days  {'▇' * 42}█" in shown
     assert f"top-up       {utc(now - 60)}  1.000000 ETH" in shown
     assert "none: nothing was spent" in shown
-    listed = run_command(home, "relayer", "fuel", "--first", "5")
+    listed = run_command(home, "relayer", "runway", "--first", "5")
     assert "0 relayers with a forecast" in listed.stderr

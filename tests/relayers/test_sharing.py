@@ -1,17 +1,14 @@
 """Several processes monitor together: every relayer is checked once in a round, whoever joins, leaves or dies."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers.monitor import Monitor
-from relaydeck.store import rounds
-from relaydeck.store.schedule import read_row_changes
-from tests.networks.recording_node import RecordingNode
 from tests.relayers.conftest import INTERVAL, Watching
-from tests.seeding import relayer
+from tests.support.recording_node import RecordingNode
+from tests.support.seeding import relayer
 
 RELAYERS = 200
 STEPS = 12  # of a round
@@ -55,7 +52,7 @@ async def test_two_processes_check_half_of_the_relayers_each(scene: Watching, no
     node.asked.clear()
     await turns(scene, [one, other], 3)
     assert times(node) == {3: RELAYERS}
-    assert (one._total + other._total, len(one._cursors), len(other._cursors)) == (RELAYERS, 32, 32)
+    assert (len(one._leases.fences), len(other._leases.fences)) == (32, 32)
 
 
 async def test_no_relayer_misses_a_round_or_is_checked_twice_when_a_process_joins(
@@ -67,7 +64,7 @@ async def test_no_relayer_misses_a_round_or_is_checked_twice_when_a_process_join
     await turns(scene, [one], 0.25)
     await turns(scene, [one, joined], 2.75)
     assert times(node) == {3: RELAYERS}
-    assert len(joined._cursors) == 32
+    assert len(joined._leases.fences) == 32
 
 
 async def test_no_relayer_misses_a_round_or_is_checked_twice_when_a_process_leaves(
@@ -113,9 +110,6 @@ async def test_a_relayer_under_check_is_not_given_away(scene: Watching, node: Re
 async def test_a_new_relayer_is_checked_by_the_process_that_has_its_shard(scene: Watching, node: RecordingNode) -> None:
     processes = await settled(scene, scene.process(), scene.process())
     scene.add("new", node, address=f"0x{RELAYERS:040x}")
-    changes = read_row_changes(scene.store.database.read, "relayers", 0, removed=False)
-    for each in processes:
-        each.apply_changes(changes)
     node.asked.clear()
     await turns(scene, processes, 2)
     assert times(node) == {2: RELAYERS + 1}
@@ -142,19 +136,3 @@ async def test_a_process_that_is_late_gives_its_waiting_relayers_away_at_once(
     await turns(scene, [joined], 1 / STEPS)
     assert node.asked.total() > RELAYERS / 2 / 2  # half of its half of a round waited
     await late.checks.cancel()
-
-
-async def test_leases_are_renewed_while_a_long_schedule_is_loaded(
-    scene: Watching, node: RecordingNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rounds, "_LOAD_ROWS", 10)
-    monitor = scene.process()
-    read = monitor._read
-
-    def read_slowly(*given: Any) -> Any:
-        scene.clock.pass_(5)
-        return read(*given)
-
-    monitor._read = read_slowly
-    await monitor.turn()
-    assert (monitor._leases.held, monitor._total) == (True, RELAYERS)

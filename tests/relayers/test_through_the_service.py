@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 
 from relaydeck.networks.model import RpcUrl
-from relaydeck.notifications import notification_rows
+from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import Notification
 from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.model import Policies
-from tests.networks.fault_node import FaultNode, fault_nodes
 from tests.node.process import HARDHAT
 from tests.node.process import running as running_node
-from tests.notifications.receiver import Receiver
-from tests.running import Running, run_command
-from tests.seeding import fill, issue, opened, relayer
+from tests.support.fault_node import FaultNode, fault_nodes
+from tests.support.receiver import Receiver
+from tests.support.running import Running, run_command
+from tests.support.seeding import fill, issue, opened, relayer
+from tests.support.stored_rows import create_row
 
 QUICK = {
     "monitor_interval_seconds": "0.2",
@@ -39,8 +40,8 @@ def provision(home: Path, receiver: Receiver, *urls: str, **given: Any) -> None:
     reported = relayer("r1", notification_id="pager", custom_rpc_urls=tuple(RpcUrl(url) for url in urls), **given)
     with opened(home) as store, store.database.transaction() as transaction:
         pager = Notification("pager", "webhook", receiver.url, has_signing_key=False)
-        notification_rows.create(transaction, store.vault, pager, None, origin="api", now=0)
-        relayer_rows.create(transaction, store.vault, reported, origin="api", now=0)
+        create_row(notification_changes.TABLE, transaction, store.vault, pager)
+        create_row(relayer_rows.TABLE, transaction, store.vault, reported)
 
 
 @asynccontextmanager
@@ -145,7 +146,7 @@ async def test_a_paused_relayer_is_not_asked_about(home: Path, receiver: Receive
         provision(home, receiver, node.url, paused=True)
         busy = relayer("r2", custom_rpc_urls=(RpcUrl(other.url),))
         with opened(home) as store, store.database.transaction() as transaction:
-            relayer_rows.create(transaction, store.vault, busy, origin="api", now=0)
+            create_row(relayer_rows.TABLE, transaction, store.vault, busy)
         async with served(home) as running:
             await rounds(other, running)
             assert node.requests == 0

@@ -9,30 +9,30 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.fees import Estimator
+from relaydeck.fees.estimator import Estimator
 from relaydeck.networks import network_rows
-from relaydeck.networks.evm.figure_files import write_figures
 from relaydeck.networks.evm.node import Fault
-from relaydeck.networks.evm.node_figures import NodeFigures, fault_key
+from relaydeck.networks.evm.node_figures import NodeFigures, fault_key, write_figures
 from relaydeck.networks.model import Network
-from relaydeck.relayers import runway_rows, why
+from relaydeck.relayers import snapshots, why
 from relaydeck.relayers.model import DisabledReason
-from relaydeck.relayers.runway_rows import StoredRunway
-from relaydeck.settings import Settings
-from relaydeck.store.schedule import next_check_at
-from tests.networks.fault_node import fault_nodes
+from relaydeck.relayers.snapshots import StoredRunway
+from relaydeck.scheduling.schedule import next_check_at
+from relaydeck.settings.model import Settings
 from tests.relayers.conftest import ETHER, INTERVAL, Watching
-from tests.running import Running, run_command
-from tests.seeding import ADDRESS, fill, issue, opened, relayer
+from tests.support.fault_node import fault_nodes
+from tests.support.running import Running, run_command
+from tests.support.seeding import ADDRESS, fill, issue, opened, relayer
+from tests.support.stored_rows import update_row
 
 OFF = {"monitor_interval_seconds": "0"}
 
 
 async def explained(scene: Watching, name: str, interval: float = INTERVAL) -> dict[str, Any]:
     estimator = Estimator(scene.options)
-    known = why.read(scene.store.database.read, scene.store.vault, name)
+    known = why.read(scene.store.database.read, scene.store.vault, name, 3)
     try:
-        found = await why.explain(known, estimator.pool, interval=interval, rounds=3, now=scene.clock())
+        found = await why.explain(known, estimator.pool, interval=interval, now=scene.clock())
         shown: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
         return shown
     finally:
@@ -161,7 +161,7 @@ async def test_it_says_why_nobody_looks(scene: Watching) -> None:
     scene.add("r1")
     assert (await explained(scene, "r1", interval=0))["monitor"] == "off: RELAYDECK_MONITOR_INTERVAL_SECONDS is 0"
     with scene.store.database.transaction() as transaction:
-        network_rows.update(transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
+        update_row(network_rows.TABLE, transaction, scene.store.vault, Network("dev", "evm", 31337, "ETH"))
     found = await explained(scene, "r1")
     assert (found["nodes"], found["next_probe_at"]) == ([], None)
     assert found["monitor"] == "does not check this relayer: neither it nor its network has a readable RPC URL"
@@ -181,11 +181,11 @@ async def test_the_command_and_the_service_say_the_same_change_nothing_and_tell_
     async with fault_nodes("healthy") as (node,):
         fill(home, node=node.url, relayers=[relayer("r1")])
         async with served(home) as running:
-            before = home.joinpath("relaydeck.db").stat().st_mtime_ns, _revision(home)
+            before = _revision(home)
             answer = await asyncio.to_thread(running.ask, "GET", "/admin/v1/relayers/r1/why")
             typed = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", "--json", **OFF))
             table = await asyncio.to_thread(lambda: run_command(home, "relayer", "why", "r1", **OFF))
-            assert (home.joinpath("relaydeck.db").stat().st_mtime_ns, _revision(home)) == before
+            assert _revision(home) == before
     assert (answer.status, typed.returncode, typed.stderr) == (200, 0, "")
     assert timeless(json.loads(typed.stdout)) == timeless(answer.json["data"])
     assert f"http://127.0.0.1:{node.port}" in table.stdout and "the relayer has no problem" in table.stdout
@@ -249,12 +249,12 @@ async def test_a_refused_address_is_told_and_not_connected_to(home: Path) -> Non
 async def test_a_runway_that_is_short_is_a_state(scene: Watching) -> None:
     scene.add("r1", await scene.node())
     with scene.store.database.transaction() as transaction:
-        runway_rows.save(transaction, 1, StoredRunway(computed_at=1, minimum_at=2, low_since=1_700_000_000))
+        snapshots.save_runway(transaction, 1, StoredRunway(computed_at=1, minimum_at=2, low_since=1_700_000_000))
     assert (await explained(scene, "r1"))["states"] == [
         {
             "state": "low_runway",
             "since": "2023-11-14T22:13:20Z",
             "by": "monitor",
-            "cause": "its balance is expected to reach min_balance soon: 'relaydeck relayer fuel r1' shows when",
+            "cause": "its balance is expected to reach min_balance soon: 'relaydeck relayer runway r1' shows when",
         }
     ]

@@ -8,13 +8,13 @@ import pytest
 
 from relaydeck.notifications import events
 from relaydeck.relayers import relayer_rows
-from relaydeck.signers import check_changes, check_rows
+from relaydeck.signers import check_results
 from relaydeck.signers.check import SignerCheck
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.open_store import Store
-from tests.places import ENGINES
-from tests.seeding import ADDRESS, WEBHOOK, fill, open_home, relayer
+from tests.support.places import ENGINES
+from tests.support.seeding import ADDRESS, WEBHOOK, fill, open_home, relayer
 
 OTHER = "0x" + "11" * 20
 OK = SignerCheck("ops", 1000, 5, "ok", "", ADDRESS)
@@ -35,17 +35,17 @@ class Home:
         return [self._settle(check)[1] for check in checks]
 
     def _settle(self, check: SignerCheck) -> tuple[SignerCheck, list[str]]:
-        signer = check_rows.find_signer(self.store.database.read, self.store.vault, "ops")
+        signer = check_results.find_signer(self.store.database.read, self.store.vault, "ops")
         with self.store.database.transaction() as transaction:
             context = ChangeContext(transaction, AuditLog(self.store.vault), "monitor", 1000)
-            kept, reported = check_changes.settle(context, signer, check)
+            kept, reported = check_results.settle(context, signer, check)
             return kept, list(reported)
 
     def events(self) -> list[tuple[str, str | None]]:
         return [(each.kind, each.relayer_id) for each in events.list_events(self.store.database.read)]
 
-    def kept(self) -> check_rows.KeptCheck:
-        return check_rows.find_check(self.store.database.read, "ops")
+    def kept(self) -> check_results.KeptCheck:
+        return check_results.find_check(self.store.database.read, "ops")
 
     def failing_since(self, check: SignerCheck) -> int | None:
         return self._settle(check)[0].failing_since
@@ -69,7 +69,7 @@ def test_a_successful_check_is_kept_and_told_to_nobody(home: Home) -> None:
     assert (home.settle(OK, OK), home.events()) == ([[], []], [])
     kept = home.kept()
     explanation = "the key signed a challenge, and its address matches the 2 relayers that use this signer"
-    assert kept == check_rows.KeptCheck("", msgspec.structs.replace(OK, explanation=explanation))
+    assert kept == check_results.KeptCheck("", msgspec.structs.replace(OK, explanation=explanation))
 
 
 def test_a_key_out_of_reach_is_told_once_and_its_return_once(home: Home) -> None:
@@ -89,7 +89,7 @@ def test_a_failure_keeps_the_time_of_its_first_check(home: Home) -> None:
 
 def test_a_failure_from_before_its_time_was_kept_has_none(home: Home) -> None:
     with home.store.database.transaction() as transaction:
-        check_rows.keep(transaction, GONE, "unreachable")
+        check_results.keep(transaction, GONE, "unreachable")
     assert home.failing_since(msgspec.structs.replace(GONE, checked_at=2000)) is None
 
 
@@ -124,7 +124,7 @@ def test_a_key_that_cannot_sign_is_no_alarm(home: Home) -> None:
 
 
 def test_nothing_is_kept_of_a_signer_without_a_driver(home: Home) -> None:
-    assert (home.settle(UNBOUND), home.kept()) == ([[]], check_rows.KeptCheck())
+    assert (home.settle(UNBOUND), home.kept()) == ([[]], check_results.KeptCheck())
 
 
 def test_an_alarm_is_in_the_audit_log_and_in_the_event(home: Home) -> None:
@@ -150,8 +150,8 @@ def test_a_check_changes_no_relayer(home: Home) -> None:
 
 
 def test_a_signer_that_was_replaced_meanwhile_keeps_nothing(home: Home) -> None:
-    signer = check_rows.find_signer(home.store.database.read, home.store.vault, "ops")
+    signer = check_results.find_signer(home.store.database.read, home.store.vault, "ops")
     with home.store.database.transaction() as transaction:
         context = ChangeContext(transaction, AuditLog(home.store.vault), "monitor", 1000)
-        check_changes.settle(context, signer._replace(sequence=signer.sequence + 1), GONE)
-    assert (home.kept(), home.events()) == (check_rows.KeptCheck(), [])
+        check_results.settle(context, signer._replace(sequence=signer.sequence + 1), GONE)
+    assert (home.kept(), home.events()) == (check_results.KeptCheck(), [])

@@ -9,19 +9,19 @@ import pytest
 
 from relaydeck.log import Log
 from relaydeck.notifications import events
+from relaydeck.scheduling.rounds import RoundOptions
 from relaydeck.secret import Secret
-from relaydeck.settings import Settings
-from relaydeck.signers import signer_rows
-from relaydeck.signers.check_rounds import SignerCheckRounds
-from relaydeck.signers.key_access import KeyAccess
+from relaydeck.settings.model import Settings
+from relaydeck.signers import signer_changes
+from relaydeck.signers.check_results import SignerCheckRounds
+from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.signer_types import KmsConfig, LocalConfig, NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.open_store import Store
-from relaydeck.store.rounds import RoundOptions
 from relaydeck.store.writer import Writer
 from tests.notifications.conftest import Clock
-from tests.places import ENGINES
-from tests.seeding import fill, open_home, relayer
+from tests.support.places import ENGINES
+from tests.support.seeding import fill, open_home, relayer
 
 INTERVAL = 3600.0
 ADDRESS = "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"  # of the key that `fill` gives a signer
@@ -32,7 +32,7 @@ class Scene:
         self.store, self.writer, self.clock = store, writer, Clock()
         self.counted: list[str] = []
         self.processes: list[SignerCheckRounds] = []
-        self.access = KeyAccess(Settings())
+        self.access = SignerKeys(Settings())
 
     def process(self) -> SignerCheckRounds:
         made = SignerCheckRounds(
@@ -48,7 +48,11 @@ class Scene:
             random=lambda: 0.0,
         )
         self.processes.append(made)
+        self.follow(made)
         return made
+
+    def follow(self, process: SignerCheckRounds) -> None:
+        process.update_schedule(process.fetch_changes(self.store.database.read, 0, removed=False))
 
     async def round(self, *processes: SignerCheckRounds, steps: int = 12) -> list[int]:
         """An interval passes; how many checks each part of it had."""
@@ -69,7 +73,11 @@ class Scene:
     def add(self, *signers: NewSigner) -> None:
         with self.store.database.transaction() as transaction:
             for each in signers:
-                signer_rows.create(transaction, self.store.vault, each, origin="api", now=0)
+                signer_changes.insert(
+                    transaction, self.store.vault, [signer_changes.prepare(each)], origin="api", now=0
+                )
+        for process in self.processes:
+            self.follow(process)
 
     def outcomes(self) -> dict[str, str]:
         rows = self.store.database.read("SELECT signer_id, outcome FROM signer_checks", {})
@@ -122,8 +130,10 @@ async def test_rows_of_another_history_are_added_to_the_schedule(scene: Scene) -
     """As after a failover: nothing told the process that they were written."""
     process = scene.process()
     await process.turn()
+    scene.processes.clear()
     scene.add(*(plain(f"s{number}") for number in range(20)))
-    process.complete_schedules()
+    scene.processes.append(process)
+    process.replace(process.read_all(scene.store.database))
     await scene.round(process)
     assert scene.counted == ["ok"] * 21
 

@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 
 from relaydeck.signers.signer_types import encode_secret
-from tests.running import Answer, Running, run_command
-from tests.seeding import issue
 from tests.signers.drivers.system import KeySystem
 from tests.signers.test_through_the_service import NETWORK
+from tests.support.running import Answer, Running, run_command
+from tests.support.seeding import issue
 
 TYPES = ["local", "aws-kms", "google-kms", "vault-kv", "turnkey", "cdp"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.notifications.conftest import eventually
-from tests.notifications.receiver import Receiver
-from tests.running import Running, run_command
-from tests.seeding import issue
+from tests.support.receiver import Receiver
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
 from tests.vault.process import Vault
 
 NETWORK = """
@@ -125,6 +125,19 @@ def test_nothing_under_the_described_interface_checks(service: Running, key: Key
     service.ask("POST", "/admin/v1/signers", key.signer())
     assert service.ask("POST", "/api/v1/signers/kv/check").status == 404
     assert "check" not in service.ask("GET", "/api/v1/signers").json["data"][0]
+
+
+def test_a_command_that_creates_the_home_asks_a_key_system_once(home: Path, key: Key) -> None:
+    """It plans twice: before there is a home, and on the new one."""
+    key.secret_id = secrets.token_hex(12)
+    used_once = {"secret_id": key.secret_id, "num_uses": 1}
+    key.vault.call("POST", f"auth/approle/role/{key.name}/custom-secret-id", used_once)
+    file = NETWORK + apply_file(key.signer())
+    file += '[[relayers]]\nid = "r1"\nname = "One"\nnetwork = "dev"\nnetwork_type = "evm"\nsigner_id = "kv"\n'
+    done = run_command(home, "apply", "-", stdin=file, **DRIVER)
+    assert (done.returncode, WRONG_SECRET in done.stdout + done.stderr) == (0, False)
+    unknown = run_command(home, "apply", "-", stdin=file.replace('"r1"', '"r2"'), **DRIVER)
+    assert (unknown.returncode, WRONG_SECRET in unknown.stderr) == (1, True)
 
 
 def test_the_command_checks_and_exits_with_what_it_found(home: Path, key: Key) -> None:

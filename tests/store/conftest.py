@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.database_url import DatabaseUrl
+from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.database import Database
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
-from tests.places import ENGINES, place_of
+from tests.support.places import ENGINES, place_of
 
 Connect = Callable[[], Database]
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from relaydeck.errors import ServerFailure
 from relaydeck.store.audit import EMPTY, AuditEntry, AuditLog, BrokenLink, Head, head, read_head, verify
 from relaydeck.store.database import Row, Transaction
-from relaydeck.store.facts import Hidden, difference, secret_fact, to_json
 from relaydeck.store.open_store import Store
+from relaydeck.store.record_table import Hidden, difference, secret_fact, to_json
 from relaydeck.store.rotation import Rotation
-from relaydeck.store.row_proofs import RowProofs
-from tests.seeding import opened
+from relaydeck.store.sealing import RowProofs
+from tests.support.seeding import opened
 
 ROWS = 8
 

@@ -7,25 +7,22 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
-from relaydeck.store.copying.backup_reader import BackupFile
-from relaydeck.store.copying.backup_writer import write_backup
-from relaydeck.store.copying.contents import LEFT_OUT, Content, content_of, copied_tables
-from relaydeck.store.copying.copy import DatabaseSource, Loaded, fill
-from relaydeck.store.copying.drill import restore_into_scratch
+from relaydeck.settings.values import DatabaseUrl
+from relaydeck.store.copying.backup import BackupFile, write_backup
+from relaydeck.store.copying.contents import LEFT_OUT, Content, DatabaseSource, copied_tables
+from relaydeck.store.copying.copy import Loaded, fill, restore_into_scratch, scratch_database
 from relaydeck.store.copying.mark import MARK, REVOKED, remove_mark, set_mark, unfinished_copy_of
-from relaydeck.store.copying.scratch import scratch_database
 from relaydeck.store.database import Database
-from relaydeck.store.master_key import MasterKey
 from relaydeck.store.migrate import migrate, schema_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.vault import MasterKey
 from relaydeck.store.write_signal import WriteSignal
-from tests.places import ENGINES
-from tests.postgres import PostgresServer
 from tests.store.test_upgrade import ROWS, insert
+from tests.support.places import ENGINES
+from tests.support.postgres import PostgresServer
 
 Make = Callable[..., Database]
 MASTER = MasterKey(bytes(32))
@@ -139,7 +136,7 @@ def test_a_changed_value_a_missing_row_and_a_counter_change_the_digest(make: Mak
 
     def seen(name: str) -> Content:
         with database.snapshot():
-            return content_of(database, tables[name], ignored)
+            return DatabaseSource(database).content(tables[name], ignored)
 
     for name, change in {
         "signers": "UPDATE signers SET type = 'vault'",

@@ -1,7 +1,13 @@
 """What a database must do for us, asked of each one we run on."""
 
+import os
+import signal
+import socket
 import sqlite3
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -10,13 +16,15 @@ import pytest
 
 from relaydeck.errors import StoreError, StoreMisuse, StoreRefusal, StoreTrouble
 from relaydeck.notifications import events
-from relaydeck.notifications.kinds import EventKind
+from relaydeck.notifications.model import EventKind
 from relaydeck.store.database import Database, Transaction
+from relaydeck.store.migrate import migrate
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
-from tests.seeding import opened
-from tests.statements import column
 from tests.store.conftest import Connect
+from tests.support.running import eventually
+from tests.support.seeding import opened
+from tests.support.statements import column
 
 
 class Undone(Exception):
@@ -322,3 +330,136 @@ def test_a_stored_text_that_is_no_text_is_not_quoted(tmp_path: Path) -> None:
         database.read("SELECT CAST(x'736563726574ff' AS text) AS stored")
     database.close()
     assert str(trouble.value) == "a stored text is not UTF-8"
+
+
+def test_the_holder_of_the_write_lock_is_named_while_it_holds_it(connect: Connect) -> None:
+    holding, other = connect(), connect()
+    assert other.write_lock_holder() is None
+    with holding.transaction():
+        found = other.write_lock_holder()
+    assert found is not None
+    if holding.remote:
+        assert found.replica == f"process {os.getpid()} on {socket.gethostname()}"
+        assert (found.activity, found.address, found.kind) == ("idle", "127.0.0.1", "session")
+        assert found.since is not None
+    else:
+        assert (found.pid, found.activity, found.kind) == (os.getpid(), "has the file locked", "process")
+    assert other.write_lock_holder() is None
+
+
+def test_a_tried_write_reaches_the_disk_and_is_nothing_to_follow(database: Database, home: Path) -> None:
+    def place() -> tuple[object, ...]:
+        """Of the log that every change of the database is written to."""
+        if database.remote:
+            return tuple(database.read("SELECT pg_current_wal_lsn() AS place")[0])
+        return ((home / "relaydeck.db-wal").stat().st_size,)
+
+    with database.transaction():
+        pass
+    before, written = (revision(database), database.write_signal.last()), place()
+    database.try_write()
+    assert ((revision(database), database.write_signal.last()), place() == written) == (before, False)
+
+
+def test_a_tried_write_fails_while_another_one_has_the_lock(connect: Connect) -> None:
+    holding, other = connect(), connect()
+    with holding.transaction() as transaction:
+        with pytest.raises(StoreTrouble) as trouble:
+            other.try_write()
+        add_network(transaction, "kept")
+    other.try_write()
+    assert (trouble.value.cause, names(other), revision(other)) == ("lock_held", ["kept"], 1)
+
+
+_HOLDING = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[tuple[SqliteDatabase, "subprocess.Popen[bytes]"]]:
+    """A database that a stopped process has locked."""
+    path = tmp_path / "relaydeck.db"
+    with closing(SqliteDatabase(path, WriteSignal(tmp_path / "signal"))) as database:
+        migrate(database)
+        process = subprocess.Popen([sys.executable, "-c", _HOLDING, str(path)])
+        try:
+            eventually(lambda: "stopped" in str(database.write_lock_holder()))
+            yield database, process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_a_process_that_is_stopped_with_the_file_locked_is_named_and_left_alone(
+    stopped: tuple[SqliteDatabase, "subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaydeck.store.sqlite._BUSY_TIMEOUT_MS", 10)
+    database, process = stopped
+    waits: list[tuple[int, str, bool]] = []
+    database.on_lock_wait = lambda holder, ended: waits.append((holder.pid, holder.activity, ended))
+    with pytest.raises(StoreTrouble, match="locked"), database.transaction():
+        pass
+    assert waits == [(process.pid, "is stopped, with the file locked", False)] * 3
+    assert process.poll() is None
+
+
+def test_a_worker_of_the_same_service_is_ended_instead(
+    stopped: tuple[SqliteDatabase, "subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaydeck.store.sqlite._BUSY_TIMEOUT_MS", 1_000)
+    monkeypatch.setattr(os, "getppid", os.getpid)  # the process has this one as its parent
+    database, process = stopped
+    waits: list[tuple[int, bool]] = []
+    database.on_lock_wait = lambda holder, ended: waits.append((holder.pid, ended))
+    with database.transaction() as transaction:
+        assert transaction.revision == 1
+    assert (waits, process.wait(60)) == ([(process.pid, True)], -signal.SIGKILL)
+
+
+_REOPENING = """
+import os, sys
+from pathlib import Path
+from relaydeck.errors import StoreError
+from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.write_signal import WriteSignal
+path = Path(sys.argv[1])
+database = SqliteDatabase(path, WriteSignal(path.with_name("signal")))
+def transact():
+    with database.staging() as stage, database.transaction() as transaction:
+        return transaction.revision
+writes = (
+    database.try_write,
+    transact,
+    lambda: database.write_unversioned("UPDATE clock SET revision = revision"),
+)
+database.read("SELECT 1")
+for write in writes * 20:
+    try:
+        write()
+        print("written")
+    except StoreError as error:
+        cause = error.cause
+files = len(os.listdir("/proc/self/fd"))
+path.chmod(0o600)
+database.write_unversioned("UPDATE clock SET revision = revision")
+database.try_write()
+print(cause, files < 20, transact())
+"""
+
+
+def test_a_file_that_was_read_only_when_it_was_opened_is_written_after_its_permissions_are_corrected(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "relaydeck.db"
+    limited = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []  # root may write every file
+    with closing(SqliteDatabase(path, WriteSignal(tmp_path / "signal"))) as database:
+        migrate(database)
+        path.chmod(0o400)
+        command = [*limited, sys.executable, "-c", _REOPENING, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert (done.stdout, done.stderr) == ("read_only True 1\n", "")
+        assert revision(database) == 1

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from relaydeck.settings import Settings
+from relaydeck.settings.model import Settings
 from relaydeck.store.open_store import Store, open_served_store
-from relaydeck.store.removals import remove_row
-from tests.running import Running, make_token
-from tests.seeding import fill, opened
+from tests.support.running import Running, make_token
+from tests.support.seeding import fill, opened
+from tests.support.stored_rows import remove_signer
 
 _REMOVE_AND_DIE = """
 import os, pathlib, signal, sys
-from tests.seeding import opened
-from tests.store.test_erasing import remove_signer
+from tests.support.seeding import opened
+from tests.store.test_erasing import remove_ops
 
 with opened(pathlib.Path(sys.argv[1])) as store:
-    remove_signer(store)
+    remove_ops(store)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -41,16 +41,16 @@ def on_disk(home: Path, value: bytes) -> bool:
     return any(value in path.read_bytes() for path in home.glob("relaydeck.db*"))
 
 
-def remove_signer(store: Store) -> None:
+def remove_ops(store: Store) -> None:
     with store.database.transaction() as transaction:
-        remove_row(transaction, "signers", "id", "ops")
+        remove_signer(transaction, "ops")
 
 
 def test_a_removed_key_leaves_the_write_ahead_log(home: Path) -> None:
     fill(home)
     with opened(home) as store:
         value = sealed(store)
-        remove_signer(store)
+        remove_ops(store)
         assert (store.database.erasing, on_disk(home, value)) == (True, True)
         store.database.erase_removed()
         assert (store.database.erasing, on_disk(home, value)) == (False, False)
@@ -61,7 +61,7 @@ def test_a_command_that_removes_a_key_empties_the_log_of_a_running_service(home:
     with opened(home) as running:
         value = sealed(running)
         with opened(home) as command:
-            remove_signer(command)
+            remove_ops(command)
         assert not on_disk(home, value)
 
 
@@ -82,7 +82,7 @@ def test_a_reader_in_the_way_delays_the_erasing(home: Path) -> None:
         value = sealed(store)
         with other.database.snapshot():
             other.database.read("SELECT count(*) FROM signers")
-            remove_signer(store)
+            remove_ops(store)
             store.database.erase_removed()
             assert (store.database.erasing, on_disk(home, value)) == (True, True)
         store.database.erase_removed()

@@ -10,16 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from relaydeck.contract.lists import encode_page
-from relaydeck.http.paging import Page, read_page
+from relaydeck.contract.operations import encode_page
+from relaydeck.http.request import Page, read_page
 from relaydeck.store.database import Database, Row
 from relaydeck.store.follower import Follower
 from relaydeck.store.listing import Encoded, Listing, ListingChanges
 from relaydeck.store.migrate import migrate
-from relaydeck.store.removals import remove_row
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
 from tests.store.conftest import Connect
+from tests.support.stored_rows import remove_signer
+
+pytestmark = pytest.mark.slow
 
 MAX_PER_PAGE = 7
 
@@ -36,7 +38,7 @@ class Books:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.listing = Listing("signers", "id, open_config", encode, self.database, whole=self.whole_in_memory)
+        self.listing = Listing("signers", "id, open_config", encode, self.database, preload=self.whole_in_memory)
         self.follower = Follower(self.database, [self.listing], lambda: None)
         with self.database.snapshot():
             self.follower.load()
@@ -58,7 +60,7 @@ class Books:
 
     def remove(self, name: str) -> None:
         with self.database.transaction() as transaction:
-            remove_row(transaction, "signers", "id", name)
+            remove_signer(transaction, name)
 
     def page(self, page: Page) -> dict[str, Any]:
         self.follower.catch_up()
@@ -234,7 +236,7 @@ def test_a_write_that_was_undone_is_in_no_answer(books: Books) -> None:
 @pytest.mark.parametrize("others", [[], [1, 2, 3], [1, 5000, 5001, 9000]])
 def test_very_many_changes_keep_the_order_of_creation(books: Books, *, whole: bool, others: list[int]) -> None:
     """As with an apply beside other writes: some items are new, before or after those of others, and some changed."""
-    listing = Listing("signers", "id", unused, books.database, whole=whole)
+    listing = Listing("signers", "id", unused, books.database, preload=whole)
     listing.apply_changes(ListingChanges([], [(seq, Encoded(b"old") if whole else None) for seq in others]))
     many = range(2, 8000, 2)
     listing.apply_changes(ListingChanges([], [(seq, Encoded(b"%d" % seq, "note") if whole else None) for seq in many]))

@@ -6,7 +6,7 @@ import pytest
 from cryptography.exceptions import InvalidTag
 
 from relaydeck.errors import OperatorError
-from relaydeck.store.master_key import MasterKey, create_master_key, new_data_key, open_keyring, read_master_key
+from relaydeck.store.vault import MasterKey, create_master_key, new_data_key, open_keyring, read_master_key
 
 
 def test_a_data_key_is_wrapped_by_its_master_key_alone() -> None:

@@ -13,8 +13,8 @@ from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealing import Place
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.write_signal import WriteSignal
-from tests.running import clean_environment, pipes, run_command
-from tests.statements import column, run_statement
+from tests.support.running import clean_environment, free_port, pipes, run_command
+from tests.support.statements import column, run_statement
 
 
 def opened(folder: Path) -> SqliteDatabase:
@@ -119,7 +119,7 @@ def newer_home(home: Path) -> Path:
 
 
 def test_serve_refuses_a_newer_database_and_says_what_to_do(newer_home: Path) -> None:
-    done = run_command(newer_home, "serve", "--port", "1")
+    done = run_command(newer_home, "serve", "--port", str(free_port()))
     assert (done.returncode, done.stdout, done.stderr) == (
         1,
         "",

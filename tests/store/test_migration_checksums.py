@@ -7,8 +7,8 @@ import pytest
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database
 from relaydeck.store.migrate import Step, migrate, newest_version, schema_version, steps
-from tests.statements import column
 from tests.store.conftest import Connect
+from tests.support.statements import column
 
 
 def checksums(database: Database) -> list[str | None]:

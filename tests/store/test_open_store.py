@@ -9,10 +9,10 @@ import pytest
 
 from relaydeck.errors import OperatorError
 from relaydeck.networks.model import RpcUrl
-from relaydeck.store.home_folder import opening_lock
+from relaydeck.store.files import opening_lock
 from relaydeck.store.open_store import open_store_at
-from tests.running import Running, run_command
-from tests.seeding import fill, issue, relayer, relayer_shown
+from tests.support.running import Running, free_port, run_command
+from tests.support.seeding import fill, issue, relayer, relayer_shown
 
 
 def contents(home: Path) -> dict[str, bytes]:
@@ -75,7 +75,7 @@ def test_an_unusable_master_key_stops_the_start_with_a_clear_message(
     made: Path, spoil: Callable[[Path], object]
 ) -> None:
     message = spoil(made)
-    done = run_command(made, "serve", "--port", "1")
+    done = run_command(made, "serve", "--port", str(free_port()))
     assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
@@ -97,10 +97,37 @@ def test_a_home_opens_again_once_its_master_key_is_back(made: Path) -> None:
     issue(made, "more")
 
 
+def test_no_empty_database_is_served_in_the_place_of_one_that_is_missing(made: Path) -> None:
+    (made / "relaydeck.db").rename(made.parent / "kept")
+    done = run_command(made, "serve", "--port", str(free_port()))
+    traces = f"{made}/master.key and {made}/run/write-signal"
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"relaydeck: the database file {made}/relaydeck.db is missing, but this home had a database: see {traces}\n"
+        "Put it back, restore a backup, or correct RELAYDECK_DATABASE_URL. If you want a new, empty database, create it"
+        " with 'relaydeck token create NAME'.\n",
+    )
+    assert not (made / "relaydeck.db").exists()
+    created = run_command(made, "token", "create", "x")
+    assert (created.returncode, created.stderr) == (0, f"relaydeck: created a new database at {made}/relaydeck.db\n")
+    with Running(made) as running:
+        assert running.ask("GET", "/healthz").status == 200
+
+
+def test_a_first_start_may_bring_its_master_key(home: Path, tmp_path: Path) -> None:
+    """A database that is lost later is missed, too, because the home was written to."""
+    (tmp_path / "key").write_text("ab" * 32)
+    with Running(home, master_key_file=str(tmp_path / "key")) as running:
+        assert running.ask("GET", "/healthz").status == 200
+    (home / "relaydeck.db").unlink()
+    lost = run_command(home, "serve", "--port", str(free_port()), master_key_file=str(tmp_path / "key"))
+    assert lost.returncode == 1 and f"see {home}/run/write-signal\n" in lost.stderr
+
+
 def test_a_start_that_waits_too_long_names_the_lock_that_it_waits_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relaydeck.store.home_folder._LONGEST_WAIT", 0.1)
+    monkeypatch.setattr("relaydeck.store.files._LONGEST_WAIT", 0.1)
     with opening_lock(tmp_path), pytest.raises(OperatorError) as refused, opening_lock(tmp_path):
         pass
     assert (refused.value.problem, refused.value.remedy) == (

@@ -8,8 +8,8 @@ import pytest
 
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.write_signal import Sent, WriteSignal
-from tests.postgres import PostgresServer
 from tests.store.test_remote_follower import Machine, machine
+from tests.support.postgres import PostgresServer
 
 FAR = -1.0  # every round trip is longer
 

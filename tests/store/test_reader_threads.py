@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import StoreTrouble
+from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.database import Database
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.write_signal import WriteSignal
-from tests.places import ENGINES, place_of
-from tests.postgres import PostgresServer
-from tests.seeding import open_home
+from tests.support.places import ENGINES, place_of
+from tests.support.postgres import PostgresServer
+from tests.support.seeding import open_home
 
 REVISION = "SELECT revision FROM clock"
 

@@ -5,22 +5,22 @@ import json
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, closing
-from math import inf
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from relaydeck.credentials import token_rows
-from relaydeck.credentials.kinds import TokenKind
-from relaydeck.credentials.token_book import TokenBook
+from relaydeck.credentials.token_cache import TokenCache
+from relaydeck.doctor import no_progress
 from relaydeck.doctor.database import database_findings
-from relaydeck.doctor.finding import no_progress
 from relaydeck.errors import BadRequest, ServerFailure, Unauthorized
+from relaydeck.roles import Role
 from relaydeck.secret import Secret
-from relaydeck.settings import Settings
+from relaydeck.settings.model import Settings
 from relaydeck.store import remote_follower
 from relaydeck.store.database import Row
 from relaydeck.store.listing import Encoded, Listing
@@ -28,11 +28,11 @@ from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_reader import PostgresReader
 from relaydeck.store.remote_follower import RemoteFollower
-from relaydeck.store.removals import remove_row
-from relaydeck.store.row_proofs import RowProofs
+from relaydeck.store.sealing import RowProofs
 from relaydeck.store.write_signal import WriteSignal
-from tests.postgres import PostgresServer
-from tests.postgres_faults import lost_on_the_way
+from tests.support.postgres import PostgresServer
+from tests.support.postgres_faults import lost_on_the_way
+from tests.support.stored_rows import remove_signer
 
 
 def encode(row: Row) -> Encoded:
@@ -56,7 +56,7 @@ class Machine(NamedTuple):
     """One process on a machine of its own: it shares no write signal with another one."""
 
     database: PostgresDatabase
-    book: TokenBook
+    book: TokenCache
     listing: Listing
     follower: RemoteFollower
     clock: Clock
@@ -80,7 +80,7 @@ class Machine(NamedTuple):
     def issue(self, name: str) -> None:
         """A token of that name and text."""
         with self.database.transaction() as transaction:
-            token_rows.add(transaction, PROOFS, name, TokenKind.API, Secret(name), now=0)
+            token_rows.add(transaction, PROOFS, name, Role.API, Secret(name), now=0)
 
     def token_names(self) -> list[str]:
         return [name for name in ("kept", "lost") if self._accepts(name)]
@@ -93,7 +93,10 @@ class Machine(NamedTuple):
 
     def remove(self, name: str) -> None:
         with self.database.transaction() as transaction:
-            remove_row(transaction, "signers", "id", name)
+            remove_signer(transaction, name)
+
+    def listens(self) -> bool:
+        return self.follower._feed is not None and not self.follower._feed.closed
 
     def names(self) -> list[str]:
         return [json.loads(item)["id"] for item in self.listing.items(0, self.listing.total)]
@@ -123,8 +126,8 @@ async def machines(postgres: PostgresServer, migrated: str, tmp_path: Path) -> A
 
 def machine(database: PostgresDatabase, near_seconds: float = 0.005) -> Machine:
     clock, announced, forks = Clock(), list[str](), list[str]()
-    book = TokenBook(PROOFS, lambda token: None)
-    listing = Listing("signers", "id", encode, database, whole=True)
+    book = TokenCache(PROOFS, lambda token: None)
+    listing = Listing("signers", "id", encode, database, preload=True)
     follower = RemoteFollower(
         database,
         [book, listing],
@@ -175,11 +178,11 @@ async def test_a_connection_that_no_longer_listens_delays_and_hides_nothing(
     machines: list[Machine], postgres: PostgresServer
 ) -> None:
     here, there = machines
-    await eventually(lambda: here.follower._listener._feed is not None)
+    await eventually(here.listens)
     postgres.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
     there.create("one")
     await eventually(lambda: here.names() == ["one"])
-    await eventually(lambda: here.follower._listener._feed is not None)
+    await eventually(here.listens)
 
 
 async def test_a_row_that_cannot_be_read_is_told_and_followed_again_when_it_is_mended(machines: list[Machine]) -> None:
@@ -240,21 +243,17 @@ async def test_a_connection_of_the_follower_that_falls_silent_is_broken_off(
     machines: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One backend hangs, as behind a pooler that dropped its session: the server itself is healthy."""
-    monkeypatch.setattr(remote_follower, "REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr(remote_follower, "_SILENT_SECONDS", 0.3)
     here, there = machines
     await here.follower.reach(there.create("before"))
-    silent = here.follower._reader.reader.info.backend_pid  # type: ignore[attr-defined]
+    silent = here.follower._reader.reader.info.backend_pid
     os.kill(silent, signal.SIGSTOP)
     try:
         there.create("after")
-
-        def seconds_later() -> bool:
-            here.clock.now += 1
-            return here.names() == ["before", "after"]
-
-        await eventually(seconds_later)
+        await eventually(lambda: here.names() == ["before", "after"])
     finally:
         os.kill(silent, signal.SIGCONT)
+    assert here.announced == ["the database server does not answer", ""]
 
 
 async def test_a_history_that_went_back_is_noticed_and_loaded_again(
@@ -295,7 +294,7 @@ async def test_a_reload_that_fails_halfway_leaves_memory_as_it_was_and_is_tried_
 async def test_a_reload_that_hangs_blocks_no_request_and_is_bounded(
     machines: list[Machine], postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_follower, "REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr(remote_follower, "_LONGEST_READ", 0.3)
     here, there = machines
     there.create("kept")
     await here.follower.reach(there.create("lost"))
@@ -373,7 +372,7 @@ async def test_a_promoted_standby_is_noticed_and_a_standby_is_read_only(tmp_path
             server.make_standby()
             await eventually(lambda: here.follower.read_only)
             assert database.write_problem() == "the database is a read-only standby"
-            found = list(database_findings(Settings(home=tmp_path, database_url=database._url), 0, no_progress))
+            found = list(database_findings(Settings(home=tmp_path, database_url=database._url), time.time, no_progress))
             assert "FAIL" in [each.result for each in found if "read-only standby" in each.remark]
             server.ask("SELECT pg_promote()")
             await eventually(lambda: not here.follower.read_only and bool(here.forks))
@@ -400,14 +399,16 @@ async def test_requests_are_answered_while_very_many_changes_are_fetched(machine
     there.create("two")
     await eventually(reached.is_set)
     here.clock.now += 30
-    here.follower._watched_at = here.clock.now  # this process was not paused
     assert (here.follower.problem, here.follower.catch_up_with_tokens(), here.names()) == ("", None, ["one"])
     released.set()
     await eventually(lambda: here.names() == ["one", "two"])
     assert (problems, here.announced) == ([""], [])
 
 
-async def test_a_server_that_falls_silent_after_the_changes_were_read_is_noticed(machines: list[Machine]) -> None:
+async def test_a_server_that_falls_silent_after_the_changes_were_read_is_noticed(
+    machines: list[Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_follower, "_SILENT_SECONDS", 0.3)
     here, there = machines
     await here.follower.reach(there.create("one"))
     reached, reader = threading.Event(), here.follower._reader
@@ -422,10 +423,30 @@ async def test_a_server_that_falls_silent_after_the_changes_were_read_is_noticed
 
         here.listing._encode = lose
         there.create("two")
-        await eventually(reached.is_set)
-        await eventually(lambda: here.follower._answer_due < inf)  # the end of the snapshot is under way
-        here.clock.now += 4
-        here.follower._watched_at = here.clock.now  # this process was not paused
-        assert here.follower.problem == "the database does not answer"
-        reader.interrupt()
         await eventually(lambda: here.names() == ["one", "two"])
+    assert reached.is_set()
+    assert here.announced == ["the database server does not answer", ""]
+
+
+async def test_a_connection_that_falls_silent_while_changes_are_read_is_broken_off(
+    machines: list[Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_follower, "_SILENT_SECONDS", 0.3)
+    here, there = machines
+    await here.follower.reach(there.create("one"))
+    reader = here.follower._reader
+    assert isinstance(reader, PostgresReader)
+    snapshot = reader.snapshot
+    with ExitStack() as lost:
+
+        @contextmanager
+        def lose() -> Iterator[None]:
+            with snapshot():
+                monkeypatch.setattr(reader, "snapshot", snapshot)
+                lost.enter_context(lost_on_the_way(reader.reader))
+                yield
+
+        monkeypatch.setattr(reader, "snapshot", lose)
+        there.create("two")
+        await eventually(lambda: here.names() == ["one", "two"])
+    assert here.announced == ["the database server does not answer", ""]

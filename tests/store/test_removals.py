@@ -2,16 +2,17 @@
 
 import pytest
 
-from relaydeck.store import removals
+from relaydeck.store import changes
 from relaydeck.store.database import Database
-from tests.statements import column
 from tests.store.conftest import Connect
 from tests.store.test_listing import Books, WholeBooks
+from tests.support.statements import column
+from tests.support.stored_rows import remove_signer
 
 
 @pytest.fixture(autouse=True)
 def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removals, "KEPT_REVISIONS", 3)
+    monkeypatch.setattr(changes, "KEPT_REVISIONS", 3)
 
 
 def stored(database: Database) -> tuple[list[int], int]:
@@ -59,7 +60,7 @@ def test_a_process_that_is_not_behind_what_was_pruned_reads_only_the_removals(co
         writing.create(name)
         following.whole()
         writing.remove(name)
-        assert removals.removed_since(following.database.read, "signers", following.follower.revision) == [
+        assert changes.removed_since(following.database.read, "signers", following.follower.revision) == [
             column(following.database, "SELECT max(seq) FROM removals")[0]
         ]
     assert following.whole() == []
@@ -75,7 +76,7 @@ def test_many_items_are_removed_at_once(connect: Connect, count: int) -> None:
     assert len(following.whole()) == 300
     with writing.database.transaction() as transaction:
         for number in range(25, 25 + count):
-            removals.remove_row(transaction, "signers", "id", f"s{number}!")
+            remove_signer(transaction, f"s{number}!")
     left = [f"s{number}!" for number in range(300) if not 25 <= number < 25 + count]
     assert [item["id"] for item in following.whole()] == left
     assert following.listing.notes(0, 300) == ["odd"] * len(left)

@@ -13,14 +13,14 @@ import pytest
 
 from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import OperatorError, ServerFailure, StoreTrouble
-from relaydeck.settings import Settings
-from relaydeck.store import served_file
+from relaydeck.settings.model import Settings
+from relaydeck.store import files
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import open_served_store, open_store
 from relaydeck.store.writer import Writer
-from relaydeck.worker.readiness import store_readiness
-from tests.running import Running, children, eventually, run_command
-from tests.seeding import fill, issue, opened
+from relaydeck.worker.health_routes import store_readiness
+from tests.support.running import Running, children, eventually, run_command
+from tests.support.seeding import fill, issue, opened
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ async def test_a_database_file_that_is_gone_refuses_writes_and_is_not_ready(
     with opened(home) as store:
         with store.database.transaction():
             pass
-        assert (await store_readiness(store)).ready
+        assert (await store_readiness(store.database)).ready
         remove(home / "relaydeck.db")
         for begin in (store.database.transaction, store.database.transaction_at_once):
             transaction = begin()
@@ -95,7 +95,7 @@ async def test_a_database_file_that_is_gone_refuses_writes_and_is_not_ready(
                 transaction,
             ):
                 pass
-        readiness = await store_readiness(store)
+        readiness = await store_readiness(store.database)
         assert (readiness.ready, "was deleted or replaced" in readiness.text) == (False, True)
 
 
@@ -128,16 +128,16 @@ def test_nothing_is_created_in_the_place_of_a_file_whose_log_is_still_there(home
 
 
 @pytest.fixture
-def forget_served_files() -> Iterator[None]:
+def forget_filess() -> Iterator[None]:
     """The files that this process serves are forgotten afterwards."""
-    before = dict(served_file._served)
+    before = dict(files._served)
     yield
-    served_file._served.clear()
-    served_file._served.update(before)
+    files._served.clear()
+    files._served.update(before)
 
 
 async def test_a_running_service_opens_no_file_in_the_place_of_the_one_it_serves(
-    home: Path, forget_served_files: None
+    home: Path, forget_filess: None
 ) -> None:
     fill(home)
     file, settings = home / "relaydeck.db", Settings(home=home)
@@ -237,7 +237,7 @@ def test_a_home_with_a_replaced_file_is_neither_examined_nor_backed_up(restarted
 
 def test_a_file_that_is_missing_is_not_taken_for_a_replaced_one(restarted_beside_a_log: Path) -> None:
     restarted_beside_a_log.unlink()
-    served_file.refuse_replaced(restarted_beside_a_log)
+    files.refuse_replaced(restarted_beside_a_log)
     with pytest.raises(OperatorError, match=r"is missing, and relaydeck\.db-wal contains its newest writes"):
         open_store(Settings(home=restarted_beside_a_log.parent))
 
@@ -307,10 +307,10 @@ def test_a_service_logs_that_its_file_was_replaced(home: Path) -> None:
     token, file = issue(home), home / "relaydeck.db"
     with Running(home, token=token) as running:
         file.rename(home / "elsewhere.db")
-        eventually(lambda: "nothing can be written" in running.log)
+        eventually(lambda: "writes fail" in running.log)
         (home / "elsewhere.db").rename(file)
-    (logged,) = [json.loads(line) for line in running.log.splitlines() if "nothing can be written" in line]
-    assert (logged["level"], logged["problem"]) == ("error", replaced(file))
+    (logged,) = [json.loads(line) for line in running.log.splitlines() if "writes fail" in line]
+    assert (logged["level"], logged["reason"], logged["problem"]) == ("error", "file_replaced", replaced(file))
 
 
 def test_a_worker_that_is_started_again_opens_no_file_in_the_place_of_the_one_it_serves(home: Path) -> None:

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from relaydeck.secret import Secret
-from relaydeck.signers import signer_rows as signers
+from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
-from relaydeck.store.engines import open_reader_at
-from relaydeck.store.open_store import Store
+from relaydeck.store.open_store import Store, open_reader_at
 from relaydeck.store.rotation import Rotation
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import sealing_key_of
 from tests.conftest import DEMO
-from tests.places import place_of
 from tests.provisioning.conftest import DECLARABLE, ProvisionedHome
-from tests.running import Running, make_token, run_command
-from tests.seeding import open_home
+from tests.support.places import place_of
+from tests.support.running import Running, make_token, run_command
+from tests.support.seeding import open_home
 
 
 @pytest.fixture
@@ -37,12 +36,13 @@ def add_signers(store: Store, *names: str) -> None:
     with store.database.transaction() as transaction:
         for name in names:
             new = NewSigner(name, "plain", LocalConfig(key=Secret(f"secret of {name}")))
-            signers.create(transaction, store.vault, new, origin="api", now=0)
+            signer_changes.insert(transaction, store.vault, [signer_changes.prepare(new)], origin="api", now=0)
 
 
 def secrets(store: Store) -> dict[str, str]:
-    rows = store.database.read("SELECT id, type, open_config, sealed_config, secret_version FROM signers ORDER BY seq")
-    return {row[0]: signers.open_config(store.vault, *row).key.reveal() for row in rows}  # type: ignore[attr-defined]
+    rows = store.database.read(f"SELECT {signer_changes.OPENED_COLUMNS} FROM signers ORDER BY seq")
+    found = [signer_changes.opened(row, store.vault) for row in rows]
+    return {each.id: each.config.key.reveal() for each in found}  # type: ignore[attr-defined]
 
 
 def keys_in_use(store: Store) -> set[int]:

@@ -9,15 +9,15 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.errors import Damaged
-from relaydeck.store.master_key import create_master_key, read_master_key
 from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.rotation import Rotation
 from relaydeck.store.sealed_columns import SEALED_COLUMNS, VERSIONS_SINCE, PutBack, SealedColumn, check_all
 from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.vault import create_master_key, read_master_key
 from relaydeck.store.write_signal import WriteSignal
 from tests.provisioning.conftest import NETWORK, NOTIFICATION, SIGNER, WHOLE, ProvisionedHome
-from tests.running import run_command
+from tests.support.running import run_command
 
 COLUMNS = {each.column + " of " + each.table: each for each in SEALED_COLUMNS if each.audited}
 WITH_URL = WHOLE.replace("hooks.example/relaydeck", "hooks.example/relaydeck?key=first")

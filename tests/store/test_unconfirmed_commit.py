@@ -12,14 +12,14 @@ import pytest
 
 from relaydeck.admin.store_thread import StoreThread
 from relaydeck.errors import ServerFailure, StoreTrouble
-from relaydeck.settings import read_settings
+from relaydeck.settings.model import read_settings
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_connection import interrupt
 from relaydeck.store.writer import Writer
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 # A deferred trigger runs inside the commit, and waits there for a lock that the test has.
 _HOLD_COMMITS = """

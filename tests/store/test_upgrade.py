@@ -1,24 +1,27 @@
 """A database that an earlier version filled is brought to the newest schema with everything in it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from relaydeck.errors import StoreMisuse
 from relaydeck.store import migrate as migrating
-from relaydeck.store.database import Database
-from relaydeck.store.master_key import create_master_key, read_master_key
-from relaydeck.store.migrate import Step, migrate, newest_version, schema_version, steps
-from relaydeck.store.open_vault import existing_keyring
+from relaydeck.store.database import Advance, Database, ShowProgress
+from relaydeck.store.migrate import ADDITION, INDEX, UPDATE, Step, migrate, newest_version, plan, schema_version, steps
 from relaydeck.store.postgres import PostgresDatabase
-from relaydeck.store.sealed_columns import SEALED_COLUMNS, URLS_SINCE
+from relaydeck.store.postgres_reader import PostgresReader
+from relaydeck.store.sealed_columns import SEALED_COLUMNS, URLS_SINCE, VERSIONS_SINCE
 from relaydeck.store.sqlite import SqliteDatabase
-from relaydeck.store.vault import Vault
+from relaydeck.store.vault import Vault, create_master_key, existing_keyring, read_master_key
 from relaydeck.store.write_signal import WriteSignal
-from tests.places import ENGINES
-from tests.postgres import PostgresServer
+from tests.support.places import ENGINES
+from tests.support.postgres import PostgresServer
+from tests.support.running import eventually
 
 # What each version brought along: a row for every table of it. A new migration adds its own.
 ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
@@ -189,6 +192,27 @@ ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
     11: [
         ("runways", {"relayer_seq": 9, "computed_at": 60, "minimum_at": None, "low_since": 7}),
     ],
+    25: [
+        (
+            "person_sessions",
+            {
+                "seq": 1,
+                "digest": bytes(32),
+                "issuer": "company",
+                "subject": "ü",
+                "person": "a@b",
+                "role": "owner",
+                "rule": "company: groups = x",
+                "sid": "",
+                "created_at": 1,
+                "used_at": 2,
+                "checked_at": 2,
+                "proof": bytes(16),
+                "encrypted_refresh_token": None,
+                "refreshing_at": 0,
+            },
+        ),
+    ],
 }
 
 
@@ -301,3 +325,119 @@ def test_a_step_that_fails_leaves_nothing_behind(empty: Database, monkeypatch: p
         migrate(empty)
     assert [empty.has_table(name) for name in ("half", "clock", "schema_versions")] == [False] * 3
     assert schema_version(empty) == 0
+
+
+@pytest.mark.parametrize("version", range(URLS_SINCE + 1, newest_version() + 1))
+def test_a_step_that_runs_beside_services_has_only_statements_that_can(version: int) -> None:
+    """Write a new migration with these forms, or find out first how others can write meanwhile."""
+    statements = steps()[version - 1].statements({"serial": "BIGINT", "bytes": "BYTEA"})
+    assert [each for each in statements if not any(form.match(each) for form in (INDEX, ADDITION, UPDATE))] == []
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupted_after(works: int) -> ShowProgress:
+    done = count(1)
+
+    @contextmanager
+    def progress(_title: str, _total: int) -> Iterator[Advance]:
+        yield lambda _rows: None
+        if next(done) == works:
+            raise Interrupted
+
+    return progress
+
+
+def fill(database: Database, version: int) -> None:
+    for brought in range(1, version + 1):
+        for table, row in ROWS.get(brought, []):
+            if table != "data_keys":
+                insert(database, table, row)
+    entry = {"seq": 2, "moment": 1, "actor": "cli:me", "action": "signer.created", "record": "ops ü", "hash": bytes(32)}
+    insert(database, "audit", entry)
+
+
+def contents(database: Database) -> list[Any]:
+    tables = [each for each in database.tables() if each.name != "schema_versions"]
+    return [(each, database.read(each.in_order)) for each in tables]
+
+
+@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
+def test_a_migration_beside_services_continues_after_each_interruption(
+    empty: Database, migrate_to: Callable[[Database, int], None], postgres: PostgresServer, tmp_path: Path
+) -> None:
+    migrate_to(empty, URLS_SINCE)
+    fill(empty, URLS_SINCE)
+    for works in count(1):
+        try:
+            migrate(empty, progress=interrupted_after(works))
+            break
+        except Interrupted:
+            assert schema_version(empty) < newest_version()
+    assert (works > 3, schema_version(empty)) == (True, newest_version())
+    assert [row.id for row in empty.read("SELECT id FROM signers WHERE set_locally")] == ["ops ü"]
+    assert empty.read("SELECT 1 AS one FROM pg_index WHERE NOT indisvalid") == []
+    other = PostgresDatabase(postgres.url(postgres.fresh()), WriteSignal(tmp_path / "other"))
+    with closing(other):
+        migrate(other)
+        assert [each for each, _ in contents(empty)] == [each for each, _ in contents(other)]
+
+
+def test_a_long_read_delays_a_migration_and_no_write(
+    migrate_to: Callable[[Database, int], None], postgres: PostgresServer, tmp_path: Path
+) -> None:
+    name = postgres.fresh()
+    url = postgres.url(name)
+    with closing(PostgresDatabase(url, WriteSignal(tmp_path / "one"))) as migrated:
+        migrate_to(migrated, URLS_SINCE + 1)  # a column comes next
+        fill(migrated, URLS_SINCE)
+        migrating = Thread(target=migrate, args=[migrated])
+        with (
+            closing(PostgresReader(url)) as reader,
+            closing(PostgresDatabase(url, WriteSignal(tmp_path / "two"))) as other,
+        ):
+            with reader.snapshot():
+                reader.read("SELECT id FROM signers")
+                migrating.start()
+                waiting = "SELECT 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted"
+                eventually(lambda: bool(postgres.ask(waiting, name)))
+                for _ in range(3):
+                    with other.transaction() as transaction:
+                        transaction.execute("UPDATE signers SET revision = :new", {"new": transaction.revision})
+                assert schema_version(other) < newest_version()
+            migrating.join()
+        assert schema_version(migrated) == newest_version()
+
+
+@pytest.mark.parametrize("version", [5, VERSIONS_SINCE - 1, URLS_SINCE, newest_version()])
+def test_a_plan_names_each_missing_step_and_changes_nothing(
+    empty: Database, migrate_to: Callable[[Database, int], None], tmp_path: Path, version: int
+) -> None:
+    migrate_to(empty, version)
+    create_master_key(tmp_path / "master.key")
+    master = read_master_key(tmp_path / "master.key")
+    insert(empty, "data_keys", {"id": 1, "wrapped": master.wrap(bytes(32)), "created_at": 1})
+    fill(empty, version)
+    before = contents(empty)
+    planned = plan(empty, existing_keyring(empty, tmp_path / "master.key"))
+    assert sorted({each.step for each in planned}) == list(range(version + 1, newest_version() + 1))
+    assert [each for each in planned if each.seconds < 0 or not each.lock] == []
+    if version == URLS_SINCE:
+        assert [(each.step, each.work, each.rows) for each in planned] == [
+            (20, "CREATE INDEX audit_console", 2),
+            (21, "ALTER TABLE signers", 0),
+            (21, "UPDATE signers", 1),
+            (22, "ALTER TABLE networks", 0),
+            *[(23, "ALTER TABLE networks", 0)] * 5,
+            *[(24, f"ALTER TABLE {table}", 0) for table in ("networks", "signers", "notifications", "relayers")],
+            (25, "CREATE TABLE person_sessions", 0),
+            (25, "CREATE INDEX person_sessions_subject", 0),
+            *[(26, "ALTER TABLE tokens", 0)] * 4,
+            *[(27, f"CREATE INDEX relayers_by_{each}", 1) for each in ("folded_id", "folded_name", "folded_address")],
+            (27, "CREATE INDEX relayers_by_address_end", 1),
+        ]
+    if version < VERSIONS_SINCE:
+        assert [each.rows for each in planned if each.work == "seal or prove stored values"][-2:] == [4, 1]
+    assert (contents(empty), schema_version(empty)) == (before, version)

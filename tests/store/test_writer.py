@@ -11,7 +11,7 @@ from relaydeck.errors import ServerFailure, SignerExists
 from relaydeck.store.database import Database, Transaction
 from relaydeck.store.sqlite import SqliteDatabase
 from relaydeck.store.writer import MOST_AT_ONCE, Writer
-from tests.statements import run_statement
+from tests.support.statements import run_statement
 
 
 def note(number: int) -> Callable[[Transaction], int]:

@@ -1,99 +1,120 @@
-"""Everything under `/admin/v1`, built for one worker."""
+"""Everything under `/admin/v1`, built for one worker: its routes, and how each operation runs and is answered."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from relaydeck.admin.actions import action_operations
-from relaydeck.admin.apply import ApplyOperation
-from relaydeck.admin.audit_operations import AuditOperations
-from relaydeck.admin.balances import BalanceOperations
-from relaydeck.admin.description import AdminDescription
-from relaydeck.admin.doctor import DoctorOperation
-from relaydeck.admin.estimates import EstimateOperation
-from relaydeck.admin.event_operations import EventOperations
-from relaydeck.admin.export import ExportOperation
-from relaydeck.admin.lists import Lists
-from relaydeck.admin.operation import Operations
-from relaydeck.admin.operation_runner import OperationRunner
-from relaydeck.admin.relayer_addresses import RelayerAddresses
-from relaydeck.admin.resources import ResourceOperations
-from relaydeck.admin.routes import AdminRouter, Methods
-from relaydeck.admin.signer_checks import SignerCheckOperation
-from relaydeck.admin.signer_creation import signer_creation
-from relaydeck.admin.store_thread import StoreThread
-from relaydeck.admin.token_operations import TokenOperations
-from relaydeck.admin.why import WhyOperation
-from relaydeck.credentials.caller_writer import CallerWriter
-from relaydeck.doctor.all_checks import examine
-from relaydeck.doctor.shared_run import SharedRun
+import msgspec
+
+from relaydeck.admin import apply, checks, events, find, records, relayer_state, signers, tokens  # noqa: F401
+from relaydeck.admin.handling import HANDLERS, Change, Content, OwnTransaction, Request, require_handlers
+from relaydeck.admin.idempotency import key_of, once
+from relaydeck.admin.store_thread import ServedServices
+from relaydeck.api.description import Description
+from relaydeck.api.operation import ADMIN, Operation
+from relaydeck.api.operations import APPLY, OPERATIONS, SCOPED
+from relaydeck.api.records import AdminSuccess
+from relaydeck.credential import CONSOLE, Credential
+from relaydeck.credentials.token_cache import CallerWriter
+from relaydeck.errors import Forbidden
 from relaydeck.fees.estimator import Estimator
-from relaydeck.networks.node_rule import NodeRule
-from relaydeck.notifications.webhook_rule import WebhookRule
-from relaydeck.provisioning.url_rules import UrlRules
-from relaydeck.settings import Settings
-from relaydeck.signers.key_access import KeyAccess
+from relaydeck.http.envelope import LogEntry, Metadata
+from relaydeck.http.pipeline import Call, Reply, Route, Written, sender_of, written_at
+from relaydeck.http.router import Router, Routes
+from relaydeck.settings.model import Settings
+from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.store.audit import AuditLog
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.database import Transaction
+from relaydeck.store.vault import Vault
+from relaydeck.web_addresses import may_contain_key, shown_address
+
+_EMPTY_BYTES = 1024  # an operation that takes no body accepts an empty object
+
+require_handlers()
 
 
 class AdminApi:
-    """`render` makes a web page of an OpenAPI document.
-
-    `estimator` makes estimates and has their nodes, `access` the keys of signers.
-    """
+    """Runs each change in one transaction, on behalf of the token of the request."""
 
     def __init__(
-        self,
-        settings: Settings,
-        writer: CallerWriter,
-        audit: AuditLog,
-        render: Callable[[dict[str, Any]], str],
-        estimator: Estimator,
-        access: KeyAccess,
+        self, settings: Settings, writer: CallerWriter, audit: AuditLog, estimator: Estimator, keys: SignerKeys
     ) -> None:
-        self._reads = StoreThread(settings)
-        self._applies = StoreThread(settings, "admin-applies")  # a large one takes a minute, and reads go on
-        self.read = self._reads.run
-        self.erase_removed = self._applies.erase_removed
-        self.examination = SharedRun(partial(examine, settings), "doctor")
-        runner = OperationRunner(writer, audit)
-        self.console_audit = runner.console_audit
-        guarded: dict[str, Methods] = {}
-        for operations in self._operations(settings, estimator, access):
-            for path, methods in operations.items():
-                answers = {method: runner.answer(operation) for method, operation in methods.items()}
-                guarded[path] = guarded.get(path, {}) | answers
-        max_bodies = {"apply": settings.apply_max_body_bytes}
-        self.find = AdminRouter(guarded, AdminDescription(render).routes(), max_bodies).find
+        self.services = ServedServices(settings, estimator, keys)
+        self._writer = writer
+        self.console_audit = AuditLog(audit.vault, CONSOLE)
+        self._audits = {"api": audit, CONSOLE: self.console_audit}
+        self.find = Router(_routes(self.run, settings.apply_max_body_bytes)).find
 
-    def _operations(self, settings: Settings, estimator: Estimator, access: KeyAccess) -> Iterator[Operations]:
-        reads, lists = self._reads, Lists(self._reads, settings.max_per_page)
-        nodes, webhooks = NodeRule(settings.rpc_allowed_over_http), WebhookRule(settings.webhook_allow)
-        urls = UrlRules(nodes, marks_nodes=True, webhooks=webhooks)
-        yield ResourceOperations(reads, lists, RelayerAddresses(reads, access), urls).operations()
-        yield signer_creation()
-        yield action_operations()
-        yield SignerCheckOperation(reads, access).operations()
-        yield BalanceOperations(reads, settings).operations()
-        yield WhyOperation(reads, settings, estimator.pool).operations()
-        yield EstimateOperation(reads, estimator).operations()
-        yield ApplyOperation(self._applies, access, urls).operations()
-        yield ExportOperation(reads).operations()
-        yield TokenOperations(lists).operations()
-        yield EventOperations(reads, settings.max_per_page).operations()
-        yield AuditOperations(reads, lists).operations()
-        yield DoctorOperation(self.examination).operations()
+    async def run(self, operation: Operation, call: Call) -> Reply:
+        scope = sender_of(call).scope
+        if scope is not None and operation.name not in SCOPED:
+            raise Forbidden("the credential is limited to a scope, and this operation is about the whole service")
+        outcome = await HANDLERS[operation.name](self.services.within(scope), Request(call, operation))
+        if isinstance(outcome, Content):
+            return _reply(operation, outcome, sender_of(call))
+        if isinstance(outcome, OwnTransaction):
+            store = partial(self._store, operation, call, outcome.change)
+            return await outcome.transact(partial(self._change_context, call), partial(self._checked, call, store))
+        return await self._writer.write(
+            sender_of(call),
+            lambda transaction: self._store(operation, call, outcome, self._change_context(call, transaction)),
+        )
 
-    def suspend(self) -> None:
-        """Fail everything until `resume`: the database is unreachable."""
-        self._reads.suspend()
-        self._applies.suspend()
+    def _store(self, operation: Operation, call: Call, change: Change, context: ChangeContext) -> Reply:
+        """Make the change; for a repeated request, return its first response."""
+        key = key_of(call) if operation.is_repeatable else None
 
-    def resume(self) -> None:
-        self._reads.resume()
-        self._applies.resume()
+        def work(context: ChangeContext) -> Reply:
+            return _reply(operation, change(context), sender_of(call), written_at(context.transaction.revision))
 
-    def close(self) -> None:
-        self.examination.close()
-        self._applies.close()
-        self._reads.close()
+        with context.transaction.within(sender_of(call).scope):
+            return work(context) if key is None else once(context, call, operation.label, key, work)
+
+    def _checked(self, call: Call, work: Callable[[ChangeContext], Reply], context: ChangeContext) -> Reply:
+        self._writer.check(context.transaction, sender_of(call))
+        return work(context)
+
+    def _change_context(self, call: Call, transaction: Transaction, vault: Vault | None = None) -> ChangeContext:
+        origin = sender_of(call).origin
+        audit = self._audits[origin] if vault is None else self._audits[origin].on(vault)
+        return ChangeContext(transaction, audit, sender_of(call).actor, int(time.time()), origin)
+
+
+def _reply(operation: Operation, content: Content, sender: Credential, written: Written = ()) -> Reply:
+    """Without what may be a key in a URL, unless the sender could set it."""
+    data = msgspec.Raw(msgspec.json.encode(content.data))
+    if "change" not in sender.permissions:
+        data = msgspec.Raw(msgspec.json.encode(_without_keys(msgspec.json.decode(data))))
+    headers = ((b"etag", content.etag.encode()), *written) if content.etag else written
+    body = AdminSuccess(
+        data=data,
+        metadata=Metadata(logs=[LogEntry(message=note) for note in content.notes]),
+        pagination=content.pagination,
+        changed=content.changed if written else msgspec.UNSET,
+    )
+    return Reply(operation.status, msgspec.json.encode(body), headers=headers)
+
+
+def _without_keys(value: Any, name: str = "") -> Any:
+    """The same value, with `…` in place of what may be a key in the URL of a webhook or node."""
+    if isinstance(value, dict):
+        return {field: _without_keys(each, field) for field, each in value.items()}
+    if isinstance(value, list):
+        return [_without_keys(each) for each in value]
+    return f"{shown_address(value)}/…" if name == "url" and may_contain_key(value) else value
+
+
+def _routes(run: Callable[[Operation, Call], Awaitable[Reply]], apply_bytes: int) -> Routes:
+    """`apply_bytes`: the largest apply document. The description needs no credential."""
+    description = Description("admin")
+    described = {"openapi.json": description.openapi, "docs": description.docs}
+    routes = {f"{ADMIN}/{path}": {"GET": Route("admin", None, answer=each)} for path, each in described.items()}
+    for each in OPERATIONS:
+        # The largest body is the usual one (0) where nothing else is said.
+        takes_none = each.method != "GET" and each.request is None
+        most = apply_bytes if each is APPLY else _EMPTY_BYTES if takes_none else 0
+        route = Route("admin", each.permission, answer=partial(run, each), denied=Forbidden, max_body=most)
+        routes.setdefault(each.whole_path, {})[each.method] = route
+    return routes

@@ -7,68 +7,99 @@ again.
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from relaydeck.admin.apply_request import RequestedApply, expected_revision, read_apply
-from relaydeck.admin.operation import Content, ContextOf, Operations, RepeatableChange, Request, encoded
-from relaydeck.admin.plan_report import apply_report
-from relaydeck.admin.store_thread import StoreThread
+import msgspec
+
+from relaydeck.admin.documents import refuse_deep, release
+from relaydeck.admin.handling import Content, ContextOf, OwnTransaction, Request, Services, Work, encoded, handles
+from relaydeck.admin.store_thread import ServedServices, StoreThread
+from relaydeck.api.operations import APPLY, EXPORT
+from relaydeck.api.records import ApplyReport, ApplyRequest, ExportedFile, PlannedField, PlannedStep
 from relaydeck.bounded_toml import short_turns
-from relaydeck.errors import MistakenDocument
+from relaydeck.errors import BadRequest, Damaged, MistakenDocument, NotPossible, PlanChanged, RequestError
 from relaydeck.http.pipeline import Reply
-from relaydeck.provisioning.apply import apply_prepared
-from relaydeck.provisioning.file_planner import FilePlanner
-from relaydeck.provisioning.plan_revision import require_same
-from relaydeck.provisioning.prepared_plan import PreparedPlan
-from relaydeck.provisioning.url_rules import UrlRules
-from relaydeck.signers.key_access import KeyAccess
+from relaydeck.provisioning.apply import Apply, FilePlanner
+from relaydeck.provisioning.export import export_pieces
+from relaydeck.provisioning.file import read_parsed
+from relaydeck.provisioning.plan import Plan, Step
+from relaydeck.provisioning.plan_revision import is_revision
+from relaydeck.provisioning.references import Reference
+from relaydeck.secret import Secret
 from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
-from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
 
+_NOT_GIVEN = "has no value in the references of the request"
 
-class ApplyOperation:
-    def __init__(self, thread: StoreThread, access: KeyAccess, urls: UrlRules) -> None:
-        """`thread` is one for applies alone."""
-        self._thread = thread
-        self._access = access
-        self._urls = urls
 
-    def operations(self) -> Operations:
-        return {"apply": {"POST": self.apply}}
+def apply_report(plan: Plan, *, applied: bool) -> ApplyReport:
+    # The next plan generates other ids: before they are stored, a name says more.
+    by_name = set() if applied else plan.generated_ids
+    return ApplyReport(applied, plan.revision, tuple(_step(each, by_name) for each in plan.steps), tuple(plan.notes))
 
-    async def apply(self, request: Request) -> Content | RepeatableChange:
-        expected = expected_revision(request)
-        asked, questions = await self._thread.run(lambda store: self._prepare(store, request))
-        # Drivers are asked before the transaction, because a key system may take its time.
-        addresses, planner = await find_addresses(self._access, questions), asked.planner
-        if asked.plan_only:
-            with _without_collections(request.is_large):
-                return await self._thread.run(lambda store: _planned(store, planner, addresses, expected))
-        applied = _Apply(planner, addresses, expected)
 
-        async def transact(context_of: ContextOf, work: Callable[[ChangeContext], Reply]) -> Reply:
-            def write(context: ChangeContext) -> Reply:
-                reply = work(context)
-                self._thread.require_answerable()
-                return reply
+def _step(step: Step, by_name: set[str]) -> PlannedStep:
+    name = step.title if step.name in by_name else step.name
+    title = "" if step.action == "create" else step.title
+    return PlannedStep(step.action, step.resource[:-1], name, tuple(PlannedField(*each) for each in step.fields), title)
 
-            def run(store: Store) -> Reply:
-                try:
-                    return applied.run(store, context_of, write)
-                finally:
-                    planner.forget()
 
-            return await self._thread.write(run)
+@handles(EXPORT)
+async def export(services: Services, _request: Request) -> Content:
+    return await services.read(_exported)
 
-        return RepeatableChange("apply", applied.change, transact)
 
-    def _prepare(self, store: Store, request: Request) -> tuple[RequestedApply, Questions]:
-        with short_turns(), _without_collections(request.is_large):
-            asked = read_apply(request, self._urls)
-        return asked, asked.planner.questions(store.database.read, store.vault, self._access.bound_types)
+def _exported(store: Store) -> Content:
+    try:
+        return Content(encoded(ExportedFile("".join(export_pieces(store)))))
+    except Damaged as damage:
+        raise NotPossible(f"{damage}; the export would not be complete") from None
+
+
+def _expected_revision(request: Request) -> str:
+    """Of the plan to apply; empty: any plan. Raises BadRequest."""
+    expected = (request.if_match or "").strip().strip('"')
+    if expected and not is_revision(expected):
+        raise BadRequest("If-Match must be the revision of a plan")
+    return expected
+
+
+def _references(asked: ApplyRequest) -> dict[Reference, Secret | str]:
+    found: dict[Reference, Secret | str] = {}
+    for each in asked.references:
+        if (each.value is msgspec.UNSET) == (each.missing is msgspec.UNSET):
+            raise BadRequest("each of references must have either value or missing")
+        found[Reference(each.kind, each.name)] = each.missing if each.value is msgspec.UNSET else each.value  # type: ignore[assignment]
+    return found
+
+
+@handles(APPLY)
+async def apply(services: ServedServices, request: Request) -> Content | OwnTransaction:
+    expected, thread = _expected_revision(request), services.applies
+    planner, plan_only, questions = await thread.run(lambda store: _prepare(store, request, services))
+    # Drivers are asked before the transaction, because a key system may take its time.
+    addresses = await find_addresses(services.keys, questions)
+    if plan_only:
+        with _without_collections(request.is_large):
+            return await thread.run(lambda store: _planned(store, planner, addresses, expected))
+    applied = _RequestedChange(thread, planner, addresses, expected)
+    return OwnTransaction(applied.change, applied.transact)
+
+
+def _prepare(store: Store, request: Request, services: ServedServices) -> tuple[FilePlanner, bool, Questions]:
+    """Takes seconds for a large document. Raises BadRequest."""
+    with short_turns(), _without_collections(request.is_large):
+        asked = request.decode_apply()
+        refuse_deep(asked.document)
+        references = _references(asked)
+        file = read_parsed(asked.document, lambda each: references.get(each, _NOT_GIVEN))
+        release(asked.document)
+    planner = FilePlanner(file, asked.prune, services.urls)
+    questions = planner.questions(store.database.read, store.vault, services.keys.bound_types)
+    return planner, asked.plan_only, questions
 
 
 @contextmanager
@@ -85,46 +116,53 @@ def _without_collections(is_large: bool) -> Iterator[None]:
         gc.enable()
 
 
-class _Apply:
-    """One request. `change` makes the changes inside the work that `run` runs in the transaction."""
+class _RequestedChange:
+    """One request. `AdminApi.run` calls `transact`, which calls its work in the transaction of the apply.
 
-    def __init__(self, planner: FilePlanner, addresses: KnownAddresses, expected: str) -> None:
+    The work calls `change`, unless the request is a repeated one: that gets its first answer, whatever the document
+    would do now. So a refusal of the document is raised by `change` too.
+    """
+
+    def __init__(self, thread: StoreThread, planner: FilePlanner, addresses: KnownAddresses, expected: str) -> None:
+        self._thread = thread
         self._planner = planner
         self._addresses = addresses
         self._expected = expected
-        self._prepared: PreparedPlan | MistakenDocument
+        self._apply: Apply
+        self._refusal: RequestError | None = None
 
-    def run(self, store: Store, context_of: ContextOf, work: Callable[[ChangeContext], Reply]) -> Reply:
-        def prepare(read: ReadRows) -> PreparedPlan:
-            plan = self._planner.sound_plan(read, store.vault, self._addresses)
-            return PreparedPlan(self._planner, plan, read, store.vault)
+    async def transact(self, context_of: ContextOf, work: Work) -> Reply:
+        return await self._thread.write(lambda store: self._run(store, context_of, work))
 
-        def write(prepared: PreparedPlan, context: ChangeContext) -> Reply:
-            self._prepared = prepared
-            return work(context)
+    def _run(self, store: Store, context_of: ContextOf, work: Work) -> Reply:
+        self._apply = Apply(store, self._planner, self._addresses, self._expected)
 
-        def context(transaction: Transaction) -> ChangeContext:
-            return context_of(transaction, store.vault)
+        def in_transaction(transaction: Transaction) -> Reply:
+            reply = work(context_of(transaction, store.vault))
+            self._thread.require_answerable()
+            return reply
 
         try:
-            return apply_prepared(store.database, prepare, context, write)
-        except MistakenDocument as mistaken:
-            self._prepared = mistaken
-        # A request that is repeated gets its first answer instead.
-        with store.database.transaction() as transaction:
-            return work(context(transaction))
+            return self._apply.run(in_transaction)
+        except (MistakenDocument, PlanChanged) as refusal:
+            self._refusal = refusal
+            with store.database.transaction() as transaction:
+                return in_transaction(transaction)
+        finally:
+            self._refusal = None  # its traceback refers to this object: a cycle would stay, with its secrets
+            self._planner.forget()
 
     def change(self, context: ChangeContext) -> Content:
-        if isinstance(self._prepared, MistakenDocument):
-            raise self._prepared
-        require_same(self._prepared.plan, self._expected, context.transaction.all, context.vault.plan_key)
-        self._prepared.write(context)
-        return Content(encoded(apply_report(self._prepared.plan, applied=True)))
+        if self._refusal is not None:
+            raise self._refusal
+        self._apply.write(context)
+        plan = self._apply.plan
+        return Content(encoded(apply_report(plan, applied=True)), changed=bool(plan.steps))
 
 
 def _planned(store: Store, planner: FilePlanner, addresses: KnownAddresses, expected: str) -> Content:
     try:
-        plan = planner.reviewed_plan(store.database.read, store.vault, addresses, expected)
+        plan = planner.plan(store.database.read, store.vault, addresses, expected)
     finally:
         planner.forget()
     return Content(encoded(apply_report(plan, applied=False)), etag=f'"{plan.revision}"')

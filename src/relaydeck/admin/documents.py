@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relaydeck.admin.bodies import ApplyRequest
+from relaydeck.api.records import ApplyRequest
 from relaydeck.bounded_toml import most_values
 from relaydeck.errors import BadRequest
-from relaydeck.http.decoding import body_decoder, reason_of
+from relaydeck.http.body import body_decoder, reason_of
 from relaydeck.secret import decode_secret
 
 Json = dict[str, Any]

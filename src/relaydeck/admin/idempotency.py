@@ -18,9 +18,10 @@ from contextlib import suppress
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from relaydeck.api.operations import IDEMPOTENCY_KEY
 from relaydeck.errors import BadRequest, Damaged, KeyUsedOtherwise, ServerFailure, StoreError
 from relaydeck.http.pipeline import Call, Reply, written_at
-from relaydeck.store.change_context import ChangeContext
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Database, ReadRows, Transaction
 from relaydeck.store.sealing import Place, derived_key
 from relaydeck.store.writer import Writer
@@ -28,7 +29,7 @@ from relaydeck.store.writer import Writer
 KEPT_SECONDS = 86_400
 _PURGE_SECONDS = 3600.0
 _ENCRYPTED, _NONCE_BYTES = b"\x01", 12
-_KEY = re.compile(rb"[\x21-\x7e]{1,255}")
+_KEY = re.compile(IDEMPOTENCY_KEY.encode())
 _REPLAYED = (b"idempotency-replayed", b"true")
 
 
@@ -52,8 +53,13 @@ def once(
 ) -> Reply:
     """Do the work, or return the stored response. Raises KeyUsedOtherwise."""
     assert call.credential is not None
-    scope = hashlib.sha256(b"%d\0%b" % (call.credential.seq, key)).hexdigest()
-    request = hashlib.sha256(b"\0".join([operation.encode(), call.argument.encode(), call.body])).digest()
+    seq, digest, limit = call.credential.seq, call.credential.digest, call.credential.scope
+    sender = b"%d" % seq if seq > 0 else digest.hex().encode()  # numbers below 0 are not unique
+    if limit is not None:  # one workload may have another scope by another rule
+        sender += limit.key
+    scope = hashlib.sha256(b"%b\0%b" % (sender, key)).hexdigest()
+    parts = [operation.encode(), call.argument.encode(), call.body, *([call.query] if call.query else [])]
+    request = hashlib.sha256(b"\0".join(parts)).digest()
     kept = _find(context, scope, key)
     if kept is None:
         reply = work(context)
@@ -61,7 +67,7 @@ def once(
         _keep(context, scope, _StoredResponse(request, reply.status, reply.body, etag), key)
         return reply
     if kept.request != request:
-        raise KeyUsedOtherwise("the same Idempotency-Key came with another path or body")
+        raise KeyUsedOtherwise("the same Idempotency-Key came with another path, query or body")
     tag = ((b"etag", kept.etag),) if kept.etag else ()
     return Reply(kept.status, kept.body, headers=(*tag, *written_at(context.transaction.revision), _REPLAYED))
 
@@ -92,7 +98,12 @@ async def purge_each_hour(database: Database, writer: Writer) -> None:
         await asyncio.sleep(_PURGE_SECONDS)
         with suppress(StoreError, ServerFailure):  # the next round tries again
             if await database.run_in_reader(lambda: can_purge(database.read, time.time())):
-                await writer.write(lambda transaction: purge(transaction, time.time()))
+                await writer.write(_purge_many)
+
+
+def _purge_many(transaction: Transaction) -> None:
+    transaction.allow_long_statements()
+    purge(transaction, time.time())
 
 
 def purge(transaction: Transaction, now: float) -> None:

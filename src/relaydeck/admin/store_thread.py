@@ -1,13 +1,23 @@
-"""A thread of the admin API with a store of its own: neither a slow search nor a large apply delays `/api/v1`."""
+"""What handlers use in a worker: threads with stores of their own, so that no search and no apply delays `/api/v1`."""
 
 import asyncio
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import TypeVar
 
+from relaydeck.doctor import Finding
+from relaydeck.doctor.all_checks import examine
+from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.errors import OperatorError, StoreTrouble
-from relaydeck.settings import Settings
-from relaydeck.side_threads import SideThreads
+from relaydeck.fees.estimator import Estimator
+from relaydeck.networks.node_rule import NodeRule
+from relaydeck.notifications.webhook_rule import WebhookRule
+from relaydeck.process.background import SideThreads
+from relaydeck.provisioning.planner import UrlRules
+from relaydeck.scope import Scope
+from relaydeck.settings.model import Settings
+from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.store.open_store import Store, open_served_store
 
 Result = TypeVar("Result")
@@ -23,15 +33,12 @@ class StoreThread:
         self._store: Store | None = None
         self._suspended = False
 
-    async def run(self, work: Callable[[Store], Result]) -> Result:
+    async def run(self, work: Callable[[Store], Result], scope: Scope | None = None) -> Result:
         """Run `work` on a snapshot that includes every acknowledged write. Raises StoreError."""
-        return await self._run(partial(_in_snapshot, work))
+        return await self.write(partial(_in_snapshot, work, scope))
 
     async def write(self, work: Callable[[Store], Result]) -> Result:
         """Run `work`, which makes its own transaction and calls `require_answerable` before its commit."""
-        return await self._run(work)
-
-    async def _run(self, work: Callable[[Store], Result]) -> Result:
         if self._suspended:
             raise StoreTrouble(_UNREACHABLE)
         return await self._thread.run(partial(self._on_store, work))
@@ -75,6 +82,49 @@ class StoreThread:
             self._store.close() if ended else self._store.database.suspend()
 
 
-def _in_snapshot(work: Callable[[Store], Result], store: Store) -> Result:
-    with store.database.snapshot():
+def _in_snapshot(work: Callable[[Store], Result], scope: Scope | None, store: Store) -> Result:
+    with store.database.snapshot(), store.database.within(scope):
         return work(store)
+
+
+class ServedServices:
+    """`estimator` makes estimates and has their nodes, `keys` reaches those of signers."""
+
+    local_actor = ""
+
+    def __init__(self, settings: Settings, estimator: Estimator, keys: SignerKeys) -> None:
+        self.settings = settings
+        self.estimator = estimator
+        self.keys = keys
+        self.urls = UrlRules(
+            NodeRule(settings.rpc_allowed_over_http), marks_nodes=True, webhooks=WebhookRule(settings.webhook_allow)
+        )
+        self._reads = StoreThread(settings)
+        self.applies = StoreThread(settings, "admin-applies")  # a large one takes a minute, and reads go on
+        self.read = self._reads.run
+        self.examination = SharedRun(partial(examine, settings), "doctor")
+
+    def within(self, scope: Scope | None) -> "ServedServices":
+        """The same for a credential that sees nothing outside of its scope."""
+        if scope is None:
+            return self
+        scoped = copy(self)
+        scoped.read = partial(self._reads.run, scope=scope)
+        return scoped
+
+    async def examine(self) -> list[Finding]:
+        return await self.examination.result()
+
+    def suspend(self) -> None:
+        """Fail everything until `resume`: the database is unreachable."""
+        self._reads.suspend()
+        self.applies.suspend()
+
+    def resume(self) -> None:
+        self._reads.resume()
+        self.applies.resume()
+
+    def close(self) -> None:
+        self.examination.close()
+        self.applies.close()
+        self._reads.close()

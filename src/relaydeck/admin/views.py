@@ -1,29 +1,53 @@
-"""Rows as the admin API shows them: without secrets, but with RPC URLs, which the list operation shows too."""
+"""The collections of the admin API: where each is stored, how it is searched, and how its rows are shown.
+
+Rows are shown without secrets, but with RPC URLs, which the list operation shows too.
+"""
 
 import hashlib
+import time
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from relaydeck.admin.documents import Json
-from relaydeck.errors import Damaged
+from relaydeck.admin.handling import Content, Query, Request, Services
+from relaydeck.api.list_filters import FILTERS, ORDERINGS, Ordering, Parameter, conditions
+from relaydeck.api.records import AuditEntry, Signer, Token
+from relaydeck.credentials.grants import Restrictions, read_grant
+from relaydeck.errors import BadRequest, Damaged, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
 from relaydeck.fields import response_view
-from relaydeck.store.database import Row
+from relaydeck.http.envelope import Pagination
+from relaydeck.http.request import Page, encode_items, read_page
+from relaydeck.networks import network_rows
+from relaydeck.networks.model import FeeToken
+from relaydeck.notifications import notification_changes
+from relaydeck.provisioning.export import keyed_documents
+from relaydeck.relayers import relayer_rows
+from relaydeck.signers.check import stored_report
+from relaydeck.signers.signer_types import response_type
+from relaydeck.store import audit
+from relaydeck.store.database import ReadRows, Row
+from relaydeck.store.open_store import Store
 from relaydeck.store.record_table import RecordTable
+from relaydeck.store.sealing import TOKEN_COLUMNS as PROVEN_COLUMNS
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
+_SIGNER_COLUMNS = (
+    "id, type, open_config, labels, created_at, revision,"
+    " (SELECT result FROM signer_checks WHERE signer_id = signers.id) AS latest_check"
+)
+_TOKEN_COLUMNS = (
+    f"{', '.join(PROVEN_COLUMNS)}, proof, purpose, made_by, last_used_at, last_used_from,"
+    " CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= :now THEN 'expired' ELSE 'live' END AS state"
+)
+_proven = attrgetter(*PROVEN_COLUMNS)
 
-class RecordView(NamedTuple):
-    """A record as JSON values, the entity tag of its row, and notes for the caller."""
 
-    body: Json
-    etag: str = ""
-    notes: tuple[str, ...] = ()
-
-
-ShowRow = Callable[[Row, Vault], RecordView]
+ShowRow = Callable[[Row, Vault], Content]  # a record as JSON values, the entity tag of its row, and notes
 
 
 def json_values(record: msgspec.Struct) -> Json:
@@ -32,15 +56,15 @@ def json_values(record: msgspec.Struct) -> Json:
     return body
 
 
-def etag(row: tuple[Any, ...]) -> str:
+def _etag(row: tuple[Any, ...]) -> str:
     """Covers the whole row with its revision and sealed parts: two changes can share a revision, but no content."""
     return f'"{hashlib.sha256(msgspec.json.encode(row)).hexdigest()[:32]}"'
 
 
-def record_view(table: RecordTable[Any]) -> ShowRow:
+def _record_view(table: RecordTable[Any]) -> ShowRow:
     """Shows a row of the table's columns, `created_at` and `revision`. Fields that do not open are left out."""
 
-    def show(row: Row, vault: Vault) -> RecordView:
+    def show(row: Row, vault: Vault) -> Content:
         notes: tuple[str, ...] = ()
         try:
             body = json_values(response_view(table.from_row(row, vault)))
@@ -48,6 +72,176 @@ def record_view(table: RecordTable[Any]) -> ShowRow:
             body, notes = json_values(table.without_sealed(row)), (f"{damage}",)
             for name in table.sealed_fields:
                 body.pop(name, None)
-        return RecordView(body | {"created_at": utc(row.created_at)}, etag(row), notes)
+        return Content(body | {"created_at": utc(row.created_at)}, _etag(row), notes)
 
     return show
+
+
+def _network_view(table: RecordTable[Any]) -> ShowRow:
+    """A network with its fee tokens by symbol, in the form that an apply file has."""
+    show_record = _record_view(table)
+
+    def show(row: Row, vault: Vault) -> Content:
+        view = show_record(row, vault)
+        tokens = msgspec.convert(view.data["fee_tokens"], tuple[FeeToken, ...])
+        return view._replace(data=view.data | {"fee_tokens": keyed_documents(tokens, "symbol")})
+
+    return show
+
+
+def _signer_view(row: Row, _vault: Vault) -> Content:
+    signer = Signer(
+        id=row.id,
+        type=response_type(row.type),
+        config=msgspec.json.decode(row.open_config),
+        labels=UNSET if row.labels is None else msgspec.json.decode(row.labels),
+        check=None if row.latest_check is None else stored_report(row.latest_check),
+        created_at=utc(row.created_at),
+    )
+    return Content(json_values(signer), _etag(row[:-1]))  # a check does not change the signer
+
+
+def _notification_view(row: Row, vault: Vault) -> Content:
+    notes: tuple[str, ...] = ()
+    try:
+        notification = notification_changes.from_row(row, vault)
+    except Damaged as damage:
+        notification, notes = notification_changes.without_url(row), (f"{damage}",)
+    return Content(json_values(notification) | {"created_at": utc(row.created_at)}, _etag(row), notes)
+
+
+def _token_view(row: Row, vault: Vault) -> Content:
+    origin = vault.proofs.token_origin(row.proof, _proven(row))
+    grant = read_grant(row.kind)
+    token = Token(
+        name=row.name,
+        kind=grant.role,  # type: ignore[arg-type]  # a newer version may know more
+        **{name: getattr(grant, name) for name in Restrictions.__struct_fields__},
+        state=row.state if origin else "refused",
+        created_at=utc(row.created_at),
+        expires_at=utc(row.expires_at),
+        revoked_at=utc(row.revoked_at),
+        migrated=origin == "migrated",
+        purpose=row.purpose or "",
+        made_by=row.made_by,
+        last_used_at=utc(row.last_used_at),
+        last_used_from=row.last_used_from,
+    )
+    return Content(json_values(token))
+
+
+def _audit_view(row: Row, _vault: Vault) -> Content:
+    entry = AuditEntry(
+        sequence=row.seq,
+        at=utc(row.moment),
+        actor=row.actor,
+        action=row.action,
+        record=row.record,
+        before=row.before_change and msgspec.json.decode(row.before_change),
+        after=row.after_change and msgspec.json.decode(row.after_change),
+        hash=row.hash.hex(),
+        origin=UNSET if row.origin is None else row.origin,
+    )
+    return Content(json_values(entry))
+
+
+class Collection(NamedTuple):
+    table: str
+    identity: str
+    columns: str
+    show: ShowRow
+    not_found: Callable[[str], RequestError]
+
+    @property
+    def filters(self) -> tuple[Parameter, ...]:
+        return FILTERS[self.table]
+
+
+COLLECTIONS = {
+    each.table: each
+    for each in (
+        Collection(
+            "networks",
+            "name",
+            f"{network_rows.COLUMNS}, created_at, revision",
+            _network_view(network_rows.TABLE),
+            lambda _: RecordNotFound("network"),
+        ),
+        Collection("signers", "id", _SIGNER_COLUMNS, _signer_view, lambda _: RecordNotFound("signer")),
+        Collection(
+            "notifications",
+            "id",
+            f"{notification_changes.COLUMNS}, created_at, revision",
+            _notification_view,
+            lambda _: NotificationNotFound("no notification has this id"),
+        ),
+        Collection(
+            "relayers",
+            "id",
+            f"{relayer_rows.COLUMNS}, created_at, revision",
+            _record_view(relayer_rows.TABLE),
+            RelayerNotFound,
+        ),
+        Collection("tokens", "name", _TOKEN_COLUMNS, _token_view, lambda _: RecordNotFound("token")),
+        Collection("audit", "seq", audit.COLUMNS, _audit_view, lambda _: RecordNotFound("audit entry")),
+    )
+}
+
+
+def find(read: ReadRows, vault: Vault, collection: Collection, name: str) -> Content:
+    """Raises the collection's error when there is no such record."""
+    rows = read(
+        f"SELECT {collection.columns} FROM {collection.table} WHERE {collection.identity} = :name", {"name": name}
+    )
+    if not rows:
+        raise collection.not_found(name)
+    return collection.show(rows[0], vault)
+
+
+async def list_page(collection: Collection, services: Services, request: Request) -> Content:
+    """One page, in the order of creation or another one. Raises BadRequest."""
+    page, query = read_page(request.query_string, services.settings.max_per_page), request.query
+    where, values = conditions(collection.filters, query)
+    return await services.read(
+        lambda store: _read_page(store, collection, where, values, page, query.get("order") or "oldest")
+    )
+
+
+def _read_page(
+    store: Store, collection: Collection, where: str, values: dict[str, Any], page: Page, order: str
+) -> Content:
+    read, values = store.database.read, values | {"now": int(time.time())}
+    total: int = read(f"SELECT count(*) AS total FROM {collection.table} WHERE {where}", values)[0].total
+    ordering = ORDERINGS.get(collection.table, {}).get(order)
+    if ordering and ordering.most and total > ordering.most:
+        raise BadRequest(f"at most {ordering.most:,} records can be sorted by {order}: filter them, by network")
+    start, stop = page.bounds(total)
+    select, values = f"SELECT {collection.columns} FROM", values | {"limit": stop - start, "skip": start}
+    if ordering:
+        rows = _read_ordered(read, select, collection, ordering, where, values)
+    else:
+        by = "seq DESC" if order == "newest" else "seq"
+        rows = read(f"{select} {collection.table} WHERE {where} ORDER BY {by} LIMIT :limit OFFSET :skip", values)
+    found = [collection.show(row, store.vault) for row in rows]
+    number = msgspec.Raw(page.number.encode())  # digits are JSON already, however many
+    pagination = Pagination(number, page.per_page, total)  # type: ignore[arg-type]
+    notes = (*(note for view in found for note in view.notes), *page.notes)
+    return Content(encode_items(view.data for view in found), notes=notes, pagination=pagination)
+
+
+def _read_ordered(
+    read: ReadRows, select: str, collection: Collection, ordering: Ordering, where: str, values: dict[str, Any]
+) -> list[Row]:
+    first = f"{ordering.rows} WHERE {ordering.condition} AND {where}"
+    rows = read(f"{select} {first} ORDER BY {ordering.by}, seq LIMIT :limit OFFSET :skip", values)
+    if not ordering.others or len(rows) == values["limit"]:
+        return rows
+    before: int = 0 if rows else read(f"SELECT count(*) AS total FROM {first}", values)[0].total
+    rest = {"limit": values["limit"] - len(rows), "skip": max(0, values["skip"] - before) if not rows else 0}
+    others = f"{select} {collection.table} WHERE {ordering.others} AND {where} ORDER BY seq LIMIT :limit OFFSET :skip"
+    return [*rows, *read(others, values | rest)]
+
+
+def newest_first(query: Query) -> bool:
+    """Whether a list is to start with the newest record."""
+    return query.get("order") == "newest"

@@ -6,10 +6,7 @@ import sys
 
 def main() -> None:
     """Run the command line. An error that the operator can correct is one message, not a traceback."""
-    if sys.argv[1:2] == ["serve"]:
-        from relaydeck.cli.serve_command import cli
-    else:
-        from relaydeck.cli.commands import cli
+    from relaydeck.cli.commands import cli
     from relaydeck.cli.output import print_note
     from relaydeck.errors import OperatorError, StoreError, operator_words
 

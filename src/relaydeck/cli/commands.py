@@ -1,98 +1,86 @@
-"""The `relaydeck` command line. A command imports its code when it runs, so that `--help` starts fast."""
+"""The `relaydeck` command line. The module of a command loads when somebody names it: `relaydeck --help` needs none."""
 
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pkgutil import resolve_name
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from relaydeck.cli.conform_command import conform
-from relaydeck.cli.database_commands import DATABASE_COMMANDS
-from relaydeck.cli.login_commands import LOGIN_COMMANDS
-from relaydeck.cli.options import PATH, anywhere, as_json, at_home
-from relaydeck.cli.resource_commands import RESOURCE_COMMANDS
-from relaydeck.cli.serve_command import cli
-from relaydeck.cli.start_commands import START_COMMANDS
-from relaydeck.cli.target import require_home
-from relaydeck.cli.token_commands import token
+from relaydeck import __version__
 
-__all__ = ["cli"]
+# The module of each command, and what `relaydeck --help` says about it.
+_COMMANDS = {
+    "apply": (
+        "relaydeck.cli.apply_commands",
+        "Create and change networks, signers, notifications and relayers from a file.",
+    ),
+    "audit": ("relaydeck.cli.audit_commands", "Read the audit log, and verify that nobody has altered it."),
+    "backup": ("relaydeck.cli.backup_commands", "Back up everything to one file; test that a backup can be restored."),
+    "conform": ("relaydeck.cli.conformance", "Check whether a server implements the interface."),
+    "console": ("relaydeck.cli.console_link", "Print a link that signs you in to the console."),
+    "db": ("relaydeck.cli.database_commands", "Migrate the database to this version's schema, or move it."),
+    "demo": ("relaydeck.cli.demo", "Try Relaydeck in a temporary folder: serve, apply, estimate, deliver a webhook."),
+    "diagnose": ("relaydeck.cli.diagnose", "Write one file with what somebody who helps needs to know, and no secret."),
+    "doctor": ("relaydeck.cli.doctor", "Check the installation; report problems and what to do about them."),
+    "drain": ("relaydeck.cli.drain", "End the running service without failing a request behind a balancer."),
+    "estimate": ("relaydeck.cli.estimate", "Compute a fee estimate and print every step."),
+    "event": ("relaydeck.cli.event_commands", "List events and their deliveries, and deliver them again."),
+    "export": ("relaydeck.cli.apply_commands", "Print the stored records as an apply file."),
+    "find": ("relaydeck.cli.record_commands", "Find records by a part of an id, a name or an address."),
+    "init": ("relaydeck.cli.examples", "Write a commented apply file to start from."),
+    "key": ("relaydeck.cli.database_commands", "Manage the keys that seal secrets at rest."),
+    "login": ("relaydeck.cli.login", "Store a server and a token for it as a profile."),
+    "logout": ("relaydeck.cli.login", "Remove a stored profile."),
+    "network": ("relaydeck.cli.record_commands", "List, show, create, change and delete networks."),
+    "notification": ("relaydeck.cli.event_commands", "List, show, create, change and delete notifications."),
+    "profile": ("relaydeck.cli.login", "List the servers that 'relaydeck login' has stored."),
+    "relayer": ("relaydeck.cli.relayer_commands", "List, show, create, change and delete relayers."),
+    "restore": ("relaydeck.cli.backup_commands", "Restore a backup into a new database."),
+    "serve": ("relaydeck.cli.serve", "Serve the HTTP interface until SIGTERM or Ctrl-C."),
+    "signer": ("relaydeck.cli.record_commands", "List, show, create, check and delete signers."),
+    "token": ("relaydeck.cli.token_commands", "Create, list, rotate and revoke access tokens."),
+    "whoami": ("relaydeck.cli.token_commands", "Say who you are here, by which rule, and until when."),
+}
 
 
-@cli.command(
-    short_help="Compute a fee estimate and print every step.",
-    epilog="Example:  relaydeck estimate sepolia-1 0x02f8... --token USDC",
+class _LazyCommands(Mapping[str, click.Command]):
+    def __getitem__(self, name: str) -> click.Command:
+        module, summary = _COMMANDS[name]
+        command: click.Command = resolve_name(f"{module}:{name}")
+        command.help = command.help or summary  # a group says no more
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Commands(click.Group):
+    """Lists and completes the commands without loading their modules."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(commands=_LazyCommands(), **options)  # type: ignore[arg-type]  # nothing is added to it
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [(name, summary) for name, (_, summary) in _COMMANDS.items() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=summary) for name, summary in found] + click.Command.shell_complete(
+            self, ctx, incomplete
+        )
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with 'relaydeck demo'. Then 'relaydeck init', 'relaydeck serve' and, in another terminal, "
+    "'relaydeck apply'.",
 )
-@click.argument("relayer", required=False)
-@click.argument("transaction", required=False)
-@click.option("--token", default="", help="Fee token: symbol or address. Default: the native coin.")
-@click.option("--backtest", metavar="NETWORK", help="Test the estimates of a network against what was paid on it.")
-@click.option("--blocks", type=click.IntRange(1, 100_000), default=200, help="How many recent blocks to test.")
-@click.option("--svg", type=PATH, help="Write a plot of the backtest to this file.")
-@as_json("EstimateReport", other="Backtest", remark=" with `--backtest`")
-@anywhere
-def estimate(
-    relayer: str | None,
-    transaction: str | None,
-    token: str,
-    backtest: str | None,
-    blocks: int,
-    svg: Path | None,
-    as_json: bool,
-) -> None:
-    """Estimate the fee of TRANSACTION through RELAYER and print every step.
-
-    TRANSACTION is an encoded transaction in 0x-hex; - reads it from standard input.
-
-    With --backtest NETWORK and neither of the two: estimate up to three transactions of each recent block as of the
-    block before, and print how far the estimates are from what was paid. The network's nodes must keep the state of
-    these blocks. A backtest runs on the machine that holds the home, not on a server: it asks the nodes from there.
-    """
-    if backtest is not None:
-        if relayer is not None:
-            raise click.UsageError("--backtest takes no RELAYER and no TRANSACTION")
-        require_home()
-        from relaydeck.cli.backtest import run
-
-        run(backtest, blocks, svg, as_json)
-        return
-    if relayer is None or transaction is None:
-        raise click.UsageError("give RELAYER and TRANSACTION, or --backtest NETWORK")
-    from relaydeck.cli.estimate import explain
-
-    explain(relayer, transaction, token, as_json)
-
-
-@cli.command(short_help="Check the installation; report problems and what to do about them.")
-@as_json("Finding", many=True)
-@anywhere
-def doctor(as_json: bool) -> None:
-    """Check settings, home, disk, clock, database, keys, audit log, relayers, signers, deliveries and RPC URLs.
-
-    On a server: whether it answers and accepts the token, and the same checks as that machine finds them.
-
-    Reports each problem with what to do about it. Changes nothing. Exits 1 if a check fails.
-    """
-    from relaydeck.cli.doctor import examine
-
-    examine(as_json)
-
-
-@cli.command(
-    short_help="Print a link that signs you in to the console.",
-    epilog="Example:  relaydeck console --open",
-)
-@click.option("--url", default="", help="Address of the running service (default: host and port of the settings).")
-@click.option("--open", "opened", is_flag=True, help="Open the link in a browser.")
-@as_json("ConsoleLink")
-@at_home
-def console(url: str, opened: bool, as_json: bool) -> None:
-    """Print a link that signs you in to the console of a running service. It works once, for ten minutes.
-
-    The session may change everything. In the audit log it appears as a token named after your account.
-    """
-    from relaydeck.cli.console_link import show_link
-
-    show_link(url, opened=opened, as_json=as_json)
-
-
-for command in (*START_COMMANDS, token, *RESOURCE_COMMANDS, *DATABASE_COMMANDS, *LOGIN_COMMANDS, conform):
-    cli.add_command(command)
+@click.version_option(__version__, message="relaydeck %(version)s")
+def cli() -> None:
+    """Manage relayers, their signers and their notifications, and serve them over HTTP."""

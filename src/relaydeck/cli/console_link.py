@@ -3,15 +3,23 @@
 import socket
 import sys
 import webbrowser
+from typing import Annotated
 from urllib.parse import urlencode
 
-from relaydeck.cli.local.store import actor, change_in, existing_store
-from relaydeck.cli.output import print_json, print_line, print_note
+import click
+
+from relaydeck.cli.home import actor, change_in, existing_store
+from relaydeck.cli.options import as_json, at_home
+from relaydeck.cli.output import Shape, about, print_note, print_outcome
 from relaydeck.credentials.console_sessions import issue_code
 from relaydeck.errors import OperatorError
-from relaydeck.settings import Settings, read_settings
+from relaydeck.settings.model import Settings, read_settings
 from relaydeck.store.open_store import Store
 from relaydeck.web_addresses import host_in_url, web_address_problem
+
+
+class ConsoleLink(Shape, frozen=True):
+    link: Annotated[str, about("Signs its user in to the console: once, within ten minutes.")]
 
 
 def print_link_on_terminal(store: Store, settings: Settings, address: str) -> None:
@@ -22,7 +30,16 @@ def print_link_on_terminal(store: Store, settings: Settings, address: str) -> No
     sys.stdout.flush()
 
 
-def show_link(url: str, *, opened: bool, as_json: bool) -> None:
+@click.command(epilog="Example:  relaydeck console --open")
+@click.option("--url", default="", help="Address of the running service (default: host and port of the settings).")
+@click.option("--open", "opened", is_flag=True, help="Open the link in a browser.")
+@as_json(ConsoleLink)
+@at_home
+def console(url: str, opened: bool, as_json: bool) -> None:
+    """Print a link that signs you in to the console of a running service. It works once, for ten minutes.
+
+    The session may change everything. In the audit log it appears as a token named after your account.
+    """
     settings = read_settings()
     address = url or f"http://{host_in_url(settings.host)}:{settings.port}"
     if problem := web_address_problem(address):
@@ -35,10 +52,7 @@ def show_link(url: str, *, opened: bool, as_json: bool) -> None:
         link = _new_link(store, address)
     if not url and not _is_open(settings.host, settings.port):
         print_note(f"note: nothing answers at {address}; pass the address of the service with --url")
-    if as_json:
-        print_json({"link": link})
-    else:
-        print_line(link)
+    print_outcome(ConsoleLink(link), as_json, link)
     if opened and not webbrowser.open(link):
         raise OperatorError("there is no browser to open", "Open the link yourself.")
 

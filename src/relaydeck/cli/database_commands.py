@@ -1,116 +1,141 @@
-"""The commands about the whole database: backups, restoring them, moving to another database, rotating its key."""
+"""`relaydeck db …` and `relaydeck key …`: the commands about the whole database."""
 
-from pathlib import Path
-from typing import Any
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Annotated
 
 import click
+import msgspec
 
-from relaydeck.cli.options import PATH, as_json, at_home
+from relaydeck.cli.apply_commands import CHANGES
+from relaydeck.cli.home import actor, existing_store, has_data, open_or_create, require_data, service_log
+from relaydeck.cli.options import as_json, at_home
+from relaydeck.cli.output import Shape, about, print_line, print_note, print_outcome, print_rows, progress_bar, show
+from relaydeck.errors import OperatorError
+from relaydeck.quantities import counted
+from relaydeck.settings.model import read_settings
+from relaydeck.settings.values import DatabaseUrl
+from relaydeck.store.copying import copy
+from relaydeck.store.migrate import newest_version, plan, runs_beside_services, schema_version
+from relaydeck.store.open_store import open_for_filling, open_for_plan, open_reader_at
+from relaydeck.store.rotation import Rotation
 
-_PASSPHRASE = click.option(
-    "--passphrase-file",
-    type=PATH,
-    help="File with the passphrase of the master key. Default: the command asks for it on the terminal.",
-)
-_UNAUTHENTICATED = click.option(
-    "--unauthenticated",
+_MIN_PAUSE_SECONDS = 0.002
+
+
+class Migrated(Shape, frozen=True):
+    before: Annotated[int, about("The version of the schema before; 0 for a new database.")]
+    after: Annotated[int, about("The version of the schema now.")]
+    seconds: Annotated[float, about("How long it took.")]
+
+
+class MigrationWork(Shape, frozen=True):
+    step: Annotated[int, about("The version of the schema after the step that this is a part of.")]
+    work: Annotated[str, about("What it does.")]
+    rows: Annotated[int, about("How many rows it reads or writes.")]
+    seconds: Annotated[float, about("How long it takes, estimated from a sample of the rows.")]
+    lock: Annotated[str, about("What it locks, and for how long.")]
+
+
+class MigrationPlan(Shape, frozen=True):
+    before: Annotated[int, about("The version of the schema.")]
+    after: Annotated[int, about("The version of the schema after the migration.")]
+    seconds: Annotated[float, about("How long the migration takes, estimated from a sample of the rows.")]
+    beside_services: Annotated[bool, about("Whether services of the version before may serve and write meanwhile.")]
+    work: Annotated[list[MigrationWork], about("The parts of the steps.")]
+
+
+class Copied(Shape, frozen=True):
+    database: Annotated[str, about("The database that was filled, without its password.")]
+    tables: Annotated[int, about("How many tables it contains.")]
+    rows: Annotated[int, about("How many rows it contains.")]
+    kept: Annotated[int, about("How many tables an interrupted earlier run had already copied.")]
+
+
+class Rotated(Shape, frozen=True):
+    resealed: Annotated[int, about("How many values were sealed with the new data key.")]
+    retired: Annotated[int, about("How many old data keys were removed.")]
+    damaged: Annotated[list[str], about("Values that could not be opened. One makes the command exit with 1.")]
+
+
+db, key = click.Group("db"), click.Group("key")
+
+
+@db.command("migrate", epilog="Example:  relaydeck db migrate --plan")
+@click.option(
+    "--plan",
+    "planned",
     is_flag=True,
-    help="Accept a backup that cannot be authenticated: one of an older version, or one whose master key is not at"
-    " hand. 'restore' then revokes every token, session and sign-in link in it, and lists them.",
+    help="Show what would be done, how long it takes and what it locks. Change nothing.",
 )
-
-
-class _Backup(click.Group):
-    """`relaydeck backup FILE` is short for `relaydeck backup create FILE`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
-            args = ["create", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_Backup, short_help="Back up everything to one file; test that a backup can be restored.")
-def backup() -> None:
-    """Back up everything to one file, or test that a backup can be restored.
-
-    'relaydeck backup FILE' is short for 'relaydeck backup create FILE'. 'relaydeck restore FILE' restores it.
-    """
-
-
-@backup.command("create", epilog="Example:  relaydeck backup /backups/relaydeck-$(date +%F)")
-@click.argument("file", type=PATH)
-@click.option("--with-master-key", is_flag=True, help="Include the master key, sealed with a passphrase.")
-@_PASSPHRASE
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@as_json("WrittenBackup")
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="With --plan: exit 0 if nothing is to be done, 2 otherwise, 1 on errors."
+)
+@as_json(Migrated, other=MigrationPlan, remark=" with `--plan`")
 @at_home
-def backup_create(file: Path, **options: Any) -> None:
-    """Write a consistent snapshot of the database to FILE. Safe while the service runs.
+def db_migrate(planned: bool, detailed_exitcode: bool, as_json: bool) -> None:
+    """Bring the database to the schema of this version. Run it before 'relaydeck serve', which does the same.
 
-    Secrets stay sealed, as they are in the database. FILE does not contain the master key that opens them unless
-    you pass --with-master-key: keep a copy of the master key file elsewhere. FILE can be restored into SQLite and
-    PostgreSQL.
+    On PostgreSQL, services of the version that migrated the database last keep serving and writing. Services before
+    schema version 19 must be stopped first. An interrupted migration continues when you run it again.
+
+    --plan tries each step on a sample of the rows, in temporary tables, and estimates the time from that.
     """
-    from relaydeck.cli.backup import create
-
-    create(file, **options)
-
-
-@backup.command("drill", epilog="Example:  relaydeck backup drill /backups/relaydeck-2030-01-31")
-@click.argument("file", type=PATH, required=False)
-@_PASSPHRASE
-@_UNAUTHENTICATED
-@as_json("Drill")
-@at_home
-def backup_drill(file: Path | None, **options: Any) -> None:
-    """Restore FILE into a scratch database and check it. Default: a new backup.
-
-    The drill authenticates FILE with the master key, compares every table, opens every sealed value and verifies the
-    audit log. The scratch database is a file in the temporary folder (TMPDIR). With PostgreSQL it is a database on the
-    same server, if this user may create one. It is removed afterwards. Exits 1 on any difference.
-    """
-    from relaydeck.cli.drill import drill
-
-    drill(file, **options)
+    if detailed_exitcode and not planned:
+        raise click.UsageError("--detailed-exitcode needs --plan")
+    if not planned:
+        _migrate(as_json)
+        return
+    found = _migration_plan()
+    show(found, as_json, _print_plan)
+    if found.work and detailed_exitcode:
+        sys.exit(CHANGES)
 
 
-@click.command(short_help="Restore a backup into a new database.")
-@click.argument("file", type=PATH)
-@_PASSPHRASE
-@_UNAUTHENTICATED
-@as_json("Restored")
-@at_home
-def restore(file: Path, **options: Any) -> None:
-    """Restore the backup FILE into the configured database, which must be new or empty.
-
-    Put the master key file of the service that wrote FILE in its place first, unless FILE contains the key: it
-    authenticates FILE. The command checks the whole file before it writes, and reads back what it wrote. It writes the
-    master key file only if FILE contains the key and the file does not exist yet. If it is interrupted, run it again.
-
-    If FILE cannot be authenticated, whoever could write it could have put a token into it. Such a file is restored
-    only with --unauthenticated. Create a new token afterwards: 'relaydeck token create NAME'.
-    """
-    from relaydeck.cli.restore import restore
-
-    restore(file, **options)
+def _migrate(as_json: bool) -> None:
+    settings = read_settings()
+    before, began = 0, time.monotonic()
+    if has_data(settings):
+        with closing(open_reader_at(settings.database)) as reader:
+            before = schema_version(reader)
+    open_or_create(settings, progress_bar if sys.stderr.isatty() else service_log(settings).progress).close()
+    outcome = Migrated(before, newest_version(), round(time.monotonic() - began, 1))
+    changed = f"migrated from schema version {before} to {outcome.after} in {outcome.seconds} s"
+    print_outcome(outcome, as_json, f"the schema has version {before}" if before == outcome.after else changed)
 
 
-@click.group()
-def db() -> None:
-    """Move the database."""
+def _migration_plan() -> MigrationPlan:
+    settings = read_settings()
+    require_data(settings)
+    with open_for_plan(settings) as (database, keyring):
+        before = schema_version(database)
+        work = [MigrationWork(*each._replace(seconds=round(each.seconds, 2))) for each in plan(database, keyring)]
+        beside = runs_beside_services(database, before)
+    return MigrationPlan(before, newest_version(), round(sum(each.seconds for each in work), 1), beside, work)
+
+
+def _print_plan(found: MigrationPlan) -> None:
+    if not found.work:
+        print_line(f"nothing to do: the schema has version {found.before}")
+        return
+    print_rows(MigrationWork.__struct_fields__, [[msgspec.structs.astuple(each) for each in found.work]])
+    services = "may keep serving" if found.beside_services else "must be stopped first"
+    versions = f"schema version {found.before} to {found.after}"
+    print_line(f"{versions} in about {found.seconds} s; older services {services}")
 
 
 @db.command("move", epilog="Example:  relaydeck db move --to postgresql://relaydeck@db.example.com/relaydeck")
 @click.option(
     "--to",
-    "url",
     required=True,
     help="The target, in the form of RELAYDECK_DATABASE_URL; - reads it from standard input. Other users of this"
     " machine can see a command line: put the password in ~/.pgpass or PGPASSWORD, or use -.",
 )
-@as_json("Copied")
+@as_json(Copied)
 @at_home
-def db_move(url: str, as_json: bool) -> None:
+def db_move(to: str, as_json: bool) -> None:
     """Copy the configured database to an empty one. Every table is compared.
 
     Stop the service first. If a process writes to the source during the copy, the move stops with an error: stop
@@ -119,24 +144,61 @@ def db_move(url: str, as_json: bool) -> None:
 
     Secrets stay sealed: the same master key file opens them.
     """
-    from relaydeck.cli.move import move
+    settings = read_settings()
+    copy.require_database(settings.database)
+    url = _parse(sys.stdin.readline().strip() if to == "-" else to)
+    with open_for_filling(settings.home, url.sqlite_path or url) as target:
+        loaded = copy.move(settings.database, target, progress_bar)
+    kept = f" ({loaded.kept} tables had been moved before)" if loaded.kept else ""
+    print_outcome(
+        Copied(str(url), len(loaded.contents), loaded.rows, loaded.kept),
+        as_json,
+        f"moved {len(loaded.contents)} tables, {loaded.rows} rows to {url}{kept}; all read back equal",
+    )
+    print_note(
+        "Set RELAYDECK_DATABASE_URL to the new database and start the service. It uses the same master key file,"
+        f" {settings.master_key_path}. The old database, {settings.database}, is unchanged: archive or delete it."
+    )
 
-    move(url, as_json)
 
-
-@click.group()
-def key() -> None:
-    """Manage the keys that seal secrets at rest."""
+def _parse(text: str) -> DatabaseUrl:
+    try:
+        return DatabaseUrl(text)
+    except ValueError as error:
+        # The text itself is not quoted: it may contain a password.
+        raise OperatorError(f"--to must be {error}", "Nothing was changed.") from None
 
 
 @key.command("rotate", epilog="Safe while the service runs. If it is interrupted, run it again.")
-@as_json("Rotated")
+@as_json(Rotated)
 @at_home
 def key_rotate(as_json: bool) -> None:
     """Create a new data key and seal every secret with it."""
-    from relaydeck.cli.keys import rotate
+    with existing_store() as store:
+        rotation = Rotation(store)
+        total = rotation.begin(int(time.time()), actor())
+        with progress_bar("sealing with the new key", total) as advance:
+            for values in _paced(rotation.batches()):
+                advance(values)
+        report = rotation.finish()
+    sealed, keys = counted(report.resealed, "value"), counted(report.retired, "old data key")
+    damaged = [str(each) for each in report.damaged]
+    outcome = Rotated(report.resealed, report.retired, damaged)
+    print_outcome(outcome, as_json, f"sealed {sealed} with a new data key; removed {keys}")
+    if damaged:
+        listed = "\n".join(f"  {each}" for each in damaged)
+        raise OperatorError(
+            f"{counted(len(damaged), 'value')} could not be opened:\n{listed}",
+            "They are unchanged, and the data keys they refer to were kept. Set them again, or delete the records.",
+        )
 
-    rotate(as_json)
 
-
-DATABASE_COMMANDS: tuple[click.Command, ...] = (key, backup, restore, db)
+def _paced(batches: Iterator[int]) -> Iterator[int]:
+    """Pause after each batch for as long as it took, so that a running service gets its turn to write."""
+    while True:
+        began = time.monotonic()
+        values = next(batches, None)
+        if values is None:
+            return
+        time.sleep(max(_MIN_PAUSE_SECONDS, time.monotonic() - began))
+        yield values

@@ -1,25 +1,56 @@
 """`relaydeck doctor`: one line for each check, with what to do where something is wrong. It changes nothing."""
 
 import sys
+from collections.abc import Iterator
+from itertools import chain
 
+import click
+import msgspec
+
+from relaydeck.cli.options import anywhere, as_json
 from relaydeck.cli.output import print_json, print_styled
-from relaydeck.cli.target import backend
-from relaydeck.doctor.finding import Finding
+from relaydeck.cli.target import require_home, target
+from relaydeck.doctor import Finding
+from relaydeck.errors import OperatorError
+from relaydeck.settings.model import read_settings
 
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 
 
-def examine(as_json: bool) -> None:
+@click.command()
+@click.option("--production", is_flag=True, help="Also check what a service for others needs; see docs/production.md.")
+@as_json(Finding, many=True)
+@anywhere
+def doctor(production: bool, as_json: bool) -> None:
+    """Check settings, home, disk, clock, database, keys, audit log, relayers, signers, deliveries and RPC URLs.
+
+    On a server: whether it answers and accepts the token, and the same checks as that machine finds them.
+
+    With --production, on the machine of the home and with the settings of the service: also whether it is ready for
+    production (TLS, master key, backups, alerts, rate limit, retention, plain signers, owner tokens, webhooks).
+
+    Reports each problem with what to do about it. Changes nothing. Exits 1 if a check fails.
+    """
+    if production:
+        require_home()
     found = []
-    for finding in backend().findings():
+    for finding in chain(target().findings(), _production() if production else ()):
         found.append(finding)
         if not as_json:
-            _print(finding)
+            label = f"{finding.result:<4}  "
+            print_styled((label, _COLOURS[finding.result]), (f"{finding.subject}: {finding.remark}", ""))
     if as_json:
-        print_json([finding._asdict() for finding in found])
+        print_json(msgspec.to_builtins(found))
     if any(finding.result == "FAIL" for finding in found):
         sys.exit(1)
 
 
-def _print(finding: Finding) -> None:
-    print_styled((f"{finding.result:<4}  ", _COLOURS[finding.result]), (f"{finding.subject}: {finding.remark}", ""))
+def _production() -> Iterator[Finding]:
+    from relaydeck.doctor.production import production_findings
+
+    try:
+        settings = read_settings()
+    except OperatorError:
+        return  # which the first checks have found
+    if settings.home.is_dir():
+        yield from production_findings(settings)

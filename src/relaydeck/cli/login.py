@@ -1,47 +1,78 @@
-"""Stores and removes profiles. A token is verified before it is stored, and never printed."""
+"""`relaydeck login`, `logout` and `profile list`. A token is verified before it is stored, and never printed."""
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from relaydeck.cli import json_shapes
-from relaydeck.cli.output import print_change, print_fields, print_json, print_notes
-from relaydeck.cli.remote.connection import Connection, is_unencrypted
-from relaydeck.cli.remote.profiles import Profile, profiles_path, read_profiles, remove_profile, save_profile
+from relaydeck.api.operations import BY_NAME
+from relaydeck.cli.options import PATH, as_json
+from relaydeck.cli.output import Shape, about, columns, print_change, print_notes, print_table, show
+from relaydeck.cli.profiles import StoredProfile, profiles_path, read_profiles, remove_profile, save_profile
+from relaydeck.cli.server_target import ServerTarget, is_unencrypted
 from relaydeck.cli.target import read_token
-from relaydeck.client.models import Token
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
 
 
-def log_in(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
+class Profile(Shape, frozen=True):
+    name: Annotated[str, about("Its name.")]
+    url: Annotated[str, about("The address of the server.")]
+
+
+class RemovedProfile(Shape, frozen=True):
+    name: Annotated[str, about("The profile that was removed.")]
+
+
+_NAME = click.option("--profile", "name", metavar="NAME", default="default", show_default=True, help="Its name.")
+
+
+@click.command(epilog="Example:  relaydeck login https://relay.example.com --profile production")
+@click.argument("url")
+@_NAME
+@click.option("--token-file", type=PATH, help="File with the token. Default: RELAYDECK_TOKEN, else the command asks.")
+@as_json(Profile)
+def login(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
+    """Store a server and a token for it as a profile. The server has to accept the token first.
+
+    The profile is stored in $XDG_CONFIG_HOME/relaydeck/profiles.json (default: ~/.config), which only you may read.
+    Use it with --profile NAME, or set RELAYDECK_PROFILE.
+    """
     token = _token(token_file)
-    Connection(url, token).get(
-        list[Token], "tokens", per_page=1
-    )  # raises unless the server accepts it as an admin token
-    save_profile(Profile(name, url, token.reveal()))
+    ServerTarget(url, token).call(
+        BY_NAME["list_networks"], query={"per_page": "1"}
+    )  # raises unless it accepts the token
+    save_profile(name, StoredProfile(url, token.reveal()))
     if is_unencrypted(url):
         print_notes(["http:// sends the token unencrypted; use https:// outside this machine"])
     print_change(
-        json_shapes.Profile(name, url),
+        Profile(name, url),
         as_json,
         f"stored profile {name} in {profiles_path()}; use it with --profile {name} or RELAYDECK_PROFILE={name}",
     )
 
 
-def log_out(name: str, as_json: bool) -> None:
+@click.command()
+@_NAME
+@as_json(RemovedProfile)
+def logout(name: str, as_json: bool) -> None:
+    """Remove a stored profile. The token stays valid: revoke it with 'relaydeck token revoke'."""
     remove_profile(name)
-    print_change(json_shapes.RemovedProfile(name), as_json, f"removed profile {name}")
+    print_change(RemovedProfile(name), as_json, f"removed profile {name}")
 
 
-def show_profiles(as_json: bool) -> None:
-    views = [{"name": each.name, "url": each.url} for each in read_profiles().values()]
-    if as_json:
-        print_json(views)
-    else:
-        print_fields(views, ("name", "url"))
+profile = click.Group("profile")
+
+
+@profile.command("list")
+@as_json(Profile, many=True)
+def profile_list(as_json: bool) -> None:
+    """List every profile with its name and URL. Tokens are not shown."""
+    found = [{"name": name, "url": each.url} for name, each in read_profiles().items()]
+    show(found, as_json, partial(print_table, columns=columns("name", "url")))
 
 
 def _token(token_file: Path | None) -> Secret:
@@ -51,4 +82,4 @@ def _token(token_file: Path | None) -> Secret:
         return Secret(token)
     if not sys.stdin.isatty():
         raise OperatorError("there is no terminal to ask for the token", "Set RELAYDECK_TOKEN, or pass --token-file.")
-    return Secret(click.prompt("Admin token", hide_input=True, err=True).strip())
+    return Secret(click.prompt("Token", hide_input=True, err=True).strip())

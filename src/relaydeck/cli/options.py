@@ -1,14 +1,42 @@
-"""Options that several commands share."""
+"""Options that several commands share: where to work, filters, limits, questions, `--json`."""
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from relaydeck.cli.target import Options, remember, require_home
+from relaydeck.errors import OperatorError
+from relaydeck.log import printable
+
+_UNCHANGED = "Nothing was changed."
+Printed = type[msgspec.Struct]
+
+
+def asks_first(text: str) -> Callable[..., Any]:
+    """`--yes`, for a command that calls `confirm`."""
+    return click.option("--yes", "-y", is_flag=True, help=text)
+
+
+def confirm(action: str, *, yes: bool) -> None:
+    """`action` such as `delete relayer r1`. Raises OperatorError unless the operator agrees."""
+    if yes:
+        return
+    require_terminal(action)
+    if not click.confirm(printable(f"{action[0].upper()}{action[1:]}?"), err=True):
+        raise OperatorError("not confirmed", _UNCHANGED)
+
+
+def require_terminal(action: str) -> None:
+    """Raises OperatorError when there is no terminal to ask on."""
+    if not sys.stdin.isatty():
+        raise OperatorError(f"to {action} without a terminal, pass --yes", _UNCHANGED)
+
 
 PATH = click.Path(path_type=Path)
 _HOME = click.option(
@@ -45,7 +73,7 @@ _CONFIG = click.option(
 _SERVER = (
     click.option("--server", metavar="URL", help="Work on this server instead of a home. Default: RELAYDECK_URL."),
     click.option(
-        "--token-file", type=PATH, help="File with the server's admin token. Without it: the token in RELAYDECK_TOKEN."
+        "--token-file", type=PATH, help="File with a token of the server. Without it: the token in RELAYDECK_TOKEN."
     ),
     click.option(
         "--profile", metavar="NAME", help="Work on a server of 'relaydeck login'. Default: RELAYDECK_PROFILE."
@@ -99,10 +127,12 @@ def _use(context: click.Context, options: Options) -> None:
 
 
 class JsonOption(click.Option):
-    """`--json`, with the name of what it prints: `docs/reference/json.md` is written from it."""
+    """`--json`, with the record that it prints: `docs/reference/json.md` is written from it."""
 
-    def __init__(self, *names: Any, shape: str, other: str, many: bool, remark: str, **options: Any) -> None:
-        super().__init__(*names, **options)
+    def __init__(
+        self, *names: Any, shape: Printed, other: Printed | None, many: bool, remark: str, **more: Any
+    ) -> None:
+        super().__init__(*names, **more)
         self.shape = shape
         self.other = other
         self.many = many
@@ -110,11 +140,16 @@ class JsonOption(click.Option):
 
 
 def as_json(
-    shape: str, *, other: str = "", many: bool = False, remark: str = "", text: str = "Print JSON, for scripts."
+    shape: Printed,
+    *,
+    other: Printed | None = None,
+    many: bool = False,
+    remark: str = "",
+    text: str = "Print JSON, for scripts.",
 ) -> Callable[..., Any]:
-    """`shape`: a class of `json_shapes`, or a schema of the admin API's document. `many`: an array of them.
+    """`shape`: a record of the admin API, or a `Shape`. `many`: an array of them.
 
-    `other`: a class of `json_shapes` that the command prints instead in the case that `remark` describes.
+    `other`: what the command prints instead in the case that `remark` describes.
     """
     declared: dict[str, Any] = {"cls": JsonOption, "shape": shape, "other": other, "many": many, "remark": remark}
     return click.option("--json", "as_json", is_flag=True, help=text, **declared)

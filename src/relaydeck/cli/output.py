@@ -1,35 +1,39 @@
-"""How commands print: tables for people, JSON for scripts, notes and progress on standard error.
+"""How commands print: tables for people, JSON for scripts, notes and progress on standard error; files they write.
 
 Stored names and the messages of remote nodes are data, not markup. Everything printed passes through `printable`,
 so that a name cannot move the cursor, set the window title or change colours.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from relaydeck.printable import printable
+from relaydeck.errors import OperatorError
+from relaydeck.fields import Shape as Shape
+from relaydeck.fields import about as about
+from relaydeck.log import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Column = Callable[[dict[str, Any]], Any]
+Column = str | Callable[[dict[str, Any]], Any]  # the path of a field, such as `check.outcome`, or how to find a value
 Advance = Callable[[int], None]
+Value = TypeVar("Value")
 _WIDTH_WITHOUT_TERMINAL = 1_000_000  # one record, one line, for programs that read lines
-
-
-class Styled(NamedTuple):
-    """A cell of a table with a colour."""
-
-    text: str
-    colour: str
 
 
 def print_line(text: str) -> None:
     sys.stdout.write(f"{printable(text)}\n")
+
+
+def print_lines(texts: Iterable[str]) -> None:
+    for text in texts:
+        print_line(text)
 
 
 def print_note(text: str) -> None:
@@ -66,13 +70,23 @@ def _json_escape(character: str) -> str:
 
 
 def print_table(views: Iterable[dict[str, Any]], columns: Mapping[str, Column]) -> None:
-    rows = [[column(view) for column in columns.values()] for view in views]
+    rows = [[_value(view, column) for column in columns.values()] for view in views]
     print_rows(tuple(columns), [rows])
 
 
-def print_fields(views: Iterable[dict[str, Any]], names: Sequence[str]) -> None:
-    """A table with one column for each of these fields."""
-    print_rows(names, [[[view[name] for name in names] for view in views]])
+def _value(view: dict[str, Any], column: Column) -> Any:
+    """Nothing where a part of the path is null or absent."""
+    if callable(column):
+        return column(view)
+    found: Any = view
+    for name in column.split("."):
+        found = found and found.get(name)
+    return found
+
+
+def columns(*names: str) -> dict[str, Column]:
+    """A column for each of these fields, with its name."""
+    return {name: name for name in names}
 
 
 def print_rows(names: Sequence[str], sections: Iterable[Iterable[Iterable[Any]]]) -> None:
@@ -85,7 +99,7 @@ def print_rows(names: Sequence[str], sections: Iterable[Iterable[Iterable[Any]]]
         table.add_column(name, overflow="fold")  # a shortened identifier cannot be copied
     for section in sections:
         for row in section:
-            table.add_row(*(Text(printable(_cell(value)), _colour(value)) for value in row))
+            table.add_row(*(Text(printable(_cell(value))) for value in row))
         table.add_section()
     _console(soft_wrap=False).print(table)
 
@@ -103,8 +117,11 @@ def print_styled(*parts: tuple[str, str]) -> None:
 
 
 @contextmanager
-def progress_bar(label: str, total: int, *, at_least: int = 0) -> Iterator[Advance]:
-    """A progress bar on a terminal, for work of at least so many steps; otherwise nothing."""
+def progress_bar(label: str, total: int, *, at_least: int = 0, elsewhere: bool = False) -> Iterator[Advance]:
+    """A progress bar on a terminal, for work of at least so many steps; otherwise nothing.
+
+    `elsewhere`: nobody tells how far the work is, so the bar only moves.
+    """
     if total < at_least or not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -112,39 +129,51 @@ def progress_bar(label: str, total: int, *, at_least: int = 0) -> Iterator[Advan
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=total)
+        task = progress.add_task(label, total=None if elsewhere else total)
         yield lambda done: progress.advance(task, done)
+
+
+def show(value: Value, as_json: bool, print_words: Callable[[Value], None]) -> None:
+    """Print a value as JSON, or in words."""
+    if as_json:
+        print_json(value)
+    else:
+        print_words(value)
 
 
 def print_outcome(value: Any, as_json: bool, *lines: str) -> None:
     """The outcome of a command: as JSON, or in words."""
-    if as_json:
-        print_json(value)
-    for line in () if as_json else lines:
-        print_line(line)
+    show(value, as_json, lambda _: print_lines(lines))
 
 
 def print_change(value: Any, as_json: bool, note: str) -> None:
     """What a command changed: as JSON, or as a note on standard error."""
-    if as_json:
-        print_json(value)
+    show(value, as_json, lambda _: print_note(note))
+
+
+def print_response(data: Any) -> None:
+    """The response of an operation: a list as a table, one value on a line, several as fields."""
+    if isinstance(data, list):
+        print_table(data, columns(*(name for each in data for name in each)))  # of optional fields, those that occur
+    elif len(data) == 1:
+        print_line(_cell(*data.values()))
     else:
-        print_note(note)
+        print_record(data)
 
 
-@contextmanager
-def waiting_bar(label: str, *, count: int, at_least: int) -> Iterator[None]:
-    """A moving bar on a terminal while something of at least so many parts runs elsewhere; otherwise nothing."""
-    if count < at_least or not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(label, total=None)
-        yield
+def write_new_file(path: Path, content: bytes) -> None:
+    """Readable by its owner alone. Never overwrites a file. Raises OperatorError."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise OperatorError(f"{path} exists", "Name another file, or remove this one. Nothing was written.") from None
+    except OSError as error:
+        raise OperatorError(
+            f"{path.name} cannot be written to the folder {path.absolute().parent}: {error.strerror}",
+            "Create the folder, or make it writable, or name a file in another folder. Nothing was written.",
+        ) from None
+    with open(descriptor, "wb") as file:
+        file.write(content)
 
 
 def _console(*, soft_wrap: bool) -> "Console":
@@ -165,10 +194,4 @@ def _flat(view: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    if isinstance(value, Styled):
-        return value.text
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _colour(value: Any) -> str:
-    return value.colour if isinstance(value, Styled) else ""

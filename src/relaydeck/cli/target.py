@@ -1,23 +1,77 @@
-"""Where a command works: on the home folder, or on a server over HTTP.
+"""Where a command works: on the home folder, or on a server over HTTP. Both run the operations of the admin interface.
 
 A command works on the home unless a server is named: --server or RELAYDECK_URL with a token, or --profile or
 RELAYDECK_PROFILE for one that 'relaydeck login' has stored. An option wins over the environment.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
 
+from relaydeck.cli.reply import FileToApply, Json, Refused, Reply
 from relaydeck.secret import Secret
 
 if TYPE_CHECKING:
-    from relaydeck.cli.backend import Backend
+    from relaydeck.api.operation import Operation
+    from relaydeck.doctor import Finding
 
 _META = "relaydeck.cli.target"
+_PAGE = 1000
+_REDUCED = "per_page was reduced"  # a note about a page, of no use to the reader of a whole list
+
+
+class Target(Protocol):
+    """Raises OperatorError for whatever fails, and Refused for what is refused."""
+
+    def call(
+        self,
+        operation: "Operation",
+        identifier: str = "",
+        *,
+        document: Json | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Reply: ...
+
+    def call_many(self, operation: "Operation", identifiers: Sequence[str]) -> "Iterator[Reply | Refused]":
+        """The same operation on each, several at a time. The results come in the order of the identifiers."""
+
+    # What differs: an apply on the home may create it and shows its progress, and a server cannot read files here.
+
+    def plan(self, file: FileToApply, *, prune: bool) -> Json:
+        """An `ApplyReport`."""
+
+    def apply(self, file: FileToApply, *, prune: bool, revision: str) -> Json:
+        """Shows its progress. With the revision of a plan, refuses any other plan."""
+
+    def export(self) -> Iterator[str]:
+        """The apply file in pieces."""
+
+    def findings(self) -> "Iterator[Finding]":
+        """What `relaydeck doctor` finds."""
+
+
+def list_records(operation: "Operation", filters: Mapping[str, str], limit: int) -> tuple[list[Json], Reply]:
+    """The first records of a list, and a reply with the notes of all pages and, of a list in pages, the total."""
+    end = "before" if filters.get("order") == "newest" else "after"
+    size, found, notes, place = min(limit, _PAGE), list[Json](), list[str](), dict[str, str]()
+    for number in count(1):
+        if operation.is_paged:
+            place = {"page": str(number)}
+        reply = target().call(operation, query={**filters, **place, "per_page": str(size)})
+        found += reply.data
+        notes += [note for note in reply.notes if not note.startswith(_REDUCED)]
+        if not reply.data or len(found) >= (min(limit, reply.total) if operation.is_paged else limit):
+            break
+        if operation.is_paged:
+            size = reply.per_page  # which may be smaller than it was to be
+        else:
+            place = {end: str(found[-1]["sequence"])}
+    return found[:limit], reply._replace(notes=tuple(notes))
 
 
 class Server(NamedTuple):
@@ -44,27 +98,27 @@ def given_options() -> Options:
     return found
 
 
-def backend() -> "Backend":
+def target() -> Target:
     """Raises UsageError when the options or the environment contradict each other."""
-    server = chosen_server(given_options(), os.environ)
-    if server is None:
-        from relaydeck.cli.local import LocalBackend
-
-        return LocalBackend()
-    return _remote(server)
+    return _target(chosen_server(given_options(), os.environ))
 
 
 @cache
-def _remote(server: Server) -> "Backend":
-    from relaydeck.cli.remote import RemoteBackend
+def _target(server: Server | None) -> Target:
+    if server is None:
+        from relaydeck.cli.home_target import HomeTarget
 
-    return RemoteBackend(server.url, server.token)
+        return HomeTarget()
+    from relaydeck.cli.server_target import ServerTarget
+
+    return ServerTarget(server.url, server.token)
 
 
 def require_home() -> None:
     """Raises UsageError when a server is named for a command that works on the home only."""
     options = given_options()
-    if options.home is None and _names_server(options, os.environ):
+    named = (options.server, options.profile, os.environ.get("RELAYDECK_URL"), os.environ.get("RELAYDECK_PROFILE"))
+    if options.home is None and any(named):
         raise click.UsageError(
             "this command works on the home folder only, not on a server: run it on the machine that holds the home,"
             " and pass --home if RELAYDECK_URL or RELAYDECK_PROFILE is set"
@@ -73,32 +127,22 @@ def require_home() -> None:
 
 def chosen_server(options: Options, environment: Mapping[str, str]) -> Server | None:
     """The server to work on; None: the home."""
-    _refuse_contradictions(options)
+    if options.home is not None and (options.server or options.profile):
+        raise click.UsageError("--home and a server exclude each other: give one of --home, --server and --profile")
+    if options.server and options.profile:
+        raise click.UsageError("--server and --profile exclude each other")
     if options.home is not None:
         return None
     if options.server or (not options.profile and environment.get("RELAYDECK_URL")):
         return Server(options.server or environment["RELAYDECK_URL"], _token(options, environment))
     if name := options.profile or environment.get("RELAYDECK_PROFILE"):
-        from relaydeck.cli.remote.profiles import read_profile
+        from relaydeck.cli.profiles import read_profile
 
         profile = read_profile(name)
         return Server(profile.url, read_token(options.token_file) if options.token_file else Secret(profile.token))
     if options.token_file:
         raise click.UsageError("--token-file is for a server: name it with --server or RELAYDECK_URL")
     return None
-
-
-def _names_server(options: Options, environment: Mapping[str, str]) -> bool:
-    return bool(
-        options.server or options.profile or environment.get("RELAYDECK_URL") or environment.get("RELAYDECK_PROFILE")
-    )
-
-
-def _refuse_contradictions(options: Options) -> None:
-    if options.home is not None and (options.server or options.profile):
-        raise click.UsageError("--home and a server exclude each other: give one of --home, --server and --profile")
-    if options.server and options.profile:
-        raise click.UsageError("--server and --profile exclude each other")
 
 
 def _token(options: Options, environment: Mapping[str, str]) -> Secret:

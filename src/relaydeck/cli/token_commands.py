@@ -1,53 +1,153 @@
-"""The commands about access tokens."""
+"""`relaydeck token …`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Annotated, Any
 
 import click
 
-from relaydeck.cli.filter_options import filters, given
+from relaydeck.api.operations import CREATE_TOKEN, LIST_TOKENS, REVOKE_TOKEN, ROTATE_TOKEN, WHOAMI
+from relaydeck.cli.operation_commands import derived_command, identity, list_command, operation_group
 from relaydeck.cli.options import anywhere, as_json
-from relaydeck.credentials.kinds import KIND_NAMES, describe_kinds
+from relaydeck.cli.output import Shape, about, print_change, print_notes, print_outcome
+from relaydeck.cli.reply import Json, Refused
+from relaydeck.cli.target import target
+from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds
+from relaydeck.errors import OperatorError
+from relaydeck.identifiers import identifier_problem
+from relaydeck.roles import ROLE_NAMES, describe_roles
+
+token = operation_group("token")
 
 
-@click.group()
-def token() -> None:
-    """Create, list and revoke access tokens."""
+def _limits(view: Json) -> str:
+    """What limits a token, as the options that `token create` takes."""
+    scope = view.get("scope") or {}
+    found = [f"--relayer {each}" for each in scope.get("relayers", ())]
+    found += [f"--network {each}" for each in scope.get("networks", ())]
+    found += [f"--label {key}={value}" for key, value in scope.get("labels", {}).items()]
+    found += [f"--from {each}" for each in view.get("addresses", ())]
+    found += [f"--{name} {view[name]}" for name in ("rate", "burst") if view.get(name)]
+    return " ".join(found + ["--approve"] * bool(view.get("approve")))
+
+
+token.add_command(
+    list_command(
+        LIST_TOKENS,
+        "list",
+        "List tokens with their names, kinds and states, oldest first.",
+        {
+            "name": "name",
+            "kind": "kind",
+            "state": "state",
+            "created": "created_at",
+            "expires": lambda view: view["expires_at"] or "never",
+            "limited to": _limits,
+            "for": "purpose",
+            "made by": "made_by",
+            "last used": "last_used_at",
+            "from": "last_used_from",
+            "proven by": lambda view: "an upgrade" if view.get("migrated") else "its creation",
+        },
+        epilog="Example:  relaydeck token list --kind owner --state live",
+    )
+)
+
+
+class IssuedToken(Shape, frozen=True):
+    name: Annotated[str, about("Its name.")]
+    kind: Annotated[str, about("Its kind.")]
+    token: Annotated[str, about("The token itself. It is not shown again.")]
+
+
+class Revoked(Shape, frozen=True):
+    name: Annotated[str, about("The token that was revoked.")]
 
 
 @token.command("create", epilog="Example:  TOKEN=$(relaydeck token create ci --kind readonly --expires 30d)")
 @click.argument("name")
 @click.option(
+    "--role",
     "--kind",
-    type=click.Choice(KIND_NAMES),
+    "kind",
+    type=click.Choice(ROLE_NAMES),
     default="api",
     show_default=True,
-    help=f"What it may do: {describe_kinds()}.",
+    help=f"What it may do: {describe_roles()}.",
 )
+@click.option("--relayer", "relayers", multiple=True, help="Only this relayer and what belongs to it. Repeatable.")
+@click.option("--network", "networks", multiple=True, help="Only relayers on this network. Repeatable.")
+@click.option("--label", "labels", multiple=True, help="Only records with this label, as team=payments. Repeatable.")
+@click.option("--from", "addresses", multiple=True, help="Only from this address or CIDR range. Repeatable.")
+@click.option("--rate", type=click.IntRange(1), help="Requests per second, in place of the common limit.")
+@click.option("--burst", type=click.IntRange(1), help="Most requests at once, with --rate. Default: as the rate.")
+@click.option("--approve", is_flag=True, help="It may also approve changes that need two.")
+@click.option("--for", "purpose", default="", help="What it is for: text for people.")
 @click.option("--expires", default="", help="Lifetime: 45m, 12h, 30d, 8w. Default: the token does not expire.")
-@as_json("IssuedToken")
+@as_json(IssuedToken)
 @anywhere
-def token_create(name: str, kind: str, expires: str, as_json: bool) -> None:
+def token_create(
+    name: str,
+    kind: str,
+    expires: str,
+    as_json: bool,
+    relayers: tuple[str, ...],
+    networks: tuple[str, ...],
+    labels: tuple[str, ...],
+    **others: Any,
+) -> None:
     """Create a token called NAME and print it on standard output. It is not shown again."""
-    from relaydeck.cli.token_actions import create
+    if problem := identifier_problem(name):
+        raise OperatorError(f"the name of a token {problem}")
+    if expires and lifetime_seconds(expires) is None:
+        raise OperatorError(f"--expires must be {LIFETIMES}")
+    # The token goes to standard output alone, so that $(relaydeck token create …) holds nothing else.
+    pairs = dict(each.partition("=")[::2] for each in labels)
+    scope = {"relayers": relayers, "networks": networks, "labels": pairs}
+    given = {"expires": expires, "scope": scope if any(scope.values()) else None, **others}
+    document = {"name": name, "kind": kind} | {field: value for field, value in given.items() if value}
+    issued = target().call(CREATE_TOKEN, document=document).data["token"]
+    print_outcome(IssuedToken(name, kind, issued), as_json, issued)
 
-    create(name, kind, expires, as_json)
 
-
-@token.command("list", epilog="Example:  relaydeck token list --kind admin --state live")
-@filters("tokens")
-@as_json("Token", many=True)
+@token.command("rotate", epilog="Example:  TOKEN=$(relaydeck token rotate ci --overlap 24h)")
+@identity(ROTATE_TOKEN)
+@click.option("--overlap", default="", help="How long the old one still works: 45m, 12h. Default: not at all.")
+@as_json(IssuedToken)
 @anywhere
-def token_list(as_json: bool, **query: str | None) -> None:
-    """List tokens with their names, kinds and states, oldest first."""
-    from relaydeck.cli.token_actions import show
+def token_rotate(identifier: str, overlap: str, as_json: bool) -> None:
+    """Give the token called NAME a new secret and print it.
 
-    show(given(query), as_json)
+    It goes to standard output, and is not shown again.
+    """
+    with _naming(identifier):
+        found = target().call(ROTATE_TOKEN, identifier, document={"overlap": overlap} if overlap else {}).data
+    if found["old_name"]:
+        print_notes([f"until the overlap ends, the old one is listed as {found['old_name']}"])
+    print_outcome(IssuedToken(identifier, found["kind"], found["token"]), as_json, found["token"])
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """A token that is not there is named in the error."""
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.status != HTTPStatus.NOT_FOUND:
+            raise
+        raise OperatorError(f"no live token is named {name}", "See 'relaydeck token list'.") from None
 
 
 @token.command("revoke", epilog="Example:  relaydeck token revoke ci")
-@click.argument("name")
-@as_json("Revoked")
+@identity(REVOKE_TOKEN)
+@as_json(Revoked)
 @anywhere
-def token_revoke(name: str, as_json: bool) -> None:
+def token_revoke(identifier: str, as_json: bool) -> None:
     """Revoke the token called NAME. The next request that uses it is refused."""
-    from relaydeck.cli.token_actions import revoke
+    with _naming(identifier):
+        target().call(REVOKE_TOKEN, identifier)
+    print_change(Revoked(identifier), as_json, f"revoked {identifier}")
 
-    revoke(name, as_json)
+
+whoami = derived_command(WHOAMI, "whoami")

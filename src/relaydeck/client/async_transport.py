@@ -6,9 +6,9 @@ import ssl
 import aiohttp
 from yarl import URL
 
-from relaydeck.client.address import Address
+from relaydeck.client.calls import Outcome, Request, Response
 from relaydeck.client.errors import ConnectFailed, ConnectionLost, TimedOut
-from relaydeck.client.messages import Outcome, Request, Response, too_large
+from relaydeck.client.exchange import Address, too_large
 
 
 class Session:
@@ -34,13 +34,16 @@ class Session:
                     return too_large(answer.status, self._most_bytes)
                 return Response(answer.status, answer.headers, body)
         except aiohttp.ClientConnectorError as error:
-            return ConnectFailed(f"cannot connect to {self._address.origin}: {_name(error.os_error)}")
+            return ConnectFailed(
+                f"cannot connect to {self._address.origin}: {error.os_error.strerror or type(error.os_error).__name__}"
+            )
         except aiohttp.ConnectionTimeoutError:
             return ConnectFailed(f"cannot connect to {self._address.origin}: no connection in {self._timeout:g} s")
         except TimeoutError:
             return TimedOut(f"no complete response within {self._timeout:g} s")
         except (aiohttp.ClientError, OSError) as error:
-            return ConnectionLost(f"the connection broke before the response was complete ({type(error).__name__})")
+            name = str(error) if isinstance(error, _ConnectionBroke) else type(error).__name__
+            return ConnectionLost(f"the connection broke before the response was complete ({name})")
 
     async def _body(self, answer: aiohttp.ClientResponse) -> bytes | None:
         """The whole body; None: there is more than there may be."""
@@ -67,12 +70,24 @@ class Session:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=self._timeout),
+                middlewares=(_send_once,),
             )
-            # aiohttp repeats a DELETE by itself when a reused connection breaks. Only the exchange may repeat: it has
-            # to know that the first attempt may have succeeded.
-            self._opened._retry_connection = False
         return self._opened
 
 
-def _name(error: OSError) -> str:
-    return error.strerror or type(error).__name__
+class _ConnectionBroke(aiohttp.ClientConnectionError):
+    """Its text is the name of the error."""
+
+
+async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Raises another error than those after which aiohttp repeats a DELETE by itself, when a reused connection breaks.
+
+    Only the exchange may repeat: it has to know that the first attempt may have succeeded.
+    """
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise  # nothing was sent
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        name = type(error).__name__
+    raise _ConnectionBroke(name)

@@ -9,9 +9,9 @@ import time
 from collections import deque
 from typing import Any
 
-from relaydeck.client.address import Address
+from relaydeck.client.calls import Outcome, Request, Response
 from relaydeck.client.errors import ConnectFailed, ConnectionLost, TimedOut, TransportError
-from relaydeck.client.messages import Outcome, Request, Response, too_large
+from relaydeck.client.exchange import Address, too_large
 
 _MOST_IDLE = 16
 _NEARLY = 0.95  # of the time that a socket waits by itself: close enough to the time that remains
@@ -34,10 +34,11 @@ class ConnectionPool:
         connection = self._idle_connection()
         if connection is None:
             connection = self._new_connection()
-            problem = _attempt(connection.connect)
-            if problem is not None:
+            try:
+                connection.connect()
+            except OSError as error:
                 connection.close()
-                return ConnectFailed(f"cannot connect to {self._address.origin}: {problem}")
+                return ConnectFailed(f"cannot connect to {self._address.origin}: {_name(error)}")
         return self._sent(connection, request, deadline)
 
     def close(self) -> None:
@@ -50,7 +51,7 @@ class ConnectionPool:
             if connection.sock.gettimeout() != self._timeout:
                 connection.sock.settimeout(self._timeout)  # a slow response before this one shortened it
             connection.sock.sendall(self._encoded(request))
-            answer = http.client.HTTPResponse(_Stream(connection.sock, deadline), method=request.method)  # type: ignore[arg-type]
+            answer = http.client.HTTPResponse(_TimedReader(connection.sock, deadline), method=request.method)  # type: ignore[arg-type]
             answer.begin()
             body = self._body(answer)
             if body is None:
@@ -112,11 +113,17 @@ class ConnectionPool:
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket until a deadline: a response that arrives byte by byte does not renew its time."""
+    """Reads from a socket until a deadline: a response that arrives byte by byte does not renew its time.
+
+    For `http.client.HTTPResponse` it is the socket.
+    """
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         self._socket = sock
         self._deadline = deadline
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
 
     def readable(self) -> bool:
         return True
@@ -128,24 +135,6 @@ class _TimedReader(io.RawIOBase):
         if remaining < _NEARLY * (self._socket.gettimeout() or 0.0):  # each change is a system call
             self._socket.settimeout(remaining)
         return self._socket.recv_into(buffer)
-
-
-class _Stream:
-    """The part of a socket that `http.client.HTTPResponse` uses."""
-
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._reader = _TimedReader(sock, deadline)
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self._reader)
-
-
-def _attempt(connect: Any) -> str | None:
-    try:
-        connect()
-    except OSError as error:
-        return _name(error)
-    return None
 
 
 def _name(error: BaseException) -> str:

@@ -64,12 +64,10 @@ class ConnectFailed(TransportError):
     sent = False
 
 
-class ConnectionLost(TransportError):
-    pass
+class ConnectionLost(TransportError): ...
 
 
-class TimedOut(TransportError):
-    pass
+class TimedOut(TransportError): ...
 
 
 class UnexpectedResponse(ClientError):
@@ -82,7 +80,25 @@ class UnexpectedResponse(ClientError):
 
 
 class ApiError(ClientError):
-    """`message` is the service's; `reason` says what exactly was wrong; `problem` holds RFC 9457 members."""
+    """`message` is the service's; `reason` says what exactly was wrong; `problem` holds RFC 9457 members.
+
+    The contract shows messages and leaves statuses open, so a message says more than a status.
+    """
+
+    _classes: ClassVar[dict[int | str, type["ApiError"]]] = {}  # by status, and by message
+
+    def __init_subclass__(cls, *, of: int = 0, message: str = "") -> None:
+        cls._classes |= {key: cls for key in (of, message) if key}
+
+    @classmethod
+    def class_of(cls, status: int, message: str) -> type["ApiError"]:
+        if message in cls._classes:
+            return cls._classes[message]
+        if message.startswith("Relayer with ID ") and message.endswith(" not found"):
+            return RelayerNotFound
+        if status >= 500:
+            return ServerError
+        return cls._classes.get(status, BadRequest if message == "Bad Request" else ApiError)
 
     def __init__(
         self,
@@ -109,64 +125,61 @@ class ApiError(ClientError):
         return f"{self.message} ({self.status}){reason}{request}"
 
 
-class BadRequest(ApiError):
-    pass
+class BadRequest(ApiError, of=400): ...
 
 
-class BodyTooLarge(BadRequest):
-    pass
+class BodyTooLarge(BadRequest, of=413): ...
 
 
-class Unauthorized(ApiError):
-    pass
+class Unauthorized(ApiError, of=401, message="Unauthorized"): ...
 
 
-class Forbidden(ApiError):
-    pass
+class Forbidden(ApiError, of=403): ...
 
 
-class NotFound(ApiError):
-    pass
+class NotFound(ApiError, of=404): ...
 
 
-class NotificationNotFound(NotFound):
-    pass
+class NotificationNotFound(NotFound, message="Notification not found"): ...
 
 
-class RelayerNotFound(NotFound):
-    pass
+class RelayerNotFound(NotFound): ...
 
 
-class MethodNotAllowed(ApiError):
-    pass
+class MethodNotAllowed(ApiError, of=405): ...
 
 
-class Conflict(ApiError):
-    pass
+class Conflict(ApiError, of=409): ...
 
 
-class SignerExists(Conflict):
-    pass
+class SignerExists(Conflict, message="Signer with this ID already exists"): ...
 
 
-class PreconditionFailed(ApiError):
-    pass
+class PreconditionFailed(ApiError, of=412): ...
 
 
-class Unprocessable(ApiError):
-    pass
+class Unprocessable(ApiError, of=422): ...
 
 
-class TooManyRequests(ApiError):
+class TooManyRequests(ApiError, of=429, message="Too Many Requests"):
     """`retry_after`: the seconds the service asks to wait."""
 
 
-class ServerError(ApiError):
-    pass
+class ServerError(ApiError, message="Internal Server Error"): ...
 
 
 class RpcError(ClientError):
     """The call was well-formed and failed; `code`, `message` and `description` come from the response."""
+
+    _classes: ClassVar[dict[int, type["RpcError"]]] = {}
+
+    def __init_subclass__(cls, *, of: int = 0) -> None:
+        if of:
+            cls._classes[of] = cls
+
+    @classmethod
+    def class_of(cls, code: int) -> type["RpcError"]:
+        return cls._classes.get(code, RpcError)
 
     def __init__(self, code: int, message: str, description: str) -> None:
         super().__init__(f"{message} ({code}): {description}" if description else f"{message} ({code})")
@@ -175,39 +188,31 @@ class RpcError(ClientError):
         self.description = description
 
 
-class MethodNotFound(RpcError):
-    pass
+class MethodNotFound(RpcError, of=-32601): ...
 
 
-class InvalidParams(RpcError):
-    pass
+class InvalidParams(RpcError, of=-32602): ...
 
 
-class InternalError(RpcError):
-    pass
+class InternalError(RpcError, of=-32603): ...
 
 
-class NodeUnreachable(RpcError):
-    pass
+class NodeUnreachable(RpcError, of=-32000): ...
 
 
-class ExecutionReverted(RpcError):
-    pass
+class ExecutionReverted(RpcError, of=-32001): ...
 
 
-class ReceiverNotAllowed(RpcError):
-    pass
+class ReceiverNotAllowed(RpcError, of=-32002): ...
 
 
-class NoFreshRate(RpcError):
-    pass
+class NoFreshRate(RpcError, of=-32003): ...
 
 
-class NodeRefused(RpcError):
-    pass
+class NodeRefused(RpcError, of=-32004): ...
 
 
-class NodesDisagree(RpcError):
+class NodesDisagree(RpcError, of=-32005):
     """Too few nodes agree on the price of gas."""
 
 
@@ -215,61 +220,10 @@ class WebhookError(ClientError):
     """Do not act on the message: answer it with a status of 400 or 401."""
 
 
-class MissingHeader(WebhookError):
-    pass
+class MissingHeader(WebhookError): ...
 
 
-class StaleTimestamp(WebhookError):
-    pass
+class StaleTimestamp(WebhookError): ...
 
 
-class WrongSignature(WebhookError):
-    pass
-
-
-_BY_STATUS: dict[int, type[ApiError]] = {
-    400: BadRequest,
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    405: MethodNotAllowed,
-    409: Conflict,
-    412: PreconditionFailed,
-    413: BodyTooLarge,
-    422: Unprocessable,
-    429: TooManyRequests,
-}
-# The contract shows messages and leaves statuses open, so a message says more than a status.
-_BY_MESSAGE: dict[str, type[ApiError]] = {
-    "Unauthorized": Unauthorized,
-    "Signer with this ID already exists": SignerExists,
-    "Notification not found": NotificationNotFound,
-    "Too Many Requests": TooManyRequests,
-    "Internal Server Error": ServerError,
-}
-_BY_CODE: dict[int, type[RpcError]] = {
-    -32601: MethodNotFound,
-    -32602: InvalidParams,
-    -32603: InternalError,
-    -32000: NodeUnreachable,
-    -32001: ExecutionReverted,
-    -32002: ReceiverNotAllowed,
-    -32003: NoFreshRate,
-    -32004: NodeRefused,
-    -32005: NodesDisagree,
-}
-
-
-def api_error_class(status: int, message: str) -> type[ApiError]:
-    if message in _BY_MESSAGE:
-        return _BY_MESSAGE[message]
-    if message.startswith("Relayer with ID ") and message.endswith(" not found"):
-        return RelayerNotFound
-    if status >= 500:
-        return ServerError
-    fallback = BadRequest if message == "Bad Request" else ApiError
-    return _BY_STATUS.get(status, fallback)
-
-
-def rpc_error(code: int, message: str, description: str) -> RpcError:
-    return _BY_CODE.get(code, RpcError)(code, message, description)
+class WrongSignature(WebhookError): ...

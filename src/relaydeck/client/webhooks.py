@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from relaydeck.client.errors import MissingHeader, StaleTimestamp, WebhookError, WrongSignature
-from relaydeck.client.models import Event
+from relaydeck.client.records import Event
 
 _PREFIX = "whsec_"
 TOLERANCE_SECONDS = 300

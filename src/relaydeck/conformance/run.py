@@ -1,18 +1,36 @@
-"""Runs every check once, in the order of the sections, and puts back what they changed."""
+"""Runs every check once, in the order of the sections, puts back what they changed, and reports."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
+from xml.etree import ElementTree
 
-from relaydeck.conformance import rulings, section_2, section_4, section_5_to_9
-from relaydeck.conformance.checks import CHECKS, Check, Result
-from relaydeck.conformance.probe import Budget, OutOfBudget, Probe, Refused, Target, Unreachable
-from relaydeck.conformance.samples import put_back
+from relaydeck.conformance import contract_checks, rulings
+from relaydeck.conformance.exchange import Budget, OutOfBudget, Refused, Target, Unreachable
+from relaydeck.conformance.probe import CHECKS, Basis, Check, Probe
 from relaydeck.conformance.shapes import DidNotOccur, Differs, NotChecked
 
 # Importing a module registers its checks. Contract checks run first, in the order of the sections. Those that look at
 # every answer run last.
-_REGISTERING = (section_2, section_4, section_5_to_9, rulings)
-_ORDERED = sorted(CHECKS, key=lambda check: (check.looks_back, check.basis))
+_REGISTERING = (contract_checks, rulings)
+_ORDERED = sorted(CHECKS, key=lambda check: (check.looks_back, check.basis, check.section[0]))
+
+
+Verdict = Literal["holds", "FAILS", "as ruled", "differs", "not checked", "did not occur"]
+_VERDICTS: dict[Basis, tuple[Verdict, Verdict]] = {"contract": ("holds", "FAILS"), "ruling": ("as ruled", "differs")}
+
+
+class Result(NamedTuple):
+    """`verdict`: a contract check holds or fails; a ruling is followed or not, which fails nothing."""
+
+    name: str
+    section: str
+    basis: Basis
+    claim: str
+    verdict: Verdict
+    expected: str
+    seen: str
+    options: tuple[str, ...] = ()  # that would allow a check that was not made
 
 
 class Report:
@@ -23,7 +41,7 @@ class Report:
         self.results = results
         self.requests = probe.requests
         self.unanswered = probe.unanswered
-        self.created_signers = [_clean(each, probe) for each in probe.created]
+        self.created_signers = [_clean(each, probe) for each in probe.created_ids]
         self.left = [_clean(each, probe, longest=5000) for each in left]
 
     @property
@@ -69,7 +87,7 @@ def conform(
     try:
         results.extend(_results(probe, checks(sections), advance))
     finally:
-        left = put_back(probe)
+        left = probe.put_back()
     return Report(target, results, probe, left)
 
 
@@ -85,48 +103,39 @@ def _list_once(probe: Probe) -> None:
 
 def checks(sections: Sequence[str] = ()) -> list[Check]:
     """`4` stands for all of 4.1 to 4.5."""
-    return [check for check in _ORDERED if not sections or any(_is_in(check.section, each) for each in sections)]
-
-
-def _is_in(section: str, chosen: str) -> bool:
-    return section == chosen or section.startswith(f"{chosen}.")
+    chosen = tuple(f"{each}." for each in sections)
+    return [check for check in _ORDERED if not sections or f"{check.section}.".startswith(chosen)]
 
 
 def _results(probe: Probe, chosen: list[Check], advance: Callable[[], None]) -> Iterator[Result]:
-    stopped = ""
+    is_stopped = False
     for check in chosen:
+        result = Result(*check[:4], "not checked", "", "the run was interrupted")
         try:
-            yield _result(check, probe) if not stopped else _unchecked(check, stopped)
+            result = result if is_stopped else _result(check, probe)
         except KeyboardInterrupt:
-            stopped = "the run was interrupted"
-            yield _unchecked(check, stopped)
+            is_stopped = True
+        yield result
         advance()
 
 
 def _result(check: Check, probe: Probe) -> Result:
-    of_contract = check.basis == "contract"
+    kept, broken = _VERDICTS[check.basis]
     probe.basis = check.basis
-    common = (check.name, check.section, check.basis, check.claim)
+    result = partial(Result, *check[:4])
     try:
         seen = _clean(check.run(probe) or "as expected", probe)
     except NotChecked as reason:
-        return _unchecked(check, _clean(str(reason), probe), reason.options)
-    except DidNotOccur as reason:
-        return Result(*common, "did not occur", "", str(reason))
+        return result("not checked", "", _clean(str(reason), probe), reason.options)
     except OutOfBudget as reason:
-        return _unchecked(check, "the budget of requests or seconds is used up", reason.args)
+        return result("not checked", "", "the budget of requests or seconds is used up", reason.args)
+    except DidNotOccur as reason:
+        return result("did not occur", "", str(reason))
     except RecursionError:
-        return Result(*common, "FAILS" if of_contract else "differs", check.claim, "a value that is too deeply nested")
+        return result(broken, check.claim, "a value that is too deeply nested")
     except Differs as difference:
-        expected, found = _clean(difference.expected, probe), _clean(difference.seen, probe)
-        return Result(*common, "FAILS" if of_contract else "differs", expected, found)
-    if of_contract:
-        return Result(*common, "holds", check.claim, seen)
-    return Result(*common, "as ruled", seen, seen)
-
-
-def _unchecked(check: Check, reason: str, options: tuple[str, ...] = ()) -> Result:
-    return Result(check.name, check.section, check.basis, check.claim, "not checked", "", reason, options)
+        return result(broken, _clean(difference.expected, probe), _clean(difference.seen, probe))
+    return result(kept, check.claim if check.basis == "contract" else seen, seen)
 
 
 def _clean(text: str, probe: Probe, longest: int = 300) -> str:
@@ -135,3 +144,57 @@ def _clean(text: str, probe: Probe, longest: int = 300) -> str:
         text = text.replace(token, "<token>")
     shown = "".join(each if each.isprintable() else "�" for each in text[:longest])
     return shown if len(text) <= longest else f"{shown}…"
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    return {
+        "url": report.target.url,
+        "verdict": report.verdict,
+        "conforms": report.verdict == "conforms",
+        "requests": report.requests,
+        "unanswered": report.unanswered,
+        "contract": _counts(report, "contract", {"holds": "holds", "fails": "FAILS"}),
+        "rulings": _counts(report, "ruling", {"as_ruled": "as ruled", "differs": "differs"}),
+        "missing_options": report.missing(),
+        "created_signers": report.created_signers,
+        "not_put_back": report.left,
+        "results": [result._asdict() for result in report.results],
+    }
+
+
+def _counts(report: Report, basis: str, verdicts: dict[str, str]) -> dict[str, int]:
+    named = verdicts | {"not_checked": "not checked", "did_not_occur": "did not occur"}
+    return {name: report.count(verdict, basis) for name, verdict in named.items()}
+
+
+def as_junit(report: Report, *, strict: bool) -> str:
+    """One suite for each section. A ruling never fails: what it found is in `system-out`.
+
+    With `strict` a contract check that was not made is a failure.
+    """
+    suites = ElementTree.Element("testsuites", name=f"relaydeck conform: {report.verdict}")
+    failed = report.failed + (report.unchecked if strict else [])
+    for section in dict.fromkeys(result.section for result in report.results):
+        _add_suite(suites, section, [each for each in report.results if each.section == section], failed)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
+
+
+def _add_suite(suites: ElementTree.Element, section: str, results: list[Any], failed: list[Any]) -> None:
+    skipped = [each for each in results if each.verdict in ("not checked", "did not occur") and each not in failed]
+    suite = ElementTree.SubElement(
+        suites,
+        "testsuite",
+        name=f"section {section}",
+        tests=str(len(results)),
+        failures=str(sum(each in failed for each in results)),
+        skipped=str(len(skipped)),
+    )
+    for result in results:
+        case = ElementTree.SubElement(suite, "testcase", classname=result.basis, name=f"{result.name}: {result.claim}")
+        if result in failed:
+            failure = ElementTree.SubElement(case, "failure", message=f"expected {result.expected or result.claim}")
+            failure.text = f"expected {result.expected or result.claim}\nseen {result.seen}"
+        elif result in skipped:
+            ElementTree.SubElement(case, "skipped", message=f"{result.verdict}: {result.seen}")
+        elif result.basis == "ruling":
+            ElementTree.SubElement(case, "system-out").text = f"{result.verdict}: {result.seen}"

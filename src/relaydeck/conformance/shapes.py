@@ -5,7 +5,7 @@ Every value comes from a foreign server and may have any type: nothing here assu
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,10 @@ TOO_MANY_REQUESTS = "Too Many Requests"
 UNAUTHORIZED = "Unauthorized"
 _EXCERPT = 160
 _PATH_OF_URL = re.compile(r'(https?://[^/\s"\\]+)/[^\s"\\]+')
+TEXT, FLAG, INTEGER, NUMBER = "a string", "a boolean", "an integer", "a number"
+OBJECT, ARRAY, TEXTS = "an object", "an array", "an array of strings"
+_TYPES: dict[str, set[type]] = {TEXT: {str}, FLAG: {bool}, NUMBER: {int, float}, OBJECT: {dict}, ARRAY: {list}}
+Fields = Mapping[str, str]  # the type of each
 
 
 class Differs(Exception):
@@ -95,63 +99,31 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)  # NaN and Infinity are not JSON
 
 
-def is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def is_whole(value: object) -> bool:
+def has_type(value: object, kind: str) -> bool:
     """JSON has one type of numbers: 1.0 and 1e0 are integers."""
-    return is_number(value) and value == value // 1  # type: ignore[operator]
-
-
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def is_array(value: object) -> bool:
-    return isinstance(value, list)
-
-
-def is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-NAMES: dict[Callable[[object], bool], str] = {
-    is_text: "a string",
-    is_flag: "a boolean",
-    is_whole: "an integer",
-    is_number: "a number",
-    is_object: "an object",
-    is_array: "an array",
-    is_texts: "an array of strings",
-}
-Fields = Mapping[str, Callable[[object], bool]]
+    if kind == INTEGER:
+        return has_type(value, NUMBER) and value == value // 1  # type: ignore[operator]
+    if kind == TEXTS:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return type(value) in _TYPES[kind]
 
 
 def require_fields(record: object, fields: Fields, what: str) -> Json:
     """The record, in which each of these fields is present and has its type."""
     if not isinstance(record, dict):
         raise Differs(f"{what} is an object", repr(record))
-    for name, has_type in fields.items():
+    for name, kind in fields.items():
         if name not in record:
             raise Differs(f"{what} with {name}", f"fields {sorted(record)}")
-        if not has_type(record[name]):
-            raise Differs(f"{what}.{name} is {NAMES[has_type]}", repr(record[name]))
+        if not has_type(record[name], kind):
+            raise Differs(f"{what}.{name} is {kind}", repr(record[name]))
     return record
 
 
 def require_types(record: object, fields: Fields, what: str) -> int:
     """Each of these fields that has a value has its type: how many have one. Whether a field without a value is left
     out or null is open."""
-    given = {name: has_type for name, has_type in fields.items() if field(record, name) is not None}
+    given = {name: kind for name, kind in fields.items() if field(record, name) is not None}
     require_fields(record, given, what)
     return len(given)
 
@@ -183,14 +155,18 @@ def pagination(answer: Answer, what: str) -> dict[str, int]:
     if not isinstance(found, dict):
         raise Differs(f"{what} answered with a pagination object", answer.shown)
     names = ("current_page", "per_page", "total_items")
-    require_fields(found, dict.fromkeys(names, is_whole), "pagination")
+    require_fields(found, dict.fromkeys(names, INTEGER), "pagination")
     return {name: int(found[name]) for name in names}
 
 
 def require_error(answer: Answer) -> Json:
     """The error envelope: data null, message a string, success false. Other fields are open."""
     body = answer.json
-    if field(body, "success") is not False or not is_text(body.get("message")) or body.get("data", 0) is not None:
+    if (
+        field(body, "success") is not False
+        or not isinstance(body.get("message"), str)
+        or body.get("data", 0) is not None
+    ):
         raise Differs("data null, message a string, success false", answer.shown)
     return body  # type: ignore[no-any-return]
 
@@ -200,6 +176,22 @@ def require_message(answer: Answer, message: str) -> None:
         raise Differs(f'message "{message}"', answer.shown)
 
 
-def equal(seen: object, expected: object, what: str) -> None:
-    if seen != expected:
-        raise Differs(f"{what}: {expected!r}", repr(seen))
+def equal(seen: object, expected: object, what: str, told: str = "") -> str:
+    """Returns what a report tells: the expected value, unless something else is given."""
+    return holds(seen == expected, f"{what}: {expected!r}", repr(seen), told or str(expected))
+
+
+def holds(condition: bool, expected: str, seen: str, told: str = "") -> str:
+    """Returns what a report tells. Raises Differs unless the condition holds."""
+    if not condition:
+        raise Differs(expected, seen)
+    return told or expected
+
+
+def each_has(records: Sequence[object], fields: Fields, what: str, *, none: str, counted: str) -> str:
+    """Each of the records has these fields. None at all is not evidence."""
+    if not records:
+        raise DidNotOccur(none)
+    for record in records:
+        require_fields(record, fields, what)
+    return f"{len(records)} {counted}"

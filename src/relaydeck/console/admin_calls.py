@@ -1,41 +1,61 @@
-"""Calls operations of `/admin/v1` within the process, on behalf of the token of a session.
+"""Calls operations of `/admin/v1` within the process, on behalf of a signed-in operator.
 
 Pages have no other way to change anything: checks, conflicts, audit entries and events are those of the admin API.
 """
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from relaydeck.api.operation import Operation
+from relaydeck.api.operations import BY_NAME
+from relaydeck.console.guard import form_token
+from relaydeck.credential import CONSOLE
 from relaydeck.credentials.console_sessions import ConsoleSession
-from relaydeck.credentials.kinds import permissions_of
 from relaydeck.errors import Forbidden
-from relaydeck.http.credential import CONSOLE
-from relaydeck.http.pipeline import Call, Find, Reply
-from relaydeck.web_addresses import may_contain_key, shown_address
+from relaydeck.http.pipeline import Call, Reply
+from relaydeck.roles import Permission, requirement
+from relaydeck.secret import Secret
+from relaydeck.store.database import ReadRows
 
 Json = dict[str, Any]
-_ROOT = "/admin/v1"
+Run = Callable[[Operation, Call], Awaitable[Reply]]
 
 
-class SessionCredential:
-    """The token of a session, as an operation of the admin API sees it."""
+class Operator:
+    """Who is signed in. To an operation of the admin API, a credential: the token of the session."""
 
     origin = CONSOLE
-    __slots__ = ("actor", "digest", "logged_name", "permissions", "seq")
 
-    def __init__(self, session: ConsoleSession) -> None:
-        self.seq = session.token_seq
-        self.digest = session.token_digest
-        self.actor = f"token:{session.token_name}"
-        self.logged_name = json.dumps(session.token_name)  # escaped, as that of a request to the API
-        self.permissions = permissions_of(session.kind)
+    def __init__(self, session: ConsoleSession, secret: Secret) -> None:
+        self.name, self.secret = session.token_name, secret
+        self.seq, self.digest = session.token_seq, session.token_digest
+        self.actor = self.name if self.seq < 0 else f"token:{self.name}"
+        self.logged_name = json.dumps(self.name)  # escaped, as that of a request to the API
+        grant = session.grant
+        self.role, self.expires_at = grant.role, session.expires_at
+        self.rule = session.rule or f"the token {self.name}"
+        self.permissions = grant.permissions | {"view"}  # nobody without `look` is signed in
+        self.scope, self.limits = session.scope, grant.limits
+        self.form_token = form_token(secret)
 
-    @property
-    def may_change(self) -> bool:
-        return "manage" in self.permissions
+    def holds(self, read: ReadRows, _now: float) -> bool:
+        """Whether the session of a person is still open, when a change is written."""
+        from relaydeck.credentials.people import is_open
+
+        return is_open(read, self.digest)
+
+    def may(self, operation: str) -> bool:
+        """Whether the operation of that name answers, and does not refuse: for the button that leads to it."""
+        return BY_NAME[operation].permission in self.permissions
+
+    def require(self, permission: Permission) -> None:
+        """Raises Forbidden."""
+        if permission not in self.permissions:
+            raise Forbidden(requirement(permission))
 
 
 class Result(NamedTuple):
@@ -47,44 +67,18 @@ class Result(NamedTuple):
     etag: str = ""
 
 
-class AdminCalls:
-    def __init__(self, find: Find, credential: SessionCredential) -> None:
-        self._find = find
-        self._credential = credential
-
-    async def read(self, *path: str, **query: str) -> Result:
-        """Read what the admin API shows; without the keys in URLs for a session that may only look.
-
-        Raises RequestError.
-        """
-        found = await self._call("GET", path, b"", urlencode(query), {})
-        return found if self._credential.may_change else found._replace(data=_without_keys(found.data))
-
-    async def change(self, method: str, *path: str, document: Json | None = None, if_match: str = "") -> Result:
-        """Raises RequestError; Forbidden for a session that may only look."""
-        if not self._credential.may_change:
-            raise Forbidden("this session may look, but not change anything")
-        headers = {b"content-type": b"application/json"}
-        if if_match:
-            headers[b"if-match"] = if_match.encode()
-        return await self._call(method, path, b"" if document is None else msgspec.json.encode(document), "", headers)
-
-    async def _call(
-        self, method: str, path: tuple[str, ...], body: bytes, query: str, headers: dict[bytes, bytes]
-    ) -> Result:
-        target = "/".join([_ROOT, *(quote(part, safe="") for part in path)])
-        route, argument = self._find(method, target, target.encode())
-        assert route.answer is not None
-        return _result(await route.answer(Call(argument, headers, body, query.encode(), self._credential)))
-
-
-def _without_keys(value: Any, name: str = "") -> Any:
-    """The same value, with `…` in place of what may be a key in the URL of a webhook or node."""
-    if isinstance(value, dict):
-        return {field: _without_keys(each, field) for field, each in value.items()}
-    if isinstance(value, list):
-        return [_without_keys(each) for each in value]
-    return f"{shown_address(value)}/…" if name == "url" and may_contain_key(value) else value
+async def call_operation(
+    run: Run, operator: Operator, name: str, identifier: str, document: Json | None, if_match: str, query: Json
+) -> Result:
+    """Raises RequestError."""
+    operation = BY_NAME[name]
+    operator.require(operation.permission)
+    headers = {b"content-type": b"application/json"}
+    if if_match:
+        headers[b"if-match"] = if_match.encode()
+    body = b"" if document is None else msgspec.json.encode(document)
+    call = Call(quote(identifier, safe=""), headers, body, urlencode(query).encode(), operator)
+    return _result(await run(operation, call))
 
 
 def _result(reply: Reply) -> Result:

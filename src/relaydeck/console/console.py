@@ -2,31 +2,32 @@
 
 import msgspec
 
+from relaydeck.console.admin_calls import Operator
 from relaydeck.console.guard import require_form_token, require_same_origin
-from relaydeck.console.live import LiveUpdates, StreamLimit
-from relaydeck.console.request import Fields, read_form, with_form
-from relaydeck.console.responses import ROOT, asset, event_stream
-from relaydeck.console.router import Router
-from relaydeck.console.services import Sources
+from relaydeck.console.live import StreamLimit, live_updates
+from relaydeck.console.page_request import PAGES, PageRequest, RegisteredPage, Services
+from relaydeck.console.pages import MENU
+from relaydeck.console.rendering import ROOT, asset, event_stream
+from relaydeck.console.request import Fields, query_of, read_form
 from relaydeck.console.sign_in import SignIn
-from relaydeck.console.visitor import Visitor
-from relaydeck.errors import RequestError
+from relaydeck.errors import RequestError, UnknownPath, WrongMethod
 from relaydeck.http.pipeline import Call, Reply
 
 _MOST_BYTES = 512 * 1024  # of a form; that of an apply file may be as large as any body
 
 
 class Console:
-    def __init__(self, sources: Sources) -> None:
-        self._max_body = sources.settings.max_body_bytes
-        self._live = LiveUpdates(sources.revision, sources.is_stopping)
-        self._streams = StreamLimit(sources.settings.console_streams)
-        self._sign_in = SignIn(sources)
-        self._router = Router(sources)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._max_body = services.settings.max_body_bytes
+        self._streams = StreamLimit(services.settings.console_streams)
+        self._sign_in = SignIn(services)
 
-    def close(self) -> None:
-        self._live.close()
-        self._router.close()
+    async def close(self) -> None:
+        await self._sign_in.close()
+        self._services.verification.close()
+        for each in self._services.backtests.values():
+            each.close()
 
     async def answer(self, call: Call) -> Reply:
         """`call.argument` is the method and the path. A refusal becomes a page; a failure is left to the pipeline."""
@@ -37,57 +38,82 @@ class Console:
         return await self._answer(call, "GET" if method == "HEAD" else method, path)
 
     async def _answer(self, call: Call, method: str, path: str) -> Reply:
-        visitor = None
+        operator = None
         try:
             if (reply := await self._sign_in.answer(call, method, path)) is not None:
                 return reply
-            visitor = await self._sign_in.visitor(call)
-            if visitor is None:
-                return self._sign_in.ask(call, method)
-            return self._admitted(_logged(await self._show(call, method, path, visitor), visitor), visitor)
+            operator = await self._sign_in.operator(call)
+            if operator is None:
+                return await self._sign_in.ask(call, method, path)
+            show = self._show if method == "GET" else self._submit
+            return self._admitted(_logged(await show(call, method, path, operator), operator), operator)
         except RequestError as error:
             if error.status >= 500:
                 raise
-            return self._refusal(call, method, path, visitor, error)
+            return self._refusal(call, method, path, operator, error)
 
-    async def _show(self, call: Call, method: str, path: str, visitor: Visitor) -> Reply:
-        if method != "GET":
-            return await self._submit(call, method, path, visitor)
+    async def _show(self, call: Call, method: str, path: str, operator: Operator) -> Reply:
         if path == "/live":
-            return event_stream(self._live.open())
-        page, visit = self._router.open(visitor, call, method, path)
-        return await page(visit)
+            return event_stream(live_updates(self._services.revision, self._services.is_stopping))
+        page, request = self._open(call, method, path, operator)
+        operator.require(page.permission)
+        return await page.answer(request)
 
-    async def _submit(self, call: Call, method: str, path: str, visitor: Visitor) -> Reply:
+    async def _submit(self, call: Call, method: str, path: str, operator: Operator) -> Reply:
         """The form is read after everything that can refuse it by its headers."""
         require_same_origin(call.headers)
         if path == "/sign-out":
-            require_form_token(await self._read_form(call, path), visitor.secret)
-            return await self._sign_in.sign_out(call, visitor.secret)
-        page, visit = self._router.open(visitor, call, method, path)
-        visit.require_change()
-        visit = visit._replace(fields=await self._read_form(visit.call, path))
-        require_form_token(visit.fields, visitor.secret)
-        return await page(visit)
+            await self._read_form(call, path, operator)
+            return await self._sign_in.sign_out(call, operator.secret)
+        page, request = self._open(call, method, path, operator)
+        operator.require(page.permission)
+        return await page.answer(request._replace(fields=await self._read_form(call, path, operator)))
 
-    async def _read_form(self, call: Call, path: str) -> Fields:
+    async def _read_form(self, call: Call, path: str, operator: Operator) -> Fields:
         most = self._max_body if path.startswith("/apply") else min(self._max_body, _MOST_BYTES)
-        return await read_form(await with_form(call, most))
+        fields = await read_form(call, most)
+        require_form_token(fields, operator.secret)
+        return fields
 
-    def _admitted(self, reply: Reply, visitor: Visitor) -> Reply:
+    def _open(self, call: Call, method: str, path: str, operator: Operator) -> tuple[RegisteredPage, PageRequest]:
+        """The page, and the request to it. Raises UnknownPath, WrongMethod, BadRequest."""
+        page, argument = _find(method, path)
+        return page, self._request(operator, call, path)._replace(argument=argument, query=query_of(call))
+
+    def _request(self, operator: Operator, call: Call, path: str) -> PageRequest:
+        return PageRequest(operator, self._services, MENU, path, "", call.headers, {}, self._services.revision())
+
+    def _admitted(self, reply: Reply, operator: Operator) -> Reply:
         """The reply; its stream, if it has one, counts against the session. Raises TooManyRequests."""
         if reply.stream is None:
             return reply
-        return msgspec.structs.replace(reply, stream=self._streams.admit(visitor.secret, reply.stream))
+        return msgspec.structs.replace(reply, stream=self._streams.admit(operator.secret, reply.stream))
 
-    def _refusal(self, call: Call, method: str, path: str, visitor: Visitor | None, error: RequestError) -> Reply:
-        if visitor is None:
+    def _refusal(self, call: Call, method: str, path: str, operator: Operator | None, error: RequestError) -> Reply:
+        """Without the query of the request, which may be what is refused."""
+        if operator is None:
             reply = self._sign_in.refuse(call, error)
         else:
-            reply = _logged(self._router.refuse(visitor, call, method, path, error), visitor)
+            reply = self._request(operator, call, path).refusal(error, is_change=method != "GET")
+            reply = _logged(reply, operator)
         return msgspec.structs.replace(reply, headers=(*reply.headers, *error.headers))
 
 
-def _logged(reply: Reply, visitor: Visitor) -> Reply:
+def _find(method: str, path: str) -> tuple[RegisteredPage, str]:
+    """The page and the identifier in its path. Raises UnknownPath, WrongMethod."""
+    template, argument = path, ""
+    if path not in PAGES:
+        match path.split("/"):
+            case ["", resource, argument, *verb] if argument:
+                template = "/".join(["", resource, "{id}", *verb])
+    methods = PAGES.get(template)
+    if methods is None:
+        raise UnknownPath("there is no such page")
+    if method not in methods:
+        raise WrongMethod(", ".join(methods))
+    return methods[method], argument
+
+
+def _logged(reply: Reply, operator: Operator) -> Reply:
     """The access log names the token of the session, which the pipeline does not know."""
-    return msgspec.structs.replace(reply, logged_name=visitor.credential.logged_name)
+    return msgspec.structs.replace(reply, logged_name=operator.logged_name)

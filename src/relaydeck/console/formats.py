@@ -1,15 +1,16 @@
-"""How pages write values: moments, amounts, names, addresses, states.
+"""How pages write values: moments, amounts, names, addresses, states, charts, QR codes.
 
 A list has hundreds of them, so markup is an f-string of escaped parts: `Markup.format` takes six times as long.
 """
 
 import re
 import time
-from collections.abc import Callable
 from datetime import datetime
+from io import BytesIO
 from typing import Any
 
 import msgspec
+import segno
 from markupsafe import Markup, escape
 
 from relaydeck.quantities import NATIVE_DECIMALS
@@ -20,7 +21,8 @@ _TONES = {
     "idle": ("paused", "expired", "revoked", "off"),
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}
-_STEPS = ((60, "s", 1), (3600, "min", 60), (86_400, "h", 3600), (float("inf"), "d", 86_400))
+_SIGNIFICANT = 5
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _WEI = re.compile(r"\b(\d{1,78}) Wei\b")
 # Characters that show nothing or change the direction of the text around them.
 _INVISIBLE = re.compile("[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -41,30 +43,27 @@ def visible(text: str) -> str:
     return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def moment(now: Callable[[], float] = time.time) -> Callable[[str | None], Markup]:
-    def ago(text: str | None) -> Markup:
-        """A moment relative to now, with the exact one as its title."""
-        if not text:
-            return Markup("–")
-        seconds = datetime.fromisoformat(text).timestamp() - now()
-        exact = escape(text)
-        return _markup(f'<time datetime="{exact}" title="{exact}">{_distance(seconds)}</time>')
-
-    return ago
+def ago(text: str | None) -> Markup:
+    """A moment relative to now, with the exact one as its title."""
+    if not text:
+        return Markup("–")
+    seconds = datetime.fromisoformat(text).timestamp() - time.time()
+    exact = escape(text)
+    return _markup(f'<time datetime="{exact}" title="{exact}">{_distance(seconds)}</time>')
 
 
 def _distance(seconds: float) -> str:
     if abs(seconds) < 1.5:
         return "now"
-    step = next(each for each in _STEPS if abs(seconds) < each[0])
-    count = f"{abs(seconds) // step[2]:.0f} {step[1]}"
-    return f"in {count}" if seconds > 0 else f"{count} ago"
+    return f"in {lasts(seconds)}" if seconds > 0 else f"{lasts(-seconds)} ago"
 
 
-def lasts(seconds: int) -> str:
-    """A span of time in its greatest unit."""
-    step = next(each for each in _STEPS if seconds < each[0])
-    return f"{seconds // step[2]:,} {step[1]}"
+def lasts(seconds: float) -> str:
+    """A span of time in its greatest unit, and of hours and days also in the next one."""
+    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
+    count, rest = divmod(int(seconds), length)
+    minor, part = {"d": ("h", rest // 3600), "h": ("min", rest // 60)}.get(unit, ("", 0))
+    return f"{count:,} {unit}" + (f" {part} {minor}" if part else "")
 
 
 def coins(wei: int | str, symbol: str = "") -> Markup:
@@ -78,10 +77,17 @@ def gwei(wei: int | str) -> Markup:
 
 
 def _amount(wei: int, places: int, symbol: str) -> Markup:
-    whole, rest = divmod(wei, 10**places)
-    text = f"{whole:,}.{rest:0{places}d}".rstrip("0").rstrip(".")
     unit = escape(f" {visible(symbol)}".rstrip())
-    return _markup(f'<span class="amount" title="{wei:,} Wei">{text}{unit}</span>')
+    return _markup(f'<span class="amount" title="{wei:,} Wei">{short_amount(wei, places)}{unit}</span>')
+
+
+def short_amount(wei: int, places: int = NATIVE_DECIMALS) -> str:
+    """With five significant digits, or every digit before the point; never more than there is."""
+    whole, rest = divmod(wei, 10**places)
+    digits = f"{rest:0{places}d}"
+    first = places - len(str(rest)) if not whole else -len(str(whole))  # zeros before the first significant digit
+    shown = digits[: max(0, first + _SIGNIFICANT)].rstrip("0")
+    return f"{whole:,}.{shown}" if shown else f"{whole:,}"
 
 
 def with_coins(text: str, symbol: str) -> Markup:
@@ -99,10 +105,12 @@ def badge(word: str) -> Markup:
     return _markup(f'<span class="badge {_TONE_OF.get(word, "bad")}">{escape(word.replace("_", " "))}</span>')
 
 
-def states(relayer: dict[str, Any]) -> Markup:
-    """The states of a relayer, which may be disabled and paused at once."""
+def states(relayer: dict[str, Any], problem: str = "") -> Markup:
+    """The states of a relayer, which may be disabled and paused at once, and its worst problem beside them."""
     found = [word for word, field in (("disabled", "system_disabled"), ("paused", "paused")) if relayer[field]]
-    return Markup(" ").join(badge(word) for word in found or ["active"])
+    well = badge("active") if not problem else _markup('<span class="badge idle">active</span>')
+    shown = [*map(badge, found)] or [well]
+    return Markup(" ").join([*shown, badge(problem)] if problem else shown)
 
 
 def as_json(value: Any) -> str:
@@ -115,3 +123,11 @@ def fact(value: Any) -> Markup:
     """A value of an audit entry or a plan, on one line."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return _markup(f"<bdi>{escape(visible(text))}</bdi>")
+
+
+def address_code(address: str) -> Markup:
+    code = BytesIO()
+    segno.make(address, error="m", micro=False).save(
+        code, kind="svg", xmldecl=False, svgns=False, svgclass=None, lineclass=None, omitsize=True, border=2
+    )
+    return Markup(code.getvalue().decode())  # noqa: S704 (drawn from an address that the service has checked)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from relaydeck.console.request import reason_of
-from relaydeck.errors import BadRequest, RequestError
+from relaydeck.errors import MistakenRecord, RequestError
 from relaydeck.fields import Field, fields_of
 from relaydeck.secret import Secret
 
@@ -20,12 +20,13 @@ class Input(NamedTuple):
     """One control of a form."""
 
     name: str  # `policies.min_balance`
-    kind: str  # text, secret, json, flag, whole, lines, nodes, choice
+    kind: str  # text, secret, json, flag, whole, lines, nodes, labels, choice
     description: str
     value: str = ""
     required: bool = False
     choices: tuple[str, ...] = ()
     problem: str = ""
+    is_focused: bool = False
 
     @property
     def label(self) -> str:
@@ -52,7 +53,7 @@ def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterabl
 
 
 def _input(field: Field, name: str) -> Input:
-    required = field.required and not field.traits.generated
+    required = field.required and not field.traits.generated and not field.traits.given_by
     empty = Input(name, _kind(field), _help(field.description), required=required, choices=field.choices)
     return empty if field.required or field.may_be_unset else empty._replace(value=_text(empty, field.default))
 
@@ -67,6 +68,8 @@ def _kind(field: Field) -> str:
         return "nodes" if field.record is not None else "lines"
     if field.choices:
         return "choice"
+    if field.is_table:
+        return "labels"
     return {Secret: "secret", msgspec.Raw: "json", bool: "flag", int: "whole"}.get(field.type, "text")
 
 
@@ -82,18 +85,25 @@ def submitted(inputs: list[Input], form: Mapping[str, str]) -> list[Input]:
     ]
 
 
-def with_problem(inputs: list[Input], error: RequestError) -> tuple[list[Input], str]:
-    """The inputs with the problem beside the field that it names, or the problem alone."""
-    reason = reason_of(error)
-    named = [each for each in inputs if each.name in reason]
-    if not named:
-        return inputs, reason
-    worst = max(named, key=lambda each: len(each.name))
-    return [each._replace(problem=reason) if each is worst else each for each in inputs], ""
+def refused(inputs: list[Input], form: Mapping[str, str], error: RequestError) -> Json:
+    """What was typed, with every problem beside its field or above all: values of the page that shows it."""
+    typed = {each.name: each for each in submitted(inputs, form)}
+    found = error.mistakes if isinstance(error, MistakenRecord) else [("", reason_of(error))]
+    others, wrong = list[str](), list[str]()
+    for place, problem in found:
+        name = max((each for each in typed if re.match(rf"{re.escape(each)}\b", place)), key=len, default="")
+        if name:
+            given = form.get(name, "").strip()
+            said = f"{problem[0].upper()}{problem[1:]}." if given else "Fill this in."
+            wrong.append(name)
+            typed[name] = typed[name]._replace(problem=said, is_focused=name == wrong[0])
+        else:
+            others.append(f"{place}: {problem}" if place else problem)
+    return {"status": error.status, "inputs": list(typed.values()), "problem": "; ".join(others)}
 
 
 def document_of(inputs: list[Input], form: Mapping[str, str]) -> Json:
-    """The document that a form describes; null where a field is left empty. Raises BadRequest."""
+    """The document that a form describes; null where a field is left empty, or has only blanks."""
     document: Json = {}
     for each in inputs:
         *parents, last = each.name.split(".")
@@ -104,9 +114,21 @@ def document_of(inputs: list[Input], form: Mapping[str, str]) -> Json:
     return document
 
 
-def without_nulls(document: Json) -> Json:
+def new_document(inputs: list[Input], form: Mapping[str, str]) -> Json:
+    """The same without the fields that are left empty."""
+    return _without_nulls(document_of(inputs, form))
+
+
+def without_others(change: Json, record: Json) -> Json:
+    """A change whose labels take the place of those of the record: a merge patch alone would keep the others."""
+    if not change.get("labels"):
+        return change
+    return change | {"labels": dict.fromkeys(record.get("labels", ())) | change["labels"]}
+
+
+def _without_nulls(document: Json) -> Json:
     return {
-        name: without_nulls(value) if isinstance(value, dict) else value
+        name: _without_nulls(value) if isinstance(value, dict) else value
         for name, value in document.items()
         if value is not None
     }
@@ -121,11 +143,14 @@ def _value(field: Input, text: str) -> Any:
             return int(digits) if digits.isascii() and digits.isdigit() else (text or None)
         case "lines":
             return [line.strip() for line in text.splitlines() if line.strip()]
+        case "labels":
+            pairs = (line.partition("=") for line in text.splitlines() if line.strip())
+            return {key.strip(): value.strip() for key, _, value in pairs} or None
         case "nodes":
             return [_node(line) for line in text.splitlines() if line.strip()]
         case "json":
-            return _json(field, text)
-    return text.replace("\r\n", "\n") if text else None
+            return _json(text)
+    return text.replace("\r\n", "\n") if text.strip() else None
 
 
 def _node(line: str) -> Json:
@@ -135,11 +160,12 @@ def _node(line: str) -> Json:
     return {"url": url} | ({"weight": int(given) if given.isascii() and given.isdigit() else given} if given else {})
 
 
-def _json(field: Input, text: str) -> Any:
+def _json(text: str) -> Any:
+    """What is not JSON stays text, which no such field accepts."""
     try:
         return msgspec.json.decode(text) if text.strip() else None
     except msgspec.DecodeError:
-        raise BadRequest(f"{field.name} is not valid JSON") from None
+        return text
 
 
 def _at(record: Json, name: str) -> Any:
@@ -153,8 +179,12 @@ def _text(field: Input, value: Any) -> str:
     if value is None or value is False:
         return ""
     match field.kind:
+        case "flag":
+            return "true"
         case "lines":
             return "\n".join(value)
+        case "labels":
+            return "\n".join(f"{key}={each}" for key, each in value.items())
         case "nodes":
             return "\n".join(f"{node['url']} {node['weight']}" for node in value)
     return str(value)

@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 
 from relaydeck.console.request import Fields
 from relaydeck.errors import Forbidden, TooManyRequests
-from relaydeck.http.clients import ClientAddress
 from relaydeck.http.pipeline import Call
+from relaydeck.http.request import ClientAddress
 from relaydeck.secret import Secret
-from relaydeck.setting_values import AddressRange
 
 _MOST_FAILURES = 10
 _PERIOD_SECONDS = 60.0
@@ -50,8 +49,8 @@ class FailedSignIns:
     such as that of a proxy, and none of them can lock out the others.
     """
 
-    def __init__(self, trusted_proxies: tuple[AddressRange, ...], now: Callable[[], float]) -> None:
-        self._clients = ClientAddress(trusted_proxies)
+    def __init__(self, clients: ClientAddress, now: Callable[[], float]) -> None:
+        self._clients = clients
         self._now = now
         self._failures: OrderedDict[str | bytes, tuple[float, int]] = OrderedDict()  # when a period began, and how many
 

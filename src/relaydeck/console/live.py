@@ -1,21 +1,32 @@
-"""Live updates: server-sent events with the revision of the database, one for each change.
+"""Server-sent events: live updates, and the progress of long work on the server.
 
-A page that learns of a newer revision loads itself again in the background. A stream ends after a while and the
-browser opens another: so a closed browser, an ended session or a stopping service does not hold one for long.
+A live update has the revision of the database, one for each change: a page that learns of a newer revision loads
+itself again in the background. A stream ends after a while and the browser opens another: so a closed browser, an
+ended session or a stopping service does not hold one for long.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import TypeVar
 
+import msgspec
+
+from relaydeck.console.page_request import PageRequest
+from relaydeck.console.rendering import event_stream
+from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.errors import TooManyRequests
+from relaydeck.http.pipeline import Reply
 from relaydeck.secret import Secret
+
+T = TypeVar("T")
 
 _POLL_SECONDS = 0.25
 _STREAM_SECONDS = 20.0
 _RETRY_MILLISECONDS = 500
 _RETRY_AFTER_SECONDS = 30
+_EVERY_SECONDS = 0.2  # a step of work
 _MOST_OF_SESSION = 8  # browsers open six connections to a host
 
 
@@ -48,66 +59,50 @@ class StreamLimit:
                 self._open += Counter()  # forgets sessions without a stream
 
 
-class LiveUpdates:
-    """One task looks for changes, however many streams are open, and none while there is no stream.
+async def live_updates(
+    revision: Callable[[], int],
+    is_stopping: Callable[[], bool],
+    seconds: float = _STREAM_SECONDS,
+    poll_seconds: float = _POLL_SECONDS,
+) -> AsyncGenerator[bytes]:
+    """The revision of the database at once, and after each change.
 
-    The server waits for open responses before it stops the worker, so `is_stopping` ends the streams.
+    The server waits for open responses before it stops the worker, so `is_stopping` ends the stream.
     """
-
-    def __init__(
-        self,
-        revision: Callable[[], int],
-        is_stopping: Callable[[], bool],
-        seconds: float = _STREAM_SECONDS,
-        poll_seconds: float = _POLL_SECONDS,
-    ) -> None:
-        self._revision = revision
-        self._is_stopping = is_stopping
-        self._seconds = seconds
-        self._poll_seconds = poll_seconds
-        self._open = 0
-        self._changed = asyncio.Event()
-        self._stopping = False
-        self._watch: asyncio.Task[None] | None = None
-
-    def open(self) -> AsyncGenerator[bytes]:
-        if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._look_for_changes(self._revision()))
-        return self._stream()
-
-    async def _stream(self) -> AsyncGenerator[bytes]:
-        self._open += 1
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + self._seconds
-        try:
-            yield _message(self._revision())
-            while not self._stopping and await self._change_before(ends - loop.time()):
-                yield _message(self._revision())
-        finally:
-            self._open -= 1
-
-    async def _change_before(self, seconds: float) -> bool:
-        try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return False
-        return not self._stopping
-
-    async def _look_for_changes(self, seen: int) -> None:
-        while not self._stopping:
-            await asyncio.sleep(self._poll_seconds)
-            if not self._open:
-                return
-            self._stopping = self._is_stopping()
-            if (now := self._revision()) != seen or self._stopping:
-                seen = now
-                changed, self._changed = self._changed, asyncio.Event()
-                changed.set()
-
-    def close(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+    loop, sent = asyncio.get_running_loop(), revision()
+    ends = loop.time() + seconds
+    yield _message(sent)
+    while loop.time() < ends and not is_stopping():
+        await asyncio.sleep(poll_seconds)
+        if sent != (now := revision()):
+            sent = now
+            yield _message(sent)
 
 
 def _message(revision: int) -> bytes:
     return f"retry: {_RETRY_MILLISECONDS}\ndata: {revision}\n\n".encode()
+
+
+async def answer_with_result(request: PageRequest, run: SharedRun[T], show: Callable[[T], Reply]) -> Reply:
+    """The page with the result; to a script that follows the work, the progress first."""
+    if request.headers.get(b"accept") == b"text/event-stream":
+        return event_stream(follow(run, show, request.services.is_stopping))
+    return show(await run.result())
+
+
+async def follow(
+    run: SharedRun[T], show: Callable[[T], Reply], is_stopping: Callable[[], bool], every: float = _EVERY_SECONDS
+) -> AsyncGenerator[bytes]:
+    task = run.start()
+    while not (await asyncio.wait({task}, timeout=every))[0]:
+        if is_stopping():
+            return
+        yield _event("step", run.step._asdict())
+    if task.cancelled() or task.exception() is not None:
+        yield _event("failed", None)  # the page without a script shows why
+    else:
+        yield _event("result", show(task.result()).body.decode())
+
+
+def _event(name: str, value: object) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(value))

@@ -1,14 +1,105 @@
-"""Templates: every value is escaped."""
+"""Pages as responses: templates in which every value is escaped, assets, and the headers of every page."""
 
+import csv
+import hashlib
+import inspect
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from relaydeck import __version__
 from relaydeck.console import formats
-from relaydeck.console.responses import ROOT, asset_version, path_to
+from relaydeck.errors import UnknownPath
+from relaydeck.http.pipeline import Reply
+from relaydeck.notifications.delivery_queries import describe_error
 from relaydeck.timestamps import utc
+
+ROOT = "/console"
+_STATIC = Path(__file__).parent / "static"
+_TYPES = {".css": b"text/css; charset=utf-8", ".js": b"text/javascript; charset=utf-8", ".svg": b"image/svg+xml"}
+_HTML = (b"content-type", b"text/html; charset=utf-8")
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_PAGE_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", _POLICY),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    # Not no-referrer: with it, browsers send `Origin: null` with a form.
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+def page(template: str, status: int = 200, **values: Any) -> Reply:
+    html = _templates.get_template(template).render(values)
+    return Reply(status, html.encode(), _HTML, _PAGE_HEADERS)
+
+
+def csv_file(name: str, rows: Sequence[Mapping[str, object]]) -> Reply:
+    """A file to download. A cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    text = StringIO()
+    names = [list(rows[0])] if rows else []
+    csv.writer(text).writerows([*names, *([_cell(each) for each in row.values()] for row in rows)])
+    disposition = (b"content-disposition", f'attachment; filename="{name}.csv"'.encode())
+    return Reply(
+        200, text.getvalue().encode(), (b"content-type", b"text/csv; charset=utf-8"), (*_PAGE_HEADERS, disposition)
+    )
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if isinstance(value, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def picture(svg: str) -> Reply:
+    return Reply(200, svg.encode(), (b"content-type", _TYPES[".svg"]), _PAGE_HEADERS)
+
+
+def event_stream(stream: AsyncGenerator[bytes]) -> Reply:
+    return Reply(200, b"", (b"content-type", b"text/event-stream"), _PAGE_HEADERS, stream)
+
+
+def redirect(path: str, headers: Headers = ()) -> Reply:
+    """To a path below the console, as a GET."""
+    location = (b"location", f"{ROOT}{path}".encode())
+    return Reply(303, b"", _HTML, (*_PAGE_HEADERS, location, *headers))
+
+
+def path_to(*parts: str) -> str:
+    """The path of a page, with identifiers percent-encoded."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+@cache
+def asset_version() -> str:
+    """Part of the address of every asset, so that a browser may keep it until it changes."""
+    digest = hashlib.sha256()
+    for path in sorted(_STATIC.iterdir()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def asset(name: str) -> Reply:
+    """A style sheet or script. Raises UnknownPath."""
+    path = _STATIC / name
+    if path.parent != _STATIC or not path.is_file():
+        raise UnknownPath("no such asset")
+    headers = (
+        (b"cache-control", b"public, max-age=31536000, immutable"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+    )
+    return Reply(200, path.read_bytes(), (b"content-type", _TYPES[path.suffix]), headers)
 
 
 def _load() -> Environment:
@@ -20,27 +111,19 @@ def _load() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {
-        "name": formats.name,
-        "visible": formats.visible,
-        "ago": formats.moment(),
-        "coins": formats.coins,
-        "gwei": formats.gwei,
-        "with_coins": formats.with_coins,
-        "lasts": formats.lasts,
-        "short_address": formats.short_address,
-        "utc": utc,
-        "badge": formats.badge,
-        "states": formats.states,
-        "as_json": formats.as_json,
-        "fact": formats.fact,
-    }
-    environment.globals |= {"root": ROOT, "link": _link, "asset": _asset, "version": __version__}
+    environment.filters |= {name: each for name, each in vars(formats).items() if inspect.isfunction(each)}
+    environment.filters["utc"] = utc
+    environment.globals |= {"root": ROOT, "link": _link, "asset": _asset, "describe_error": describe_error}
+    environment.globals["without"] = _without
     return environment
 
 
 def _link(*parts: str) -> str:
     return ROOT + path_to(*parts)
+
+
+def _without(query: dict[str, str], name: str) -> str:
+    return urlencode({key: value for key, value in query.items() if key != name})
 
 
 def _asset(name: str) -> str:
@@ -54,7 +137,3 @@ def compile_templates() -> None:
     """In a thread: the event loop would wait for a template that is compiled when it is used first."""
     for template in _templates.list_templates():
         _templates.get_template(template)
-
-
-def render(template: str, **values: Any) -> str:
-    return _templates.get_template(template).render(values)

@@ -1,18 +1,19 @@
 """What a request to the console contains: query, form, cookies."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote_to_bytes
 
-import msgspec
-
+from relaydeck.bounded_toml import short_turns
 from relaydeck.errors import BadRequest, RequestError
-from relaydeck.http.parameters import query_parameters
 from relaydeck.http.pipeline import Call
+from relaydeck.http.request import query_parameters
 
 Fields = Sequence[tuple[str, str]]
+Headers = Mapping[bytes, bytes]
 _MOST_FIELDS = 2000
 _LARGE = 16_384  # bytes of a form, from which on it is read in a thread: reading 1 MiB may take a second
+_PIECE = 16_384  # bytes of a value that are decoded in one call
 _THEMES = ("light", "dark")
 
 
@@ -23,52 +24,53 @@ def query_of(call: Call) -> dict[str, str]:
     return found
 
 
-async def with_form(call: Call, most: int) -> Call:
-    """The call with its body. A session and a page are found without it. Raises BodyTooLarge."""
-    return call if call.read_body is None else msgspec.structs.replace(call, body=await call.read_body(most))
+async def read_form(call: Call, most: int) -> Fields:
+    """The fields of a form of at most so many bytes, in their order. Raises BodyTooLarge and BadRequest.
 
-
-async def read_form(call: Call) -> Fields:
-    """The fields of a form, which may be large. Raises BadRequest."""
-    return form_fields(call) if len(call.body) < _LARGE else await asyncio.to_thread(form_fields, call)
-
-
-def form_fields(call: Call) -> Fields:
-    """Raises BadRequest."""
+    The body is read here: a session and a page are found without it.
+    """
     if call.headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/x-www-form-urlencoded":
         raise BadRequest("the content type is not that of a form")
-    pairs = call.body.split(b"&", _MOST_FIELDS)
+    body = call.body if call.read_body is None else await call.read_body(most)
+    return _fields(body) if len(body) < _LARGE else await asyncio.to_thread(_large_form, body)
+
+
+def _large_form(body: bytes) -> Fields:
+    with short_turns():
+        return _fields(body)
+
+
+def _fields(body: bytes) -> Fields:
+    pairs = body.split(b"&", _MOST_FIELDS)
+    if len(pairs) > _MOST_FIELDS:
+        raise BadRequest(f"the form has more than {_MOST_FIELDS} fields")
     try:
-        if len(pairs) <= _MOST_FIELDS:
-            return [
-                (_decoded(name), _decoded(value)) for name, _, value in (each.partition(b"=") for each in pairs if each)
-            ]
+        return [(_text(name), _text(value)) for name, _, value in (pair.partition(b"=") for pair in pairs if pair)]
     except UnicodeDecodeError:
-        pass
-    raise BadRequest("the form cannot be read")
+        raise BadRequest("the form cannot be read") from None
 
 
-def _decoded(text: bytes) -> str:
-    """In slices, between which other threads run."""
-    parts, start = [], 0
-    while start < len(text):
-        end = start + _LARGE
-        escape = text.rfind(b"%", end - 2, end)
-        end = end if escape < 0 else escape  # a slice does not end within an escape
-        parts.append(unquote_to_bytes(text[start:end].replace(b"+", b" ")))
+def _text(encoded: bytes) -> str:
+    """Decoded in pieces: to decode 1 MiB of escapes in one call holds the interpreter for too long."""
+    encoded, pieces, start = encoded.replace(b"+", b" "), [], 0
+    while start < len(encoded):
+        end = start + _PIECE
+        escape = encoded.rfind(b"%", end - 2, end)  # that would be cut
+        end = end if escape < 0 else escape
+        pieces.append(unquote_to_bytes(encoded[start:end]))
         start = end
-    return b"".join(parts).decode()
+    return b"".join(pieces).decode()
 
 
-def cookies_of(call: Call) -> dict[str, str]:
-    given = call.headers.get(b"cookie", b"").decode("latin-1")
+def cookies_of(headers: Headers) -> dict[str, str]:
+    given = headers.get(b"cookie", b"").decode("latin-1")
     pairs = (part.strip().partition("=") for part in given.split(";"))
     return {name: value for name, _, value in pairs if name}
 
 
-def theme_of(call: Call) -> str:
+def theme_of(headers: Headers) -> str:
     """The theme that the operator chose; empty: that of the system."""
-    chosen = cookies_of(call).get("relaydeck_theme", "")
+    chosen = cookies_of(headers).get("relaydeck_theme", "")
     return chosen if chosen in _THEMES else ""
 
 

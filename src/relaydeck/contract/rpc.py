@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from relaydeck.contract.wire import FeeEstimateResult, RpcError, RpcRequest, RpcResponse
-from relaydeck.errors import BadRequest, Damaged, ServerFailure
+from relaydeck.api.wire import FeeEstimateResult, RpcError, RpcRequest, RpcResponse
+from relaydeck.errors import BadRequest, Damaged, RelayerNotFound, ServerFailure
 from relaydeck.fees.errors import InvalidParams, RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import FeeEstimateParams
-from relaydeck.http.decoding import body_decoder, reason_of
-from relaydeck.http.parameters import path_identifier
-from relaydeck.http.pipeline import Call, CatchUp, Reply
+from relaydeck.http.body import body_decoder, reason_of
+from relaydeck.http.pipeline import Call, CatchUp, Reply, sender_of
+from relaydeck.http.request import path_identifier
 from relaydeck.relayers.directory import RelayerDirectory
+from relaydeck.scope import Scope
 
 METHOD_NOT_FOUND = RpcError(-32601, "Method not found", "feeEstimate is the only method.")
 _NUMBER = re.compile(rb"-?[0-9]")
@@ -46,10 +47,12 @@ class RelayerRpc:
         request: RpcRequest = _decode_request(call.headers, call.body)
         if not bytes(request.params).startswith(b"{"):
             raise BadRequest("params must be an object")
-        response = await self._run(relayer_id, request, response_id(request.id))
+        response = await self._run(relayer_id, request, response_id(request.id), sender_of(call).scope)
         return Reply(200, msgspec.json.encode(response))
 
-    async def _run(self, relayer_id: str, request: RpcRequest, answer_id: str | None) -> RpcResponse:
+    async def _run(
+        self, relayer_id: str, request: RpcRequest, answer_id: str | None, scope: Scope | None
+    ) -> RpcResponse:
         """Raises RelayerNotFound. What goes wrong with a known method is an error in the response."""
         behind = self._catch_up()
         if behind is not None:
@@ -57,7 +60,11 @@ class RelayerRpc:
         try:
             relayer, network = await self._directory.find(relayer_id)
         except Damaged as damage:
+            if scope is not None:  # it may be outside, and must then look as unknown
+                raise RelayerNotFound(relayer_id) from None
             raise ServerFailure(str(damage)) from None
+        if scope is not None and not scope.has_relayer(relayer.id, relayer.network, relayer.labels):
+            raise RelayerNotFound(relayer_id)
         if request.method != "feeEstimate":
             return RpcResponse(id=answer_id, error=METHOD_NOT_FOUND)
         started, outcome = time.perf_counter_ns(), "failed"

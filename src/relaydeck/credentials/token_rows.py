@@ -1,15 +1,18 @@
-"""Tokens in the database: their rows and the SQL that reads and writes them."""
+"""Tokens in the database: read, issued and revoked, each change with its entry in the audit log."""
 
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
-from relaydeck.credentials.kinds import TokenKind
-from relaydeck.credentials.tokens import digest_of
-from relaydeck.errors import OperatorError
+from relaydeck.credentials.grants import Grant, read_grant
+from relaydeck.credentials.tokens import digest_of, new_token
+from relaydeck.errors import NotPossible, OperatorError, RecordExists
 from relaydeck.secret import Secret
-from relaydeck.store.database import Database, Reader, ReadRows, Transaction
-from relaydeck.store.row_proofs import TOKEN_COLUMNS, RowProofs
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.database import Reader, ReadRows, Transaction, Values
 from relaydeck.store.rows import columns_of
+from relaydeck.store.sealing import TOKEN_COLUMNS, RowProofs
+from relaydeck.timestamps import utc
 
 
 class Token(NamedTuple):
@@ -17,7 +20,7 @@ class Token(NamedTuple):
 
     seq: int
     name: str
-    kind: str  # a TokenKind, or a kind that only a newer version knows
+    kind: str  # its grant, as `Grant.stored` writes it
     digest: bytes
     created_at: int
     expires_at: int | None
@@ -29,6 +32,10 @@ class Token(NamedTuple):
         """Whether Relaydeck wrote the row as it is."""
         return proofs.token_origin(self.proof, _proven(self)) is not None
 
+    @property
+    def grant(self) -> Grant:
+        return read_grant(self.kind)
+
     def state(self, now: float) -> str:
         if self.revoked_at is not None:
             return "revoked"
@@ -38,6 +45,7 @@ class Token(NamedTuple):
         return self.state(now) == "live"
 
 
+USES_SINCE = 26  # the migration step since which uses are recorded
 FORGED = "was added or changed by something other than Relaydeck, which refuses it"
 REVIVED = "is an old one that was put back: the audit log shows that it was revoked or replaced"
 _REVIVED_SQL = (
@@ -56,40 +64,43 @@ def add(
     transaction: Transaction,
     proofs: RowProofs,
     name: str,
-    kind: TokenKind,
+    kind: str,
     token: Secret,
     *,
     now: int,
     expires_at: int | None = None,
+    made_by: str | None = None,
+    purpose: str | None = None,
 ) -> None:
-    """Raises OperatorError when a token of that name exists and is not revoked."""
+    """`kind`: a role, or `Grant.stored`. Raises OperatorError when a token of that name exists and is not revoked."""
     transaction.changes_tokens = True
     digest = digest_of(token.reveal().encode())
-    values = dict(zip(TOKEN_COLUMNS, (name, kind.value, digest, now, expires_at, None), strict=True))
+    values = dict(zip(TOKEN_COLUMNS, (name, str(kind), digest, now, expires_at, None), strict=True))
     added = transaction.one(
-        f"INSERT INTO tokens ({', '.join(TOKEN_COLUMNS)}, proof, revision)"
-        f" VALUES ({', '.join(f':{column}' for column in TOKEN_COLUMNS)}, :proof, :revision)"
+        f"INSERT INTO tokens ({', '.join(TOKEN_COLUMNS)}, made_by, purpose, proof, revision)"
+        f" VALUES ({', '.join(f':{column}' for column in TOKEN_COLUMNS)}, :made_by, :purpose, :proof, :revision)"
         " ON CONFLICT DO NOTHING RETURNING seq",
-        values | {"proof": proofs.of("tokens", tuple(values.values())), "revision": transaction.revision},
+        values
+        | {"made_by": made_by, "purpose": purpose}
+        | {"proof": proofs.of("tokens", tuple(values.values())), "revision": transaction.revision},
     )
     if added is None:
         raise OperatorError(f"a token named {name!r} exists already", "Choose another name, or revoke that one first.")
 
 
-def revoke(transaction: Transaction, proofs: RowProofs, name: str, *, now: int) -> bool:
+def mark_revoked(transaction: Transaction, proofs: RowProofs, name: str, *, now: int) -> bool:
     """Whether a token of that name existed and was not revoked before."""
-    found = transaction.one(f"SELECT {_COLUMNS} FROM tokens WHERE name = :name AND revoked_at IS NULL", {"name": name})
+    found = find_named(transaction.all, name)
     if found is None:
         return False
     transaction.changes_tokens = True
-    revoked = Token(*found)._replace(revoked_at=now)
     transaction.execute(
         "UPDATE tokens SET revoked_at = :now, proof = :proof, revision = :revision WHERE seq = :seq",
         {
             "now": now,
-            "proof": proofs.of("tokens", _proven(revoked)),
+            "proof": proofs.of("tokens", _proven(found._replace(revoked_at=now))),
             "revision": transaction.revision,
-            "seq": revoked.seq,
+            "seq": found.seq,
         },
     )
     return True
@@ -101,26 +112,26 @@ def forget(transaction: Transaction, digest: bytes) -> None:
     transaction.execute("DELETE FROM tokens WHERE digest = :digest", {"digest": digest})
 
 
-def is_taken(transaction: Transaction, name: str) -> bool:
-    """Whether a token of that name exists and is not revoked."""
-    return transaction.one("SELECT 1 FROM tokens WHERE name = :name AND revoked_at IS NULL", {"name": name}) is not None
+def all_tokens(reader: Reader) -> list[Token]:
+    return tokens_after(reader.read, -1, "seq")
 
 
-def all_tokens(database: Database) -> list[Token]:
-    return tokens_after(database.read, -1, "seq")
+def last_uses(reader: Reader) -> dict[int, tuple[int, str]]:
+    """When and where each token was last used, by its number."""
+    rows = reader.read("SELECT seq, last_used_at, last_used_from FROM tokens WHERE last_used_at IS NOT NULL", {})
+    return {row.seq: (row.last_used_at, row.last_used_from) for row in rows}
 
 
 def forged_tokens(reader: Reader, proofs: RowProofs) -> list[Token]:
     """The tokens that Relaydeck did not write as they are. The service refuses them."""
-    return [token for token in tokens_after(reader.read, -1, "seq") if not token.is_authentic(proofs)]
+    return [token for token in all_tokens(reader) if not token.is_authentic(proofs)]
 
 
 def migrated_tokens(reader: Reader, proofs: RowProofs) -> list[str]:
     """The names of the tokens that are not revoked, and whose rows a migration proved as it found them."""
-    tokens = tokens_after(reader.read, -1, "seq")
     return [
         token.name
-        for token in tokens
+        for token in all_tokens(reader)
         if token.revoked_at is None and proofs.token_origin(token.proof, _proven(token)) == "migrated"
     ]
 
@@ -130,12 +141,132 @@ def revived_tokens(reader: Reader) -> list[str]:
     return [row.name for row in reader.read(_REVIVED_SQL, {})]
 
 
-def find(transaction: Transaction, digest: bytes) -> Token | None:
-    row = transaction.one(f"SELECT {_COLUMNS} FROM tokens WHERE digest = :digest", {"digest": digest})
-    return None if row is None else Token(*row)
+def find(read: ReadRows, digest: bytes) -> Token | None:
+    return _first(read, "digest = :digest", {"digest": digest})
+
+
+def find_numbered(read: ReadRows, seq: int) -> Token | None:
+    return _first(read, "seq = :seq", {"seq": seq})
+
+
+def find_named(read: ReadRows, name: str) -> Token | None:
+    """The token of that name that is not revoked."""
+    return _first(read, "name = :name AND revoked_at IS NULL", {"name": name})
+
+
+def _first(read: ReadRows, condition: str, values: Values) -> Token | None:
+    rows = read(f"SELECT {_COLUMNS} FROM tokens WHERE {condition}", values)
+    return Token(*rows[0]) if rows else None
 
 
 def tokens_after(read: ReadRows, revision: int, order: str = "revision") -> list[Token]:
     """The tokens written after a revision."""
     rows = read(f"SELECT {_COLUMNS} FROM tokens WHERE revision > :seen ORDER BY {order}", {"seen": revision})
     return [Token(*row) for row in rows]
+
+
+def store_uses(transaction: Transaction, uses: Iterable[tuple[str, int, str]]) -> None:
+    """When and from where tokens were last used, by their names. Nothing that a row proves, and no new revision."""
+    for name, moment, place in uses:
+        transaction.execute(
+            "UPDATE tokens SET last_used_at = :moment, last_used_from = :place WHERE name = :name"
+            " AND revoked_at IS NULL AND (last_used_at IS NULL OR last_used_at < :moment)",
+            {"name": name, "moment": moment, "place": place},
+        )
+
+
+# -- changes with their entry in the audit log ----------------------------------------------------
+
+
+class IssuedToken(NamedTuple):
+    token: Secret
+    expires_at: int | None
+
+
+def issue(
+    context: ChangeContext,
+    name: str,
+    grant: Grant,
+    token: Secret,
+    *,
+    expires_at: int | None = None,
+    purpose: str | None = None,
+) -> None:
+    """Raises OperatorError when a token of that name exists and is not revoked."""
+    add(
+        context.transaction,
+        context.vault.proofs,
+        name,
+        grant.stored,
+        token,
+        now=context.now,
+        expires_at=expires_at,
+        made_by=context.actor,
+        purpose=purpose,
+    )
+    facts = {"kind": str(grant.role), **grant.restrictions, "expires_at": expires_at}
+    facts |= {"purpose": purpose} if purpose else {}
+    context.performed("token.created", name, facts)
+
+
+def issue_new(
+    context: ChangeContext, name: str, grant: Grant, seconds: int | None, purpose: str | None = None
+) -> IssuedToken:
+    """Valid for so many seconds; None: forever. Raises RecordExists while a token of that name is not revoked."""
+    if find_named(context.transaction.all, name) is not None:
+        raise RecordExists("token")
+    token, expires_at = new_token(), None if seconds is None else context.now + seconds
+    issue(context, name, grant, token, expires_at=expires_at, purpose=purpose)
+    return IssuedToken(token, expires_at)
+
+
+class Rotated(NamedTuple):
+    issued: IssuedToken
+    grant: Grant
+    old_name: str  # under which the old secret is listed while it works; empty: it works no more
+
+
+def rotate(context: ChangeContext, name: str, overlap: int) -> Rotated | None:
+    """Give the token of that name a new secret. The old one works for so many seconds more, at most until it expires.
+
+    None when there is no live token of that name. Afterwards the old secret is a token of its own, so that its row can
+    be listed, revoked and proven like any other, by every version. The new one lasts as long as the old one was to.
+    """
+    old = find_named(context.transaction.all, name)
+    if old is None or not old.is_live(context.now) or not old.is_authentic(context.vault.proofs):
+        return None
+    (row,) = context.transaction.all("SELECT purpose FROM tokens WHERE seq = :seq", {"seq": old.seq})
+    old_name = f"{name[:200]} (issued {utc(old.created_at)})" if overlap else ""
+    if not overlap:
+        revoke(context, name)
+    elif find_named(context.transaction.all, old_name) is not None:
+        raise NotPossible("the token was issued within this second: rotate it later")
+    else:
+        until = min(context.now + overlap, context.now + overlap if old.expires_at is None else old.expires_at)
+        _replace(context, old, old._replace(name=old_name, expires_at=until))
+        context.performed("token.rotated", name, {"old": old_name, "expires_at": until})
+    seconds = None if old.expires_at is None else old.expires_at - old.created_at
+    return Rotated(issue_new(context, name, old.grant, seconds, row.purpose), old.grant, old_name)
+
+
+def _replace(context: ChangeContext, old: Token, new: Token) -> None:
+    context.transaction.changes_tokens = True
+    context.transaction.execute(
+        "UPDATE tokens SET name = :name, expires_at = :expires_at, proof = :proof, revision = :revision"
+        " WHERE seq = :seq",
+        {
+            "name": new.name,
+            "expires_at": new.expires_at,
+            "proof": context.vault.proofs.of("tokens", _proven(new)),
+            "revision": context.transaction.revision,
+            "seq": old.seq,
+        },
+    )
+
+
+def revoke(context: ChangeContext, name: str) -> bool:
+    """Whether a token of that name existed and was not revoked before."""
+    revoked = mark_revoked(context.transaction, context.vault.proofs, name, now=context.now)
+    if revoked:
+        context.performed("token.revoked", name)
+    return revoked

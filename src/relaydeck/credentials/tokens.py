@@ -14,6 +14,7 @@ import zlib
 from relaydeck.secret import Secret
 
 PREFIX = "rdk_"
+LONGEST = 256  # of a bootstrap token; others are shorter
 LIFETIMES = "a number and a unit: 45m, 12h, 30d or 8w"
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _LIFETIME = re.compile(r"([1-9][0-9]{0,5})([mhdw])")

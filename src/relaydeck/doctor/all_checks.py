@@ -1,15 +1,18 @@
-"""The checks of a home."""
+"""All checks of a home."""
 
+import asyncio
 from collections.abc import Iterator
 
+from relaydeck.doctor import Finding, Progress, no_progress
 from relaydeck.doctor.database import database_findings
-from relaydeck.doctor.finding import Finding, Progress, no_progress
-from relaydeck.doctor.limits import limits_findings
-from relaydeck.doctor.machine import Machine, home_finding, machine_findings
+from relaydeck.doctor.machine import Machine, home_finding, limits_findings, machine_findings
 from relaydeck.doctor.nodes import fault_findings
-from relaydeck.setting_needs import missing_needs
-from relaydeck.settings import Settings, setting_warnings
-from relaydeck.signers.drivers.needs import missing_driver_needs
+from relaydeck.errors import operator_words
+from relaydeck.quantities import counted
+from relaydeck.settings.issuers import Issuer
+from relaydeck.settings.model import Settings, setting_warnings
+from relaydeck.settings.needs import missing_needs
+from relaydeck.signers.drivers.registry import missing_driver_needs
 
 
 def findings(settings: Settings, machine: Machine, progress: Progress = no_progress) -> Iterator[Finding]:
@@ -21,10 +24,32 @@ def findings(settings: Settings, machine: Machine, progress: Progress = no_progr
     yield home
     if home.result == "FAIL":
         return
-    yield from machine_findings(settings, machine)
-    yield from limits_findings(settings)
-    yield from database_findings(settings, machine.now(), progress)
-    yield from fault_findings(settings.run_folder)
+    yield from _guarded("machine", machine_findings(settings, machine))
+    yield from _guarded("shared limits", limits_findings(settings))
+    yield from _guarded("database", database_findings(settings, machine.now, progress))
+    yield from _guarded("nodes", fault_findings(settings.run_folder))
+    for issuer in settings.issuers:
+        yield asyncio.run(_issuer_finding(issuer))
+
+
+async def _issuer_finding(issuer: Issuer) -> Finding:
+    from relaydeck.credentials.json_web_tokens import IssuerFailed, TrustedIssuer
+
+    subject, trusted = f"issuer {issuer.name}", TrustedIssuer(issuer, lambda name, problem: None)
+    try:
+        return Finding("ok", subject, counted(await trusted.read_keys(), "key"))
+    except IssuerFailed as error:
+        return Finding("FAIL", subject, f"{error}: once its known keys are a day old, nobody it vouches for has access")
+    finally:
+        await trusted.close()
+
+
+def _guarded(subject: str, checks: Iterator[Finding]) -> Iterator[Finding]:
+    """What the system refuses to a check is a finding, and the other checks are still made."""
+    try:
+        yield from checks
+    except OSError as error:
+        yield Finding("FAIL", subject, f"{operator_words(error)[0]}; the remaining checks of it were not made")
 
 
 def examine(settings: Settings, progress: Progress) -> list[Finding]:

@@ -1,5 +1,6 @@
-"""Checks of the machine: home folder, permissions, disk space and clock."""
+"""Checks of the machine of a home: folders, disk, clock, limit server."""
 
+import asyncio
 import os
 import shutil
 import stat
@@ -8,15 +9,44 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from relaydeck.doctor.finding import Finding
-from relaydeck.settings import Settings
-from relaydeck.store.home_folder import is_open_to_others
+from relaydeck.doctor import CLOCK_SLACK_SECONDS, Finding
+from relaydeck.http.metric_counts import read_silent, silence
+from relaydeck.http.shared_limits import LimitClient, LimitServerError
+from relaydeck.settings.model import Settings
+from relaydeck.store.files import is_open_to_others
 from relaydeck.timestamps import utc
 
+_TIMEOUT_SECONDS = 5.0  # longer than the service waits, to tell a slow server from one that is down
 _EARLIEST = 1_735_689_600  # 2025: a clock that shows less is wrong
 _LATEST = 4_102_444_800  # 2100
-_CLOCK_SLACK_SECONDS = 120
 _LOW_BYTES, _TOO_LOW_BYTES = 1_000_000_000, 50_000_000
+
+
+def limits_findings(settings: Settings) -> Iterator[Finding]:
+    if settings.limits_url is None:
+        return
+    client = LimitClient(settings.limits_url, settings.limits_password_file, _TIMEOUT_SECONDS)
+    subject = f"shared limits {client.shown}"  # scheme, host and port only
+    try:
+        seconds = asyncio.run(_response_seconds(client))
+    except LimitServerError as problem:
+        yield Finding("FAIL", subject, f"{problem}; until it can be used, each machine limits on its own")
+        return
+    if seconds > settings.limits_timeout_seconds:
+        slow = f"it responds in {seconds:.3f} s; the service waits {settings.limits_timeout_seconds:g} s"
+        yield Finding("warn", subject, f"{slow} (RELAYDECK_LIMITS_TIMEOUT_SECONDS)")
+    else:
+        yield Finding("ok", subject, "it responds and accepts writes")
+
+
+async def _response_seconds(client: LimitClient) -> float:
+    try:
+        await client.connect()
+        began = time.perf_counter()
+        await client.take(1, 1, {})
+        return time.perf_counter() - began
+    finally:
+        await client.close()
 
 
 class Machine(NamedTuple):
@@ -39,9 +69,8 @@ def home_finding(home: Path) -> Finding:
     if not stat.S_ISDIR(mode):
         return Finding("FAIL", "home", f"{home} is not a folder; choose another with RELAYDECK_HOME")
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        return Finding(
-            "FAIL", "home", _unusable(home, f"this user cannot use {home}; correct its owner or permissions")
-        )
+        remark = _unusable(home, f"this user cannot use {home}; correct its owner or permissions")
+        return Finding("FAIL", "home", remark)
     return Finding("ok", "home", str(home))
 
 
@@ -49,6 +78,10 @@ def machine_findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
     yield from _permissions(settings, machine)
     yield _disk(settings, machine)
     yield _clock(settings, machine.now())
+    if silent := read_silent(settings.run_folder.glob("metrics-*")):
+        numbers = " ".join(map(str, silent))
+        remedy = f"if it is stopped, run 'kill -CONT {numbers}'; otherwise 'kill -9 {numbers}': the service replaces it"
+        yield Finding("FAIL", "workers", f"{silence(len(silent))}; {remedy}")
 
 
 def _permissions(settings: Settings, machine: Machine) -> Iterator[Finding]:
@@ -96,9 +129,7 @@ def _strangers(paths: list[Path], home: Path, machine: Machine) -> Iterator[Find
 
 
 def _disk(settings: Settings, machine: Machine) -> Finding:
-    beside = settings.database.parent if isinstance(settings.database, Path) else settings.home
-    folders = [each for each in (settings.home, beside) if each.is_dir()]
-    free = min(machine.free_bytes(folder) for folder in folders)
+    free = min(machine.free_bytes(folder) for folder in settings.data_folders)
     text = f"{free / 1_000_000_000:.1f} GB free"
     if free < _TOO_LOW_BYTES:
         return Finding("FAIL", "disk", f"{text}; writes will fail: free some space")
@@ -112,7 +143,7 @@ def _clock(settings: Settings, now: float) -> Finding:
     if not _EARLIEST < now < _LATEST:
         return Finding("FAIL", "clock", f"it shows {text}; set it: tokens expire by this clock")
     written = max((path.stat().st_mtime for path in settings.home.iterdir()), default=0.0)
-    if written > now + _CLOCK_SLACK_SECONDS:
+    if written > now + CLOCK_SLACK_SECONDS:
         behind = round(written - now)
         return Finding("warn", "clock", f"it shows {text}, {behind} s before a file in home was written; set it")
     return Finding("ok", "clock", text)

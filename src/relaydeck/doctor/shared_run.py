@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
-from relaydeck.doctor.finding import Advance, Progress
-from relaydeck.side_threads import SideThreads
+from relaydeck.doctor import Advance, Progress
+from relaydeck.process.background import SideThreads, note_failure
 
 T = TypeVar("T")
 
@@ -33,8 +33,12 @@ class SharedRun(Generic[T]):
         if self._task is None or self._task.done():
             self.step = Step()
             self._task = asyncio.create_task(self._thread.run(lambda: self._work(self._show_progress)))
-            self._task.add_done_callback(_retrieve)
+            self._task.add_done_callback(note_failure)
         return self._task
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
 
     async def result(self) -> T:
         return await asyncio.shield(self.start())
@@ -50,9 +54,3 @@ class SharedRun(Generic[T]):
     def close(self) -> None:
         """A run that has not ended is abandoned: it only reads."""
         self._thread.end(patience=0)
-
-
-def _retrieve(task: "asyncio.Task[T]") -> None:
-    """Mark a failure as retrieved: the reader that started the run may be gone."""
-    if not task.cancelled():
-        task.exception()

@@ -1,27 +1,167 @@
-"""Estimates transactions of recent blocks as of the block before, and compares the estimates with what was paid."""
+"""Estimates transactions of recent blocks as of the blocks before, and compares the estimates with what was paid.
 
+The error of the gas is that of an estimate at the price that was paid. The error of the price is that of what an
+estimate would have assumed one block before, and some blocks before; the error of the fee is that of both together.
+"""
+
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 
-from relaydeck.fees.errors import RpcFailure
+from relaydeck.fees.errors import NODE_FAILURES, RpcFailure, as_estimate_failure
+from relaydeck.fees.estimator import market_price, price_fields
 from relaydeck.fees.gas import Run
-from relaydeck.fees.gas_price import Price
-from relaydeck.fees.job import price_fields
-from relaydeck.fees.models import MODELS
-from relaydeck.fees.node_failures import NODE_FAILURES, as_estimate_failure
-from relaydeck.fees.past import Past, read_past
-from relaydeck.fees.signed_price import own_price
+from relaydeck.fees.gas_price import History, Price, check_price, fee_history_question, own_price, upper_median
+from relaydeck.fees.model import FeeOptions
+from relaydeck.fees.models import MODELS, Charge
+from relaydeck.networks.evm import rlp
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
-from relaydeck.networks.evm.questions import BLOCK_NUMBER, Question
+from relaydeck.networks.evm.header import Header, block_question, next_base_fee
+from relaydeck.networks.evm.questions import Question, at_block
+from relaydeck.networks.evm.transaction import Authorization, Transaction
 from relaydeck.networks.model import Network
 
+# -- Transactions that are in a block, as nodes describe them, and what they paid --
+
+_KNOWN_TYPES = range(5)
 _PER_BLOCK = 3  # the later ones in a block depend on those before
+_LATER = 5  # blocks between an estimate and its transaction, if the network declares no horizon
+_OFF = 2  # percent, from which on a fee model may be wrong
+_FAR_OFF = 25  # percent, from which on the bounds of a tip may be wrong
+# A field that only the receipts of some chains have, and their fee model.
+_RECEIPTS = (("gasUsedForL1", "arbitrum"), ("l1BatchNumber", "zksync"), ("l1GasPrice", "op_stack"), ("l1Fee", "scroll"))
 # What reading a description raises that lacks something, or has something else in its place.
 _UNREADABLE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True)
+class PaidTransaction:
+    transaction: Transaction
+    sender: str
+    kind: str
+    paid: int  # in Wei
+    base_fee: int | None
+    blob_price: int | None
+    time: int | None  # of its block
+    per_gas: int = 0
+    data_percent: int = 0  # of what was paid, for data and the operator of a rollup
+    fee_model: str = ""  # that its receipt looks like; empty: nothing speaks for another one than the network's
+
+
+def read_paid(sent: dict[str, Any], receipt: Any, block: dict[str, Any]) -> PaidTransaction | None:
+    """None for a transaction that failed, that paid nothing, or of a type that only its chain has."""
+    kind = _number(sent.get("type", "0x0"))
+    if kind not in _KNOWN_TYPES or not isinstance(receipt, dict) or receipt.get("status") != "0x1":
+        return None
+    paid = _paid(receipt)
+    if paid == 0:
+        return None
+    base, blob_price = block.get("baseFeePerGas"), receipt.get("blobGasPrice")
+    return PaidTransaction(
+        transaction=_transaction(kind, sent),
+        sender=sent["from"],
+        kind=f"type {kind}, {_purpose(sent)}",
+        paid=paid,
+        base_fee=None if base is None else _number(base),
+        blob_price=None if blob_price is None else _number(blob_price),
+        time=_number(block.get("timestamp")) or None,
+        per_gas=_number(receipt["effectiveGasPrice"]),
+        data_percent=100 * _data_fees(receipt) // paid,
+        fee_model=_model_of(sent, receipt),
+    )
+
+
+def _model_of(sent: dict[str, Any], receipt: dict[str, Any]) -> str:
+    for name, model in _RECEIPTS:
+        if receipt.get(name) is not None:
+            return model
+    used_all = _number(receipt["gasUsed"]) == _number(sent["gas"])
+    return "gas_limit_charged" if used_all and _purpose(sent) != "transfer" else ""
+
+
+def _purpose(sent: dict[str, Any]) -> str:
+    if sent.get("to") is None:
+        return "creation"
+    return "transfer" if sent["input"] == "0x" else "call"
+
+
+def _paid(receipt: dict[str, Any]) -> int:
+    gas = _number(receipt["gasUsed"])
+    blobs = _number(receipt.get("blobGasUsed")) * _number(receipt.get("blobGasPrice"))
+    return gas * _number(receipt["effectiveGasPrice"]) + blobs + _data_fees(receipt)
+
+
+def _data_fees(receipt: dict[str, Any]) -> int:
+    """The operator fee of an OP-stack chain is one. Since its upgrade Jovian, receipts have `daFootprintGasScalar`."""
+    scaled = _number(receipt["gasUsed"]) * _number(receipt.get("operatorFeeScalar"))
+    variable = scaled // 10**6 if receipt.get("daFootprintGasScalar") is None else scaled * 100
+    return _number(receipt.get("l1Fee")) + variable + _number(receipt.get("operatorFeeConstant"))
+
+
+def _number(text: Any) -> int:
+    return int(text, 16) if isinstance(text, str) else 0
+
+
+def _transaction(kind: int, sent: dict[str, Any]) -> Transaction:
+    market = kind >= 2
+    found = Transaction(
+        type=kind,
+        chain_id=_number(sent.get("chainId")) or None,
+        nonce=_number(sent["nonce"]),
+        gas_limit=_number(sent["gas"]),
+        to=sent.get("to"),
+        value=_number(sent["value"]),
+        data=bytes.fromhex(sent["input"][2:]),
+        gas_price=None if market else _number(sent["gasPrice"]),
+        max_priority_fee_per_gas=_number(sent.get("maxPriorityFeePerGas")) if market else None,
+        max_fee_per_gas=_number(sent.get("maxFeePerGas")) if market else None,
+        max_fee_per_blob_gas=_number(sent.get("maxFeePerBlobGas")) or None,
+        access_list=tuple((each["address"], tuple(each["storageKeys"])) for each in sent.get("accessList") or ()),
+        blob_hashes=tuple(sent.get("blobVersionedHashes") or ()),
+        authorizations=tuple(_authorization(each) for each in sent.get("authorizationList") or ()),
+        sender=sent["from"],
+    )
+    return _with_encoding(found)
+
+
+def _authorization(entry: dict[str, Any]) -> Authorization:
+    numbers = (_number(entry[name]) for name in ("nonce", "yParity", "r", "s"))
+    return Authorization(_number(entry["chainId"]), entry["address"], *numbers)
+
+
+def _with_encoding(found: Transaction) -> Transaction:
+    """With its size, for chains that charge for it. The signature is not in it."""
+    prices = [found.gas_price] if found.type < 2 else [found.max_priority_fee_per_gas, found.max_fee_per_gas]
+    to = _octets(found.to) if found.to else b""
+    fields: list[Any] = [found.nonce, *prices, found.gas_limit, to, found.value, found.data]
+    if found.type == 0:
+        return replace(found, unsigned=rlp.encode([*fields, found.chain_id or 0, b"", b""]))
+    listed = [[_octets(where), [_octets(key) for key in keys]] for where, keys in found.access_list]
+    whole = [found.chain_id or 0, *fields, listed, *_own_fields(found)]
+    return replace(found, unsigned=bytes([found.type]) + rlp.encode(whole))
+
+
+def _own_fields(found: Transaction) -> list[Any]:
+    """What follows the access list: EIP-4844 for type 3, EIP-7702 for type 4."""
+    if found.type == 3:
+        return [found.max_fee_per_blob_gas or 0, [_octets(each) for each in found.blob_hashes]]
+    if found.type == 4:
+        return [[_authorization_fields(each) for each in found.authorizations]]
+    return []
+
+
+def _authorization_fields(entry: Authorization) -> list[Any]:
+    return [entry.chain_id, _octets(entry.address), entry.nonce, entry.y_parity, entry.r, entry.s]
+
+
+def _octets(text: str) -> bytes:
+    return bytes.fromhex(text[2:])
 
 
 class _Sent(msgspec.Struct):
@@ -36,6 +176,15 @@ class _Block(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class Aged:
+    """Errors of an estimate that was made some blocks before, in percent: of its price, and of the whole fee."""
+
+    price: Decimal
+    fee: Decimal
+    tip: int  # that recent blocks took then
+
+
+@dataclass(frozen=True, slots=True)
 class Tested:
     """One transaction. `percent` is how far the estimate is from what was paid; None: there was no estimate."""
 
@@ -43,33 +192,64 @@ class Tested:
     kind: str
     percent: Decimal | None
     problem: str = ""
+    next: Aged | None = None  # estimated one block before; None: the nodes have no fee history of that block
+    later: Aged | None = None  # estimated as many blocks before as the horizon, and one
+    data_percent: int = 0
+    fee_model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How far estimates are off, in percent: the median and the 95th percentile regardless of sign, and the worst."""
-
-    count: int
-    median: Decimal
-    p95: Decimal
-    worst: Decimal
+def horizon_of(network: Network) -> int:
+    """How many blocks pass between an estimate and the block before its transaction."""
+    return network.fee_horizon or _LATER
 
 
-def spread_of(percents: Sequence[Decimal]) -> Spread:
-    sizes = sorted(abs(percent) for percent in percents)
-    return Spread(len(sizes), sizes[len(sizes) // 2], sizes[(len(sizes) * 95 - 1) // 100], max(percents, key=abs))
+def conclusions(network: Network, found: Sequence[Tested]) -> list[str]:
+    """What is probably wrong with the configuration of the network."""
+    return [each for each in (_wrong_model(network, found), _wrong_tip(network, found)) if each]
+
+
+def _wrong_model(network: Network, found: Sequence[Tested]) -> str:
+    named = Counter(each.fee_model for each in found if each.fee_model not in ("", network.fee_model))
+    model, count = named.most_common(1)[0] if named else ("", 0)
+    similar = [each for each in found if each.fee_model == model]
+    percents = [each.percent for each in similar if each.percent is not None]
+    if not named and found and network.fee_model != "ethereum" and all(each.percent is None for each in found):
+        return f"this chain does not answer as fee_model = {network.fee_model} requires; try fee_model = ethereum"
+    if 2 * count <= len(found) or (percents and abs(upper_median(percents)) < _OFF):
+        return ""
+    missing = upper_median([Decimal(each.data_percent) for each in similar])
+    if missing:
+        return f"this chain charges a data fee: {missing} % of the fee is missing; try fee_model = {model}"
+    charged = "charges the gas limit" if model == "gas_limit_charged" else "returns the receipts of another fee model"
+    return f"this chain {charged}; try fee_model = {model}"
+
+
+def _wrong_tip(network: Network, found: Sequence[Tested]) -> str:
+    known = [each.next for each in found if each.next is not None]
+    if not known:
+        return ""
+    percent, tip = upper_median([each.price for each in known]), upper_median([each.tip for each in known])
+    for name, bound, is_off in (
+        ("tip_floor", network.tip_floor, percent > _FAR_OFF),
+        ("tip_ceiling", network.tip_ceiling, percent < -_FAR_OFF),
+    ):
+        if is_off and bound is not UNSET:
+            return f"the price is off by {percent:+.0f} %: {name} is {bound} Wei, and recent tips were {tip} Wei"
+    return ""
 
 
 class Backtest:
-    def __init__(self, network: Network, cache: Any, deadline: Callable[[], float]) -> None:
+    def __init__(self, network: Network, cache: Any, options: FeeOptions, deadline: Callable[[], float]) -> None:
         """`cache` is the network's `ChainCache`; `deadline` returns that of a question asked now."""
+        self._network = network
+        self._options = options
         self._model = MODELS[network.fee_model]
         self._cache = cache
         self._deadline = deadline
 
     async def newest(self) -> int:
         """Raises one of `NODE_FAILURES`."""
-        return int((await self._cache.pool.ask(BLOCK_NUMBER, self._deadline())).value)
+        return int((await self._cache.pool.read(lambda _: (), self._deadline())).head.number)
 
     async def block(self, number: int) -> list[Tested]:
         """Transactions that succeeded, one for each of the first senders in the block.
@@ -82,55 +262,86 @@ class Backtest:
         if not chosen:
             return []
         asked = [Question("eth_getTransactionReceipt", (each["hash"],), _read_receipt) for each in chosen]
-        receipts = (await self._cache.pool.ask_all(asked, self._deadline())).value
+        receipts = (await self._cache.pool.ask_any(asked, self._deadline())).value
+        earlier = max(0, number - 1 - horizon_of(self._network))
+        prices = [await self._price(number - 1, 0), await self._price(earlier, self._network.fee_horizon)]
         found = []
         for sent, receipt in zip(chosen, receipts, strict=True):
             if isinstance(receipt, NodeError):
                 found.append(Tested(number, "unknown", None, as_estimate_failure(receipt).description))
                 continue
             try:
-                past = read_past(sent, receipt, block)
+                sample = read_paid(sent, receipt, block)
             except _UNREADABLE:
                 found.append(Tested(number, "unreadable", None, "the node describes the transaction incorrectly"))
             else:
-                found += [await self._tested(number, past)] if past is not None else []
+                found += [await self._tested(number, sample, prices)] if sample is not None else []
         return found
 
-    async def _tested(self, number: int, past: Past) -> Tested:
+    async def _price(self, block: int, full: int) -> tuple[Price, int] | None:
+        """What an estimate after the block would have assumed, so many full blocks covered, and the recent tips."""
+        asked: list[Question[Any]] = [fee_history_question(self._options, hex(block)), block_question(hex(block))]
         try:
-            estimated = await self._estimated(number - 1, past)
-        except RpcFailure as failure:  # the configuration does not fit the chain, or the block before differs
-            return Tested(number, past.kind, None, failure.description)
-        except NODE_FAILURES as failure:
-            return Tested(number, past.kind, None, as_estimate_failure(failure).description)
-        return Tested(number, past.kind, Decimal(100) * (estimated - past.paid) / past.paid)
+            history, header = (await self._cache.pool.ask_any(asked, self._deadline())).value
+        except NODE_FAILURES:
+            return None
+        if not isinstance(history, History) or not isinstance(header, Header):
+            return None
+        facts, tip = self._network.facts, history.tip
+        base = next_base_fee(header, facts)
+        base = history.next_base_fee if base is None else base
+        found = Price(base + tip, block, "", {}, base_fee=base, head=header, facts=facts)
+        covered = found.after(full) if full else found
+        return None if covered is None else (market_price(self._network, covered), tip)
 
-    async def _estimated(self, parent: int, past: Past) -> int:
-        transaction = past.transaction
-        base = Price((past.base_fee or 0), parent, "", {}, past.blob_price, past.base_fee)
+    async def _tested(self, number: int, sample: PaidTransaction, prices: list[tuple[Price, int] | None]) -> Tested:
+        transaction, paid = sample.transaction, sample.paid
+        data, model = sample.data_percent, sample.fee_model
+        try:
+            charge, per_gas = await self._charge(number - 1, sample)
+        except RpcFailure as failure:  # the configuration does not fit the chain, or the block before differs
+            problem = failure.description
+        except NODE_FAILURES as failure:
+            problem = as_estimate_failure(failure).description
+        else:
+            blobs = transaction.blob_gas * (sample.blob_price or 0)
+
+            def off(each: int) -> Decimal:
+                return _percent(charge.gas * each + charge.extra + blobs, paid)
+
+            after, later = (
+                None if each is None else Aged(_percent(each[0].per_gas, sample.per_gas), off(each[0].per_gas), each[1])
+                for each in prices
+            )
+            return Tested(number, sample.kind, off(per_gas), "", after, later, data, model)
+        return Tested(number, sample.kind, None, problem, data_percent=data, fee_model=model)
+
+    async def _charge(self, parent: int, sample: PaidTransaction) -> tuple[Charge, int]:
+        """What the transaction is charged, and its own price per gas."""
+        transaction = sample.transaction
+        base = Price((sample.base_fee or 0), parent, "", {}, sample.blob_price, sample.base_fee)
+        check_price(transaction, sample.base_fee or 0)
         price = own_price(transaction, base, self._model.pays_tip)
-        call = transaction.as_call(past.sender)
+        call = transaction.as_call(sample.sender)
         run = Run(
             call=call,
             prices=price_fields(transaction, price),
-            base_fee=past.base_fee,
             block=parent,
+            time=sample.time,
+            base_fee=sample.base_fee,
             own_limit=transaction.gas_limit,
             is_signed=True,
             simulated=self._model.simulated,
-            beside=[_as_of(question, parent) for question in self._model.questions(transaction, call)],
-            at=hex(parent),
+            extra_calls=[at_block(question, hex(parent)) for question in self._model.questions(transaction, call)],
+            is_past=True,
         )
         gas = await self._cache.gas.measure(run, self._deadline())
-        charge = self._model.charge(transaction, gas, gas.beside)
-        return int(charge.gas * price.per_gas + charge.extra + transaction.blob_gas * (past.blob_price or 0))
+        margin = self._network.facts.gas_margin_percent
+        return self._model.charge(transaction, gas, gas.extra_answers, margin), price.per_gas
 
 
-def _as_of(question: Question[Any], block: int) -> Question[Any]:
-    """The question about the state after a block, if it is about a state."""
-    if question.method != "eth_call":
-        return question
-    return Question(question.method, (question.params[0], hex(block)), question.read)
+def _percent(estimated: int, paid: int) -> Decimal:
+    return Decimal(100) * (estimated - paid) / paid if paid else Decimal(0)
 
 
 def _first_of_each_sender(sent: list[dict[str, Any]]) -> list[dict[str, Any]]:

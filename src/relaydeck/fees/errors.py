@@ -3,15 +3,27 @@
 RpcFailure
 ├── InvalidParams            -32602  the request is wrong; the description says how
 ├── InternalFailure          -32603  our configuration is wrong, or the code is
-├── NodeUnreachable          -32000  no RPC URL answered in time
+├── NodeUnreachable          -32000  no RPC URL answered in time, or none has a current block
 ├── ExecutionReverted        -32001  the transaction fails when executed; the description is the reason
 ├── ReceiverNotWhitelisted   -32002  the relayer's policy refuses the receiver
 ├── NoFreshRate              -32003  the price of the fee token is not known well enough
 ├── NodeRefused              -32004  a node answered with an error other than a revert, for example missing funds
-└── FeeDataDisputed          -32005  fewer nodes agree on the price of gas than must
+└── FeeDataDisputed          -32005  the nodes disagree, or fewer answer than must agree
 """
 
 from typing import ClassVar
+
+from relaydeck.networks.evm.errors import (
+    ErrorKind,
+    NodeError,
+    NodesDisagree,
+    NodesUnreachable,
+    error_kind,
+    reason,
+    refusal,
+)
+
+NODE_FAILURES = (NodesUnreachable, NodesDisagree, NodeError, TimeoutError)
 
 
 class RpcFailure(Exception):
@@ -44,7 +56,7 @@ class NodeUnreachable(RpcFailure):
     code = -32000
     outcome = "failed"
     message = "Node unreachable"
-    meaning = "No RPC URL of the relayer or its network answered in time."
+    meaning = "No RPC URL of the relayer or its network answered in time, or none has a current block."
 
 
 class ExecutionReverted(RpcFailure):
@@ -76,4 +88,22 @@ class FeeDataDisputed(RpcFailure):
     code = -32005
     outcome = "failed"
     message = "Nodes disagree"
-    meaning = "Fewer nodes agree on the price of gas than the network's `quorum`."
+    meaning = "The nodes disagree, or fewer answer than the network's `quorum`; `description` lists what each said."
+
+
+def as_estimate_failure(failure: Exception) -> RpcFailure:
+    """What one of `NODE_FAILURES` means for an estimate."""
+    match failure:
+        case NodesUnreachable():
+            return NodeUnreachable(str(failure))
+        case NodesDisagree():
+            return FeeDataDisputed(str(failure))
+        case NodeError():
+            return NodeRefused(refusal(failure))
+        case _:
+            return NodeUnreachable("no node answered in time")
+
+
+def as_revert(error: NodeError) -> Exception:
+    """For a question that runs the transaction: only there a revert is the transaction's."""
+    return ExecutionReverted(reason(error)) if error_kind(error) is ErrorKind.REVERTED else error

@@ -9,7 +9,7 @@ from relaydeck.fees.gas import Gas
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeEstimate, Trace
 from relaydeck.fees.models import Charge
-from relaydeck.fees.rates import Rate
+from relaydeck.fees.rates import Rate, Round
 from relaydeck.networks.evm.transaction import Transaction
 from relaydeck.networks.model import FeeToken, Network
 from relaydeck.relayers.model import Policies, Relayer
@@ -75,6 +75,7 @@ def price(trace: Trace, found: Price, cap: int | UnsetType, used: int, seconds_o
         **found.how,
         node=found.node,
         block=found.block,
+        next_block_time=found.time,
         seconds_old=f"{max(seconds_old, 0.0):.3f}",
         per_gas_wei=found.per_gas,
         gas_price_cap_wei=shown_cap(cap),
@@ -97,17 +98,7 @@ def rate(trace: Trace, token: FeeToken | None, found: Rate, now: float) -> None:
         "rate",
         source=type(token.rate).__name__,
         block=found.block,
-        rounds=[
-            {
-                "feed": answer.feed,
-                "round": answer.round_id,
-                "price": Exact(answer.price, answer.decimals).plain(),
-                "updated_at": answer.updated_at,
-                "seconds_old": f"{now - answer.updated_at:.0f}",
-                "max_age": answer.max_age,
-            }
-            for answer in found.rounds
-        ],
+        rounds=[_round(answer, now) for answer in found.rounds],
         **found.facts,
         **_sequencer(found),
         before_margin=found.before_margin.plain(),
@@ -116,10 +107,32 @@ def rate(trace: Trace, token: FeeToken | None, found: Rate, now: float) -> None:
     )
 
 
+def _round(answer: Round, now: float) -> dict[str, Any]:
+    feed, before = answer.feed, answer.before
+    return {
+        "feed": feed.address,
+        "round": answer.round_id,
+        "price": answer.value.plain(),
+        "updated_at": answer.updated_at,
+        "seconds_old": f"{now - answer.updated_at:.0f}",
+        "max_age": feed.max_age,
+        "min_price": format(feed.min_price, "f"),
+        "max_price": format(feed.max_price, "f"),
+        "price_before": "not known" if before is None else Exact(before[0], answer.decimals).plain(),
+        "max_move_percent": format(feed.max_move_percent, "f"),
+        **({"changed": answer.change} if answer.change else {}),
+    }
+
+
 def _sequencer(found: Rate) -> dict[str, Any]:
     if found.sequencer is None:
         return {}
     return {"sequencer_up": found.sequencer.is_up, "sequencer_since": found.sequencer.since}
+
+
+def later_fees(trace: Trace, horizon: int, fees: dict[str, str]) -> None:
+    assumed = "the same gas, tip, data fee and rate"
+    trace.add("mined later", **fees, covered_full_blocks=horizon, assumed=assumed)
 
 
 def result(trace: Trace, exact: Exact, decimals: int, estimate: FeeEstimate) -> None:

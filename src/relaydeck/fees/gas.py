@@ -1,12 +1,13 @@
-"""The gas of one transaction, measured on a node in the best way that the node offers.
+"""The gas of one transaction, measured on nodes in the best way that they offer.
 
 `eth_simulateV1` runs the transaction in the next block at its price and returns the gas it uses. A node without it is
 asked with `eth_estimateGas`, which returns the least limit with which the transaction succeeds. Either way the sender
-has funds: an estimate is about the fee, not about the balance.
+has funds: an estimate is about the fee, not about the balance. As many nodes as must agree measure it, all in the same
+way: what two methods return cannot be compared.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -14,7 +15,16 @@ from weakref import WeakKeyDictionary, WeakSet
 import msgspec
 from msgspec.structs import replace
 
-from relaydeck.networks.evm.errors import AnswerTooLarge, ErrorKind, NodeError, UrlFailed, error_kind
+from relaydeck.networks.evm.agreement import Subject, shown_answer, similar
+from relaydeck.networks.evm.errors import (
+    AnswerTooLarge,
+    ErrorKind,
+    NodeError,
+    NodesDisagree,
+    UrlFailed,
+    error_kind,
+    lacks_block,
+)
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question, read_bytes, read_gas, read_quantity
@@ -29,9 +39,22 @@ _NOT_OFFERED = re.compile(
     r"|(?:unsupported|unknown) (?:rpc )?method",
     re.IGNORECASE,
 )
+_BASE_GAS, _ZERO_BYTE_GAS, _OTHER_BYTE_GAS = 21_000, 4, 16
+_SIMULATED, _ESTIMATED = "eth_simulateV1", "eth_estimateGas"
 _LONGEST_READ = 2_000  # characters: a node may send a megabyte
 # A transaction with other fields may be refused for them: only one of these shows what a node accepts.
 _PLAIN_FIELDS = frozenset({"from", "to", "value", "data", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas"})
+
+
+def _never(_: "Gas") -> bool:
+    return False
+
+
+def intrinsic_gas(call: dict[str, Any]) -> int:
+    """What every chain charges before the first instruction. What forks and creations add to it is left out."""
+    data = bytes.fromhex(call["data"][2:])
+    zeros = data.count(0)
+    return _BASE_GAS + zeros * _ZERO_BYTE_GAS + (len(data) - zeros) * _OTHER_BYTE_GAS
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -39,19 +62,36 @@ class Run(msgspec.Struct, frozen=True):
 
     call: dict[str, Any]  # what it does
     prices: dict[str, str]  # the price fields it runs with
-    base_fee: int | None = None  # of the next block; None: the chain has none, or it is not known
-    block: int = 0  # the newest, as of the price
+    block: int  # after which it runs
+    time: int | None = None  # of the block in which it runs; None: not known
+    base_fee: int | None = None  # of that block; None: the chain has none, or it is not known
+    greatest: int | None = None  # gas that a transaction can use on the chain; None: not known
     own_limit: int = 0  # 0: it has none
     is_signed: bool = False
     simulated: bool = True  # whether the chain charges the gas that a simulation reports
     wants_limit: bool = False  # ask for the limit it needs even if a simulation does not need to know
-    beside: Sequence[Question[Any]] = ()  # asked of the same node in the same request
-    needs_beside: bool = True  # whether another node is asked if this one cannot answer those now
-    at: str = "latest"  # the block after which it runs
+    extra_calls: Sequence[Question[Any]] = ()  # asked of the same node in the same request
+    needs_extra: bool = True  # whether another node is asked if this one cannot answer those now
+    is_past: bool = False  # the block is not the newest
+    refuses: Callable[["Gas"], bool] = _never  # whether the answer means that the transaction cannot be sent
+
+    @property
+    def at(self) -> str:
+        return hex(self.block)
 
     @property
     def pending(self) -> str:
-        return "pending" if self.at == "latest" else self.at
+        return self.at if self.is_past else "pending"
+
+    def checked(self, used: int, limit: int = 0) -> int:
+        """The gas, unless that is impossible. `limit`: that it ran with, if any. Raises `UrlFailed`."""
+        if used < intrinsic_gas(self.call):
+            raise UrlFailed("answered less gas than the transaction costs before it runs")
+        if limit and used > limit:
+            raise UrlFailed("answered more gas than the limit that the transaction ran with")
+        if self.greatest is not None and used > self.greatest:
+            raise UrlFailed("answered more gas than a transaction can use")
+        return used
 
     @property
     def is_plain(self) -> bool:
@@ -70,15 +110,35 @@ class Gas(msgspec.Struct, frozen=True):
     method: str  # empty: it is the transaction's own limit, and nothing was measured
     limit: int | None  # the limit that it needs, where known
     asked: dict[str, Any]
-    beside: list[Any] = []  # the answers, some of which may be a `NodeError`
+    extra_answers: list[Any] = []  # to the extra calls; some of which may be a `NodeError`
     node: str = ""
+
+    def agrees(self, other: "Gas", questions: Sequence[Question[Any]]) -> bool:
+        """Whether another node found the same, in the same way."""
+        used = self.used == other.used or (self.method == _ESTIMATED and similar(self.used, other.used))
+        answers = zip(questions, self.extra_answers, other.extra_answers, strict=True)
+        return used and self.method == other.method and all(_same_answer(*each) for each in answers)
+
+    @property
+    def shown(self) -> str:
+        """The gas, and the numbers among the answers."""
+        return " ".join([str(self.used), *(shown_answer(each) for each in self.extra_answers if _is_value(each))])
+
+
+def _is_value(answer: Any) -> bool:
+    return not isinstance(answer, NodeError)
+
+
+def _same_answer(question: Question[Any], one: Any, other: Any) -> bool:
+    if not (_is_value(one) and _is_value(other)):
+        return _is_value(one) == _is_value(other)
+    return bool(one == other) or (not question.exact and similar(one, other))
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
     used: int
     failure: NodeError | None
-    block: int  # in which it ran
 
 
 # How `eth_estimateGas` is asked, the best first: nodes differ in what they accept.
@@ -101,110 +161,124 @@ def _without_price(run: Run) -> tuple[Any, ...]:
 _FORMS = (_with_funds, _pending, _latest, _without_price)
 
 
+class _NoSimulation(NodeError):
+    """The node does not offer it, and others may."""
+
+
 class GasMeter:
     """Measures gas on one chain, and remembers which way each node offers."""
 
     def __init__(self, pool: NodePool) -> None:
         self._pool = pool
         self._without_simulation: WeakSet[Node] = WeakSet()
-        self._in_last_block: WeakSet[Node] = WeakSet()  # they simulate there, unless they are given the next number
         self._forms: WeakKeyDictionary[Node, int] = WeakKeyDictionary()  # the first form that the node accepts
 
     async def measure(self, run: Run, deadline: float) -> Gas:
-        """Raises `NodeError` when the transaction fails or the node refuses it."""
-        answer = await self._pool.converse(lambda node: self._measured(node, run), deadline, about=run.call)
-        found = answer.value
-        return Gas(found.used, found.method, found.limit, found.asked, found.beside, answer.node)
+        """Raises `NodeError` when the transaction fails or the nodes refuse it."""
+        if run.simulated and self._can_simulate:
+            try:
+                return await self._agreed(run, self._measured, deadline)
+            except _NoSimulation:
+                pass
+            except NodesDisagree:
+                if self._can_simulate:
+                    raise
+        return await self._agreed(replace(run, simulated=False), self._measured, deadline)
 
     async def own_limit(self, run: Run, deadline: float) -> Gas:
-        """Without measuring: the limit of the transaction, and the answers to the questions beside."""
-        beside: list[Any] = []
-        if run.beside:
-            asked = await self._pool.converse(lambda node: _ask_beside(node, run), deadline, about=run.call)
-            beside = asked.value
-        return Gas(run.own_limit, "", None, {}, beside)
+        """Without measuring: the limit of the transaction, and the answers to the extra calls."""
+        if not run.extra_calls:
+            return Gas(run.own_limit, "", None, {})
+        return await self._agreed(run, self._extra_only, deadline)
+
+    async def _agreed(self, run: Run, work: Callable[[OneNode, Run], Awaitable[Gas]], deadline: float) -> Gas:
+        about: Subject[Gas] = Subject(
+            "the gas of the transaction",
+            lambda one, other: one.agrees(other, run.extra_calls),
+            lambda gas: gas.used,
+            lambda gas: gas.shown,
+            run.refuses,
+        )
+        answer = await self._pool.agree(lambda node: work(node, run), about, deadline, key=run.call)
+        return replace(answer.value, node=answer.node)
+
+    @property
+    def _can_simulate(self) -> bool:
+        """Whether as many nodes as decide may offer it."""
+        return len(set(self._pool.usable) - set(self._without_simulation)) >= min(
+            self._pool.quorum, len(self._pool.usable)
+        )
 
     async def _measured(self, node: OneNode, run: Run) -> Gas:
-        if run.simulated and node.key not in self._without_simulation:
-            found = await self._simulated(node, run)
+        if run.simulated:
+            found = await self._simulated(node, run) if node.key not in self._without_simulation else None
             if found is not None:
                 return found
-        need, asked, beside = await self._need(node, run, run.beside)
+            if node.key in self._without_simulation and self._can_simulate:
+                raise _NoSimulation(_UNKNOWN_METHOD, "")  # other nodes may offer it
+        need, asked, answers = await self._need(node, run, run.extra_calls)
         if run.is_signed and 0 < run.own_limit < need and await self._fits(node, run):
             need = run.own_limit  # nodes search for the limit and stop when they are near
-        return Gas(need, "eth_estimateGas", need, asked, beside)
+        return Gas(need, _ESTIMATED, need, asked, answers)
+
+    async def _extra_only(self, node: OneNode, run: Run) -> Gas:
+        answers = await node.ask(*run.extra_calls)
+        if run.needs_extra:
+            _require_answers(answers)
+        return Gas(run.own_limit, "", None, {}, answers)
 
     # -- simulation -------------------------------------------------------------------------------
 
     async def _simulated(self, node: OneNode, run: Run) -> Gas | None:
         """None: the node does not answer this question."""
-        number = run.block + 1 if node.key in self._in_last_block else None
+        limit: list[Question[Any]] = [_estimate(_with_funds(run))] if run.wants_limit else []
         try:
-            first, rest = await self._simulate(node, run, number)
-            if isinstance(first, Simulated) and number is None and first.block <= run.block:
-                # It ran in a block that the price is not for: in the node's last one, or the node is behind.
-                if first.block <= node.key.head:
-                    self._in_last_block.add(node.key)
-                number = run.block + 1
-                first, rest = await self._simulate(node, run, number)
-            elif isinstance(first, NodeError) and number is not None:
-                number = None  # the node may be ahead of the price
-                first, rest = await self._simulate(node, run, number)
+            first, *rest = await node.ask(simulation(run), *limit, *run.extra_calls)
         except AnswerTooLarge:  # it lists every log
             return None
         if isinstance(first, NodeError):
-            self._note_refusal(node, first)
+            if _is_not_offered(first):
+                self._without_simulation.add(node.key)
+            elif lacks_block(first) and len(self._pool.usable) > 1:
+                raise first
             return None
-        limits = int(run.wants_limit)
-        need, beside = next((each for each in rest[:limits] if isinstance(each, int)), None), rest[limits:]
+        need, answers = next((each for each in rest[: len(limit)] if isinstance(each, int)), None), rest[len(limit) :]
+        if run.needs_extra:
+            _require_answers(answers)
         if first.failure is None:
-            return Gas(first.used, "eth_simulateV1", need, run.priced(), beside)
-        return await self._after_failure(node, run, number, first.failure, beside)
+            return Gas(run.checked(first.used, run.own_limit), _SIMULATED, need, run.priced(), answers)
+        return await self._after_failure(node, run, first.failure, answers)
 
-    async def _simulate(self, node: OneNode, run: Run, number: int | None) -> tuple[Any, list[Any]]:
-        """The simulation; the limit, if it is wanted, and the answers to the questions beside."""
-        limit: list[Question[Any]] = [_estimate(_with_funds(run))] if run.wants_limit else []
-        first, *rest = await _ask(node, [simulation(run, number), *limit, *run.beside])
-        if run.needs_beside:
-            _require_answers(rest[len(limit) :])
-        return first, rest
-
-    def _note_refusal(self, node: OneNode, error: NodeError) -> None:
-        if _is_not_offered(error):
-            self._without_simulation.add(node.key)
-
-    async def _after_failure(
-        self, node: OneNode, run: Run, number: int | None, failure: NodeError, beside: list[Any]
-    ) -> Gas:
+    async def _after_failure(self, node: OneNode, run: Run, failure: NodeError, answers: list[Any]) -> Gas:
         """Was it only the limit? A signed transaction keeps its limit, and the caller compares."""
         if not run.own_limit:
             raise failure
         if not run.is_signed:
-            (again,) = await _ask(node, [simulation(replace(run, own_limit=0), number)])
+            (again,) = await node.ask(simulation(replace(run, own_limit=0)))
             if isinstance(again, Simulated) and again.failure is None:
-                return Gas(again.used, "eth_simulateV1", None, run.priced(), beside)
+                return Gas(run.checked(again.used), _SIMULATED, None, run.priced(), answers)
             raise failure
         need, asked, _ = await self._need(node, run, ())
         if need <= run.own_limit:
             raise failure
-        return Gas(need, "eth_estimateGas", need, asked, beside)
+        return Gas(need, _ESTIMATED, need, asked, answers)
 
     # -- eth_estimateGas --------------------------------------------------------------------------
 
     async def _need(
-        self, node: OneNode, run: Run, beside: Sequence[Question[Any]]
+        self, node: OneNode, run: Run, extra_calls: Sequence[Question[Any]]
     ) -> tuple[int, dict[str, Any], list[Any]]:
-        """The limit it needs, what was asked, and the answers to the questions beside."""
+        """The limit it needs, what was asked, and the answers to the extra calls."""
         number, accepted = self._form(node), self._form(node)
         while True:
             params = _FORMS[number](run)
-            found, *answers = await _ask(node, [_estimate(params), *beside])
+            found, *answers = await node.ask(_estimate(params), *extra_calls)
             if not isinstance(found, NodeError):
                 if run.is_plain and accepted > self._form(node):
                     self._forms[node.key] = accepted
-                if run.needs_beside:
+                if run.needs_extra:
                     _require_answers(answers)
-                return found, params[0], answers
+                return run.checked(found), params[0], answers
             number += 1
             if number == len(_FORMS) or error_kind(found) is ErrorKind.REVERTED:
                 raise found
@@ -218,35 +292,13 @@ class GasMeter:
         """Whether the transaction succeeds with its own limit."""
         call = run.priced(gas=hex(run.own_limit))
         params = (call, run.pending, run.override) if self._form(node) == 0 else (call, run.at)
-        (found,) = await _ask(node, [Question("eth_call", params, read_bytes)])
+        (found,) = await node.ask(Question("eth_call", params, read_bytes))
         return not isinstance(found, NodeError)
 
 
-async def _ask(node: OneNode, questions: Sequence[Question[Any]]) -> list[Any]:
-    """The answers in order, with a `NodeError` for each that the node refuses. Raises it for a node over its limits."""
-    if len(questions) == 1:
-        try:
-            return [await node.ask(questions[0])]
-        except NodeError as error:
-            answers: list[Any] = [error]
-    else:
-        answers = await node.ask_all(questions)
-    for answer in answers:
-        if isinstance(answer, NodeError) and error_kind(answer) is ErrorKind.BUSY:
-            raise answer
-    return answers
-
-
-async def _ask_beside(node: OneNode, run: Run) -> list[Any]:
-    answers = await _ask(node, run.beside)
-    if run.needs_beside:
-        _require_answers(answers)
-    return answers
-
-
-def _require_answers(beside: Sequence[Any]) -> None:
+def _require_answers(answers: Sequence[Any]) -> None:
     """Raise the error after which another node may answer. A refusal is an answer: what is asked may not exist."""
-    for answer in beside:
+    for answer in answers:
         if not isinstance(answer, NodeError) or _is_not_offered(answer):
             continue
         if error_kind(answer) in (ErrorKind.PASSING, ErrorKind.DENIED):
@@ -259,29 +311,29 @@ def _is_not_offered(error: NodeError) -> bool:
 
 
 def _estimate(params: tuple[Any, ...]) -> Question[int]:
-    return Question("eth_estimateGas", params, read_gas)
+    return Question(_ESTIMATED, params, read_gas, exact=False)
 
 
-def simulation(run: Run, number: int | None) -> Question[Simulated]:
-    """Run it in the next block, or in that with the number. Without a limit: with as much gas as the node allows."""
-    block: dict[str, Any] = {
+def simulation(run: Run) -> Question[Simulated]:
+    """Run it in the block after. Without a limit: with as much gas as the node allows."""
+    overrides = {"baseFeePerGas": run.base_fee, "number": run.block + 1, "time": run.time}
+    block = {
         "stateOverrides": run.override,
         "calls": [run.priced(gas=hex(run.own_limit)) if run.own_limit else run.priced()],
+        "blockOverrides": {name: hex(value) for name, value in overrides.items() if value is not None},
     }
-    overrides = {"baseFeePerGas": run.base_fee, "number": number}
-    block["blockOverrides"] = {name: hex(value) for name, value in overrides.items() if value is not None}
     # Without validation nodes run it with a base fee of 0.
-    return Question("eth_simulateV1", ({"blockStateCalls": [block], "validation": True}, run.at), read_simulation)
+    return Question(_SIMULATED, ({"blockStateCalls": [block], "validation": True}, run.at), read_simulation)
 
 
 def read_simulation(answer: Any) -> Simulated:
     try:
         *_, block = answer  # before it there may be empty ones, up to the number that was asked for
         (call,) = block["calls"]
-        used, status, number = read_gas(call["gasUsed"]), read_quantity(call["status"]), read_quantity(block["number"])
+        used, status = read_gas(call["gasUsed"]), read_quantity(call["status"])
     except (TypeError, ValueError, KeyError):
         raise UrlFailed("answered something other than a simulation") from None
-    return Simulated(used, None if status else _failure(call), number)
+    return Simulated(used, None if status else _failure(call))
 
 
 def _failure(call: dict[str, Any]) -> NodeError:

@@ -1,11 +1,15 @@
-"""The parameters and the result of `feeEstimate`, and the trace of one estimate."""
+"""The options, parameters and result of `feeEstimate`, and the trace of one estimate."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 
 from relaydeck.basis import FEE_MEANING, shown
 from relaydeck.fields import field
+from relaydeck.networks.evm.options import PoolOptions
+from relaydeck.networks.node_rule import UNGUARDED, NodeGuards, node_guards
+from relaydeck.settings.model import Settings
 
 _SHOWN = shown("4.5")
 
@@ -66,3 +70,27 @@ def _shown(fact: Any) -> Any:
     if isinstance(fact, list | tuple):
         return [_shown(value) for value in fact]
     return fact
+
+
+@dataclass(frozen=True)
+class FeeOptions(PoolOptions):
+    priority_percentile: float = 50.0  # of the tips paid in a block, weighted by gas
+    history_blocks: int = 10  # how many blocks the median is taken over
+    cache_age: float = 1.0  # how long fee data and rates are shared, unless a newer block is seen
+    max_skew: float = 60.0  # how far a feed's clock may be ahead of ours
+    max_transaction_bytes: int = 131_072  # the most that nodes accept
+    max_idle: float = 600.0  # a pool unused for this long is closed
+    max_pools: int = 4_000  # kept at a time, unless more are in use; about 12 KB each
+    guards: NodeGuards = UNGUARDED  # of the addresses of nodes
+
+
+def fee_options(settings: Settings) -> FeeOptions:
+    return FeeOptions(
+        priority_percentile=settings.priority_fee_percentile,
+        history_blocks=settings.priority_fee_blocks,
+        deadline=settings.rpc_deadline_seconds,
+        try_timeout=settings.rpc_try_timeout_seconds,
+        pause_max=settings.rpc_probe_seconds,
+        connections_per_url=settings.rpc_connections,
+        guards=node_guards(settings.rpc_guard, settings.rpc_allow),
+    )

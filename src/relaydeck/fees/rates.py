@@ -1,16 +1,195 @@
-"""Rates of fee tokens: fixed by the operator, or computed from the answers of aggregator contracts and pools."""
+"""Rates of fee tokens: fixed by the operator, or computed from the answers of price feeds and pools."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from relaydeck.fees.errors import InternalFailure, InvalidParams, NoFreshRate
 from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient
-from relaydeck.fees.feeds import Round, Sequencer
 from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, MedianRate, Network, PoolRate
 
-Source = FeedRate | CrossedRate | PoolRate | MedianRate
+T = TypeVar("T")
+Source = FeedRate | CrossedRate | PoolRate
+_MAX_DECIMALS = 36  # a contract with more is not a price feed
+_HOUR = 3600
+_DEFAULT_AGE = _DEFAULT_GRACE = _HOUR
+_DEFAULT_WINDOW = 1800
+# Unless declared. No pair of coins is beyond these prices; a wrong number of decimals often is.
+_LEAST_PRICE, _GREATEST_PRICE = Decimal("1E-12"), Decimal("1E+12")
+_GREATEST_MOVE = Decimal(50)  # percent per hour; aggregators answer again long before a price has moved that far
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """An aggregator and what is accepted from it."""
+
+    address: str
+    max_age: int
+    min_price: Decimal = _LEAST_PRICE
+    max_price: Decimal = _GREATEST_PRICE
+    max_move_percent: Decimal = _GREATEST_MOVE
+    must_show_move: bool = False  # declared: without an earlier round the answer is not used
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One answer of one feed: `price` / 10**`decimals`."""
+
+    feed: Feed
+    decimals: int
+    price: int
+    round_id: int
+    updated_at: int
+    before: tuple[int, int] | None = None  # price and time of the round before; None: it cannot be read
+    is_whole: bool = True  # False: a node failed to return the round before, which is asked for again
+    change: str = ""  # what changed at the feed since this process first read it
+
+    @property
+    def value(self) -> Exact:
+        return Exact(self.price, self.decimals)
+
+    @property
+    def phase(self) -> int:
+        """The proxy of a feed counts the aggregators that it has answered from. 0: the feed is no proxy."""
+        return self.round_id >> 64
+
+    def check_age(self, now: float, max_skew: float) -> None:
+        age, feed = now - self.updated_at, self.feed
+        if age > feed.max_age:
+            raise NoFreshRate(f"feed {feed.address} was updated {int(age)} s ago, more than {feed.max_age} s")
+        if age < -max_skew:
+            raise NoFreshRate(f"feed {feed.address} reports an update {int(-age)} s in the future")
+
+    def changed_since(self, last: "Round") -> str:
+        found = [last.change] if last.change else []
+        if self.phase != last.phase:
+            found.append(f"its proxy answers from another aggregator: phase {self.phase} after {last.phase}")
+        if self.decimals != last.decimals:
+            found.append(f"it has {self.decimals} decimals after {last.decimals}")
+        return "; ".join(found[-2:])
+
+
+@dataclass(frozen=True, slots=True)
+class Sequencer:
+    """What the uptime feed of a chain reports: since when the sequencer is up or down."""
+
+    is_up: bool
+    since: int
+    grace: int
+
+    def check(self, now: float) -> None:
+        if not self.is_up:
+            raise NoFreshRate("the sequencer of the chain is down: prices on it are not up to date")
+        if now - self.since < self.grace:
+            raise NoFreshRate(f"the sequencer of the chain is up again for less than {self.grace} s")
+
+
+def sources_of(rate: Source | MedianRate) -> tuple[Source, ...]:
+    if not isinstance(rate, MedianRate):
+        return (rate,)
+    direct = (FeedRate(feed=address, max_age=rate.max_age) for address in rate.feeds)
+    found: tuple[Source, ...] = (*direct, *rate.bounded_feeds, *rate.crossed)
+    if rate.dex_pool is UNSET:
+        return found
+    window, least = _or(rate.dex_window, _DEFAULT_WINDOW), _or(rate.dex_min_liquidity, Decimal(0))
+    pool = PoolRate(pool=rate.dex_pool, window=window, min_liquidity=least, short_window=rate.dex_short_window)
+    return (*found, pool)
+
+
+def feeds_of(source: Source) -> tuple[Feed, ...]:
+    """In the order in which `value_of` takes their rounds."""
+    if isinstance(source, FeedRate):
+        return (_feed(source, source.feed, source.max_age),)
+    if isinstance(source, CrossedRate):
+        return (
+            _feed(source, source.native_usd, _or(source.native_max_age, source.max_age), "native_"),
+            _feed(source, source.token_usd, _or(source.token_max_age, source.max_age), "token_"),
+        )
+    if source.native_feed is UNSET:
+        return ()
+    return (_feed(source, source.native_feed, _or(source.native_max_age, _DEFAULT_AGE), "native_"),)
+
+
+def _feed(source: Source, address: str, max_age: int, prefix: str = "") -> Feed:
+    """The bounds of one feed are fields of its source, with a prefix if the source has several feeds."""
+    least, most, move = (getattr(source, prefix + name) for name in ("min_price", "max_price", "max_move_percent"))
+    bounds = (_or(least, _LEAST_PRICE), _or(most, _GREATEST_PRICE), _or(move, _GREATEST_MOVE))
+    return Feed(address, max_age, *bounds, must_show_move=move is not UNSET)
+
+
+def _or(value: T | UnsetType, default: T) -> T:
+    return default if value is UNSET else value
+
+
+def read_round(feed: Feed, decimals: int, fields: list[int]) -> Round:
+    """Raises `NoFreshRate` for an answer that is not complete or outside the bounds of the feed."""
+    round_id, answer, _started_at, updated_at, answered_in = fields
+    price, address = signed(answer), feed.address
+    if decimals > _MAX_DECIMALS:
+        raise NoFreshRate(f"feed {address} has {decimals} decimals")
+    if price <= 0:
+        raise NoFreshRate(f"feed {address} answers a price that is not positive")
+    if updated_at == 0 or answered_in < round_id:
+        raise NoFreshRate(f"feed {address} has not completed round {round_id}")
+    found = Round(feed, decimals, price, round_id, updated_at)
+    _check_bounds(feed, found.value)
+    return found
+
+
+def read_before(fields: list[int] | None) -> tuple[int, int] | None:
+    """Price and time of an earlier round; None: it is of no use."""
+    if fields is None or (price := signed(fields[1])) <= 0 or not fields[3]:
+        return None
+    return price, fields[3]
+
+
+def _check_bounds(feed: Feed, price: Exact) -> None:
+    if exceeds(_bound(feed.min_price), price):
+        raise NoFreshRate(f"feed {feed.address} answers {price.plain()}, less than min_price {feed.min_price:f}")
+    if exceeds(price, _bound(feed.max_price)):
+        raise NoFreshRate(f"feed {feed.address} answers {price.plain()}, more than max_price {feed.max_price:f}")
+
+
+def check_move(found: Round) -> None:
+    """Compare with the round before: at most so many percent per hour. A move counts as made in at least an hour."""
+    feed, before = found.feed, found.before
+    if before is None or before[1] > found.updated_at:
+        if feed.must_show_move:
+            raise NoFreshRate(f"feed {feed.address} has no usable round before {found.round_id}")
+        return
+    earlier, updated_at = before
+    percent = _bound(feed.max_move_percent)
+    seconds = max(found.updated_at - updated_at, _HOUR)
+    moved = abs(found.price - earlier) * 100 * _HOUR * 10**percent.places
+    if moved > percent.units * seconds * earlier:
+        limit = f"max_move_percent {feed.max_move_percent:f} per hour"
+        raise NoFreshRate(
+            f"feed {feed.address} moved from {Exact(earlier, found.decimals).plain()} to "
+            f"{found.value.plain()}, more than {limit}"
+        )
+
+
+def read_sequencer(fields: list[int], grace: int | UnsetType) -> Sequencer:
+    _, answer, started_at, _, _ = fields
+    return Sequencer(answer == 0 and started_at > 0, started_at, _or(grace, _DEFAULT_GRACE))
+
+
+def signed(word: int) -> int:
+    return word - (1 << 256) if word >> 255 else word
+
+
+def exceeds(number: Exact, other: Exact) -> bool:
+    return bool(number.units * 10**other.places > other.units * 10**number.places)
+
+
+def _bound(number: Decimal) -> Exact:
+    try:
+        return from_decimal(number)
+    except ValueError:
+        raise InternalFailure("a bound of a feed is not a usable number") from None
 
 
 class UptimeFeed(NamedTuple):
@@ -47,48 +226,55 @@ class Rate:
 NATIVE = Rate(ONE, ONE)
 
 
-def value_of(source: Source, rounds: list[Round], twap: Exact | None) -> tuple[Exact, dict[str, Any]]:
-    """The rate before the margin, and facts about it for the trace."""
-    if isinstance(source, MedianRate):
-        return _median(source, rounds, twap)
-    if isinstance(source, PoolRate):
-        assert twap is not None
-        native = rounds[0].value if rounds else ONE
-        facts = {"pool": source.pool, "other_tokens_for_one_fee_token": twap.plain(), "window": source.window}
-        return quotient(native.units * 10**twap.places, twap.units * 10**native.places), facts
-    first = rounds[0]
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What one source says: fee tokens for one native coin."""
+
+    value: Exact
+    rounds: tuple[Round, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)  # for the trace
+
+
+def quote_of(source: Source, rounds: Sequence[Round], twap: Exact | None) -> Quote:
+    rounds = tuple(rounds)
+    if isinstance(source, FeedRate):
+        (found,) = rounds
+        return Quote(quotient(10**found.decimals, found.price) if source.inverse else found.value, rounds)
     if isinstance(source, CrossedRate):
-        return _crossed(first, rounds[1]), {}
-    return _direct(source, first), {}
+        native, token = rounds
+        return Quote(quotient(native.price * 10**token.decimals, token.price * 10**native.decimals), rounds)
+    assert twap is not None
+    coin = rounds[0].value if rounds else ONE
+    facts = {"pool": source.pool, "other_tokens_for_one_fee_token": twap.plain(), "window": source.window}
+    return Quote(quotient(coin.units * 10**twap.places, twap.units * 10**coin.places), rounds, facts)
 
 
-def _direct(source: FeedRate, found: Round) -> Exact:
-    return quotient(10**found.decimals, found.price) if source.inverse else found.value
+def median_of(rate: MedianRate, quotes: Sequence[Quote], problems: Sequence[str] = ()) -> Quote:
+    """Of an even number of rates the higher of the two in the middle: an estimate is rather too high than too low.
 
-
-def _crossed(native: Round, token: Round) -> Exact:
-    return quotient(native.price * 10**token.decimals, token.price * 10**native.decimals)
-
-
-def _median(source: MedianRate, rounds: list[Round], twap: Exact | None) -> tuple[Exact, dict[str, Any]]:
-    """Of an even number of rates the higher of the two in the middle: an estimate is rather too high than too low."""
-    bounded = len(source.feeds)
-    crossed = bounded + len(source.bounded_feeds)
-    rates = [each.value for each in rounds[:bounded]]
-    rates += map(_direct, source.bounded_feeds, rounds[bounded:crossed])
-    rates += map(_crossed, rounds[crossed::2], rounds[crossed + 1 :: 2])
-    if twap is not None:
-        rates.append(quotient(10**twap.places, twap.units))
-    if not rates:
+    `problems`: of the sources that are not usable. Raises `NoFreshRate` when too few are, or those disagree.
+    """
+    count = len(quotes) + len(problems)
+    least = _or(rate.at_least, count)
+    if not count:
         raise InternalFailure("the rate has no sources")
-    places = max(rate.places for rate in rates)
-    units = sorted(rate.units * 10 ** (places - rate.places) for rate in rates)
-    spread = from_decimal(source.max_spread_percent)
+    if least > count:
+        raise InternalFailure(f"at_least is {least}, and the rate has {count} sources")
+    if len(quotes) < least:
+        raise NoFreshRate(f"{len(quotes)} of {count} sources are usable, fewer than {least}: {'; '.join(problems)}")
+    places = max(each.value.places for each in quotes)
+    units = sorted(each.value.units * 10 ** (places - each.value.places) for each in quotes)
+    shown = [Exact(each, places).plain() for each in units]
+    spread = from_decimal(rate.max_spread_percent)
     if (units[-1] - units[0]) * 100 * 10**spread.places > spread.units * units[0]:
-        shown = ", ".join(Exact(each, places).plain() for each in units)
-        limit = f"max_spread_percent {source.max_spread_percent:f}"
-        raise NoFreshRate(f"the sources disagree by more than {limit}: {shown}")
-    return Exact(units[len(units) // 2], places), {"sources": [Exact(each, places).plain() for each in units]}
+        limit = f"max_spread_percent {rate.max_spread_percent:f}"
+        raise NoFreshRate(f"the sources disagree by more than {limit}: {', '.join(shown)}")
+    facts: dict[str, Any] = {"sources": shown}
+    if rate.at_least is not UNSET:
+        facts |= {"at_least": least, "not_usable": list(problems)}
+    for each in quotes:
+        facts |= each.facts
+    return Quote(Exact(units[len(units) // 2], places), tuple(one for each in quotes for one in each.rounds), facts)
 
 
 def fixed_value(source: FixedRate) -> Exact:

@@ -4,8 +4,7 @@ from opentelemetry.trace import Status, StatusCode, Tracer
 
 from relaydeck.fees.errors import RpcFailure
 from relaydeck.fees.estimator import Estimator
-from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, Trace
-from relaydeck.fees.options import FeeOptions
+from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, FeeOptions, Trace
 from relaydeck.networks.model import Network
 from relaydeck.relayers.model import Relayer
 

@@ -5,12 +5,14 @@ import json
 from collections import Counter, defaultdict
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
-from relaydeck.http.clients import ClientAddress, Peer
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import STORED_BYTES, STORING_ROUTES, UNEXPECTED_FAILURES
+from relaydeck.http.request import ClientAddress, Peer
 from relaydeck.log import Log
-from relaydeck.settings import Settings
+from relaydeck.settings.model import Settings
+from relaydeck.timestamps import utc_with_milliseconds
 
 _BATCH_SECONDS = 0.05
 _BATCH_RECORDS = 64  # few enough to be still in the processor's cache when they are written
@@ -21,18 +23,27 @@ _outcome, _taken, _token, _size = itemgetter(1, 2), itemgetter(3), itemgetter(5)
 _STORED = {(route, status) for route in STORING_ROUTES for status in (200, 201)}
 _MUCH_BYTES = 16 * 1024 * 1024  # of one token within a minute: some ten thousand signers
 _MINUTE = 60.0
+_MOST_USES = 100_000  # tokens between two times that their uses are stored
+ANONYMOUS = '"-"'
+
+
+class Use(NamedTuple):
+    minute: int
+    place: str  # the interface and the address
 
 
 class AccessLog:
     def __init__(self, log: Log, metrics: Metrics, clients: ClientAddress, loop: asyncio.AbstractEventLoop) -> None:
         self._log = log
         self._metrics = metrics
-        self._client = clients.address_of
+        self.client_of = clients.address_of
         self._loop = loop
         self._records: list[Record] = []
         self._scheduled = False
         self._growth: Counter[str] = Counter()  # bytes of each token, as JSON, in a minute since `_growth_since`
         self._growth_since = 0.0
+        # By the names of tokens, as JSON: the latest minute in which each was used, by which interface and from where.
+        self.uses: dict[str, Use] = {}
 
     def add(self, record: Record) -> None:
         if not self._scheduled:
@@ -61,6 +72,21 @@ class AccessLog:
             self._log.add("".join(lines))
         for (route, status), nanoseconds in durations.items():
             self._metrics.requests(route, status, nanoseconds)
+        for token, record in dict(zip(map(_token, records), records, strict=True)).items():
+            self._note_use(token, record)
+
+    def _note_use(self, token: str, record: Record) -> None:
+        minute = int(record[0]) // 60 * 60
+        if token == ANONYMOUS or ((last := self.uses.get(token)) is not None and last.minute == minute):
+            return
+        if len(self.uses) < _MOST_USES:
+            interface = record[1] if record[1] in ("admin", "console") else "api"
+            self.uses[token] = Use(minute, f"{interface} {self.client_of(record[6], record[7])}")
+
+    def taken_uses(self) -> dict[str, Use]:
+        """Those since the last call, to be stored. What one token does is noted again from its next minute on."""
+        uses, self.uses = self.uses, {}
+        return uses
 
     def _json_lines(self, records: list[Record], route: str, status: int) -> list[str]:
         # Inline instead of in functions: this runs for every request. What a line has in common with the one before it,
@@ -70,10 +96,11 @@ class AccessLog:
         of_token, of_client = "", ""
         for moment, _, _, taken, request_id, token, peer, forwarded, reason, _ in records:
             if not stamped_from <= moment < stamped_until:
-                stamp, millisecond = self._log.stamp(moment), int(moment * 1000)
+                millisecond = int(moment * 1000)
+                stamp = utc_with_milliseconds(millisecond)
                 stamped_from, stamped_until = millisecond / 1000, (millisecond + 1) / 1000
                 start = f'{{"time":"{stamp}","level":"info","event":"request","request_id":"'
-            client = peer[0] if forwarded is None and peer else self._client(peer, forwarded)
+            client = peer[0] if forwarded is None and peer else self.client_of(peer, forwarded)
             if token != of_token or client != of_client:
                 of_token, of_client = token, client
                 end = f',"token":{token},"client":"{client}"'
@@ -83,8 +110,8 @@ class AccessLog:
 
     def _text_lines(self, records: list[Record]) -> list[str]:
         return [
-            f"{self._log.stamp(moment)} info request {route} {status} {taken // 1000}us token={token}"
-            f" client={self._client(peer, forwarded)} id={request_id.decode()}{f' ({reason})' if reason else ''}\n"
+            f"{utc_with_milliseconds(int(moment * 1000))} info request {route} {status} {taken // 1000}us token={token}"
+            f" client={self.client_of(peer, forwarded)} id={request_id.decode()}{f' ({reason})' if reason else ''}\n"
             for moment, route, status, taken, request_id, token, peer, forwarded, reason, _ in records
         ]
 

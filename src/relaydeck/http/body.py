@@ -1,4 +1,4 @@
-"""Read the body of a request, bounded in size and time, and all bodies of a worker together in memory.
+"""Reads the body of a request, bounded in size and time, and all bodies of a worker together in memory; decodes it.
 
 The HTTP server reads a body only while somebody asks for the next part, and at most one part ahead. So a body that
 nobody reads stays with its client, and what a worker holds is what this module has asked for:
@@ -9,14 +9,25 @@ nobody reads stays with its client, and what a worker holds is what this module 
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from io import BytesIO
-from typing import Any
+from typing import Any, get_args
+
+import msgspec
 
 from relaydeck.errors import BadRequest, BodyTooLarge, NoRoom
-from relaydeck.http.asgi import Receive
+from relaydeck.fields import invalid_field
+from relaydeck.http.request import Receive
+from relaydeck.secret import decode_secret
 
+# msgspec's messages are safe to repeat, except for two that quote the caller: a value that is not allowed, and the name
+# of an unknown field. A quoted text can contain anything, even the words of msgspec itself.
+_REFUSED = ("Invalid value ", "Invalid enum value ")
+_UNKNOWN = "Object contains unknown field "
+_NOT_ALLOWED = "value is not one of those allowed - at "
+_UNKNOWN_TYPE = f"{_NOT_ALLOWED}$.type"
+_POSITION = re.compile(r" \(byte [0-9]+\)$")
 _SMALL_BYTES = 16 * 1024
 _ROOM_BYTES = 16 * 1024 * 1024
 # A client that is still sending does not read the response. The service discards what it sends, within these bounds,
@@ -31,30 +42,19 @@ class Room:
 
     def __init__(self, size: int) -> None:
         self._free = size
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._first = asyncio.Lock()  # of the body that waits for bytes: others wait behind it
+        self._left = asyncio.Event()
 
     async def enter(self, share: int) -> None:
-        if not self._waiting and share <= self._free:
+        async with self._first:
+            while share > self._free:
+                self._left.clear()
+                await self._left.wait()
             self._free -= share
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((share, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            self.leave(0 if turn.cancelled() else share)
-            raise
 
     def leave(self, share: int) -> None:
         self._free += share
-        while self._waiting:
-            wanted, turn = self._waiting[0]
-            if not turn.done():
-                if wanted > self._free:
-                    return
-                self._free -= wanted
-                turn.set_result(None)
-            self._waiting.popleft()
+        self._left.set()
 
 
 class IncomingBody:
@@ -93,14 +93,17 @@ class BodyReader:
         self._loop = asyncio.get_running_loop()
         self._timer_is_set = False
 
-    async def read(self, incoming: IncomingBody, most: int = 0) -> bytes:
+    async def read(self, incoming: IncomingBody, most: int = 0, *, is_json: bool = False) -> bytes:
         """The whole body, of at most so many bytes (0: the usual number).
 
-        Raises BodyTooLarge, BadRequest when the body is late or incomplete, or NoRoom when there is no room.
+        Raises BodyTooLarge, BadRequest when the body is late or incomplete, or NoRoom when there is no room. A large
+        body that is not JSON, where it has to be, is refused before it arrives; a small one by whoever decodes it.
         """
         announced, most = incoming.announced, most or self._max_bytes
         if announced > most:
             raise _too_large(most)
+        if is_json and not incoming.is_small and most > _SMALL_BYTES:
+            require_json(incoming.headers)
         incoming.is_unread = False
         reading = asyncio.current_task(self._loop)
         assert reading is not None
@@ -207,3 +210,53 @@ async def _drop(receive: Receive) -> None:
         message = await receive()
         size += len(_part(message))
         more = message.get("more_body", False)
+
+
+# sentence: 4-json 4.1-bad-request 4.3-bad-request 4.5-bad-request
+def body_decoder(shape: Any) -> Callable[[Mapping[bytes, bytes], bytes], Any]:
+    """A function that checks content type and body, and returns a `shape`. It raises BadRequest."""
+    decode = msgspec.json.Decoder(shape, dec_hook=decode_secret).decode
+    types = [str(each.__struct_config__.tag) for each in get_args(shape) if isinstance(each, msgspec.StructMeta)]
+    unknown_type = f"type is not one of {', '.join(types)}"
+
+    def decode_body(headers: Mapping[bytes, bytes], body: bytes) -> Any:
+        require_json(headers)
+        try:
+            if not body.isascii():
+                body.decode()  # the decoder does not check parts that it keeps undecoded
+            value = decode(body)
+        except msgspec.ValidationError as error:
+            reason = reason_of(error)
+            raise BadRequest(unknown_type if types and reason == _UNKNOWN_TYPE else reason) from None
+        except msgspec.DecodeError as error:
+            raise BadRequest("the body is not valid JSON" + "".join(_POSITION.findall(str(error)))) from None
+        except UnicodeDecodeError as error:
+            raise BadRequest(f"the body is not valid JSON (byte {error.start})") from None
+        except RecursionError:
+            raise BadRequest("the body is nested too deep") from None
+        if isinstance(value, msgspec.Struct) and (problem := invalid_field(value)):
+            raise BadRequest(problem)
+        return value
+
+    return decode_body
+
+
+def reason_of(error: msgspec.ValidationError) -> str:
+    """What msgspec found wrong, without any text of the caller."""
+    text = str(error)
+    if text.startswith(_UNKNOWN):
+        return "config holds an unknown field" if text.endswith(" - at `$.config`") else "unknown field"
+    if text.startswith(_REFUSED):
+        text = _NOT_ALLOWED + text.rpartition(" - at ")[2]
+    return text.replace("`", "").encode("ascii", "replace").decode()[:200]
+
+
+def require_json(headers: Mapping[bytes, bytes]) -> None:
+    given = headers.get(b"content-type")
+    if given == b"application/json":
+        return
+    if given is None:
+        raise BadRequest("the content type is missing")
+    media_type = given.split(b";", 1)[0].strip().lower()
+    if media_type != b"application/json" and not media_type.endswith(b"+json"):
+        raise BadRequest("the content type is not JSON")

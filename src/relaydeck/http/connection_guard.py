@@ -1,175 +1,183 @@
 """Keeps room for new clients: closes connections that hold files or memory and do nothing for it.
 
-The HTTP server stops accepting when it has as many connections as it may hold, whoever they belong to. Strangers could
-fill it with connections that send nothing, and everybody else would wait until these time out.
+The HTTP server, granian, bounds the connections that it holds and the time of a client to send its headers. It has no
+bound for a client that does not read, or reads a little at a time: with enough such connections, strangers would keep
+everybody else out for as long as they like. So a thread looks at the sockets of this process, which it finds by their
+numbers and never owns:
+
+- when the connections take most of the room, the oldest are closed, except those with a request in progress that has a
+  credential;
+- of the connections whose client leaves a response unread for a second, only some are kept;
+- the kernel closes a connection with a response of which its client reads nothing for the time of a write.
+
+Granian does not count a connection before its TLS handshake is done. Many of them at once can take every file; then it
+accepts on and on and ends none. Such a worker kills itself and is replaced. TLS that strangers can reach belongs behind
+a proxy (SECURITY.md).
 """
 
-import asyncio
 import errno
+import fcntl
 import os
+import signal
+import socket
+import struct
+import termios
 import threading
 import time
-from collections.abc import Callable, Container
-from contextlib import suppress
-from functools import partial
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
-from relaydeck.file_limit import connections_within, open_file_limit, set_open_files
-from relaydeck.http import own_sockets
-from relaydeck.http.clients import Peer
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import CONNECTIONS_CLOSED
-from relaydeck.http.own_sockets import Connection
+from relaydeck.http.request import Peer
 from relaydeck.log import Log
-from relaydeck.process_figures import open_files
+from relaydeck.process.figures import connections_within, open_file_limit, open_files
 
-_LOOK_SECONDS = 0.05
-_CALM_SECONDS = 0.2  # with few connections: each look interrupts the event loop
-_CLOSE_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
+_UNREAD_SECONDS = 1.0
 _MOST_UNREAD = 128  # connections with a response that waits for its client
-_UNREAD_MS = 500
-_RECOVERY_SECONDS = 1.0
-_LOG_SECONDS = 60.0
-_CROWDED = "too many connections: those that were silent longest are closed"
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
+_CROWDED = "too many connections: the oldest idle ones are closed"
+_EXHAUSTED_SECONDS, _LOG_SECONDS = 5.0, 1.0
+_EXHAUSTED = "no file can be opened: this worker ends and is replaced"
 _UNREAD = "too many clients do not read their responses: their connections are closed"
-_EXHAUSTED = "no file can be opened: the connections that were silent longest are closed"
+
+
+class Connection(NamedTuple):
+    descriptor: int
+    inode: int
+    peer: tuple[str, int]
+    unread: int  # bytes that it was sent and its client has not received
+
+
+@contextmanager
+def _borrow(descriptor: int) -> Iterator[socket.socket]:
+    """The socket with this number, which stays open. Raises OSError if it is something else.
+
+    It is not duplicated: a duplicate needs another file, and closing one of a database file ends the locks of SQLite.
+    """
+    borrowed = socket.socket(fileno=descriptor)
+    try:
+        yield borrowed
+    finally:
+        borrowed.detach()
+
+
+def _own_sockets() -> Iterator[tuple[int, socket.socket]]:
+    """The sockets of the Internet among the open files of this process, each with its number."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 (twice as fast)
+        with suppress(OSError), _borrow(int(name)) as each:
+            if each.family in _INTERNET:
+                yield int(name), each
+
+
+def limit_unread(seconds: float) -> set[int]:
+    """Let the kernel close each connection whose client reads nothing of a response for so long.
+
+    Connections inherit the option of the listening socket. Returns the ports that this process listens on.
+    """
+    ports = set()
+    for _, each in _own_sockets():
+        if each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(seconds * 1000))
+            ports.add(int(each.getsockname()[1]))
+    return ports
+
+
+def connections(ports: Container[int]) -> list[Connection]:
+    """Those that clients opened to these ports."""
+    found = []
+    for descriptor, each in _own_sockets():
+        with suppress(OSError):  # getpeername fails for a listening socket
+            if each.getsockname()[1] in ports:
+                (host, port, *_), inode = each.getpeername(), os.fstat(descriptor).st_ino
+                found.append(Connection(descriptor, inode, (host, port), _unsent_bytes(descriptor)))
+    return found
+
+
+def _unsent_bytes(descriptor: int) -> int:
+    """That the client has not received. See tcp(7): for a socket, TIOCOUTQ is SIOCOUTQ."""
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), "little")
+
+
+def reset(connection: Connection) -> None:
+    """End a connection. Its owner notices and closes it; what was not sent is dropped."""
+    with suppress(OSError), _borrow(connection.descriptor) as each:
+        if each.getpeername()[:2] == connection.peer:  # the number may belong to another connection by now
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            each.shutdown(socket.SHUT_RDWR)
 
 
 class ConnectionGuard:
-    """`busy`: clients with a credential that wait for a response. They keep their connections."""
+    """`busy`: clients with a credential that wait for a response, as the server names them, with the port as text."""
 
-    def __init__(self, busy: Container[Peer], log: Log, count: Callable[[int], None], write_seconds: float) -> None:
-        self._busy, self._log, self._count = busy, log, count
-        self._loop = asyncio.get_running_loop()
-        self._write_seconds = write_seconds
-        self._files = open_file_limit()
-        self._limit = connections_within(self._files)
-        self._listening: dict[int, int] = {}
-        self._logged: dict[str, float] = {}
-        self._seen: set[int] = set()
-        self._accepted_at = time.monotonic()
-        self._looked_closely_at = 0.0
+    def __init__(self, busy: Container[Peer], log: Log, metrics: Metrics, write_seconds: float) -> None:
+        self._busy, self._log, self._metrics, self._write_seconds = busy, log, metrics, write_seconds
+        self._limit = connections_within(open_file_limit())
+        self._ports: set[int] = set()
+        self._known: dict[int, None] = {}  # inodes of the connections, oldest first
+        self._unread: dict[int, tuple[float, int]] = {}  # by inode: since when nothing was read, and how much waited
+        self._looked_at = 0.0
+        self._exhausted_since: float | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connections", daemon=True)
-
-    def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
         self._stopped.set()
         self._thread.join()
 
-    def unaccepted_seconds(self) -> float:
-        """For how long clients have been waiting while the server accepted none of them."""
-        return time.monotonic() - self._accepted_at
-
     def _run(self) -> None:
-        calm = False
-        while not self._stopped.wait(_CALM_SECONDS if calm else _LOOK_SECONDS):
-            calm = False
-            if not self._listening:
-                self._find_listening()
-            elif _exhausted(next(iter(self._listening))):
-                self._recover()
-            else:
-                calm = self._look()
+        while not self._stopped.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            try:
+                os.close(os.open(os.devnull, os.O_RDONLY))  # as accepting a connection does, it takes a file
+                if self._ports:
+                    self._look(open_files(), now)
+                else:
+                    self._ports = limit_unread(self._write_seconds)
+                self._exhausted_since = None
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    self._log.event("error", f"connections cannot be guarded: {error.strerror}")
+                    continue
+                self._exhausted_since = self._exhausted_since or now
+                if now - self._exhausted_since >= _EXHAUSTED_SECONDS:
+                    self._log.event("error", _EXHAUSTED)
+                    time.sleep(_LOG_SECONDS)
+                    os.kill(os.getpid(), signal.SIGKILL)  # the server does not stop in this state
 
-    def _find_listening(self) -> None:
-        self._listening = own_sockets.listening_sockets()
-        own_sockets.limit_unread(self._listening, self._write_seconds)
-        if self._listening:
-            self._accepted_at = time.monotonic()
+    def _look(self, files: int, now: float) -> None:
+        crowded = files > self._limit * 3 // 4
+        if crowded or (files > _MOST_UNREAD and now - self._looked_at >= _UNREAD_SECONDS):
+            self._looked_at = now
+            found = self._oldest_first(connections(self._ports))
+            self._end_unread(found, now)
+            if crowded:
+                idle = [each for each in found if (each.peer[0], str(each.peer[1])) not in self._busy]
+                self._end(idle[: max(0, len(found) - self._limit // 2)], _CROWDED)
 
-    def _look(self) -> bool:
-        """True: there are few connections, and none waits."""
-        now, waiting = time.monotonic(), own_sockets.queue_length(self._listening)
-        if not waiting:
-            self._accepted_at = now
-        files = _count_files()
-        crowded = self._is_crowded(files)
-        calm = not crowded and not waiting and files <= _MOST_UNREAD
-        if crowded or (not calm and now - self._looked_closely_at >= _CLOSE_LOOK_SECONDS):
-            self._looked_closely_at = now
-            self._look_closely(crowded=crowded)
-        return calm
+    def _oldest_first(self, found: list[Connection]) -> list[Connection]:
+        by_inode = {each.inode: each for each in found}
+        self._known = {inode: None for inode in self._known if inode in by_inode} | dict.fromkeys(by_inode)
+        return [by_inode[inode] for inode in self._known]
 
-    def _is_crowded(self, files: int) -> bool:
-        return files > self._limit * 3 // 4
+    def _end_unread(self, found: list[Connection], now: float) -> None:
+        """A client that reads is never the first to go: the longest without any progress is."""
+        waiting = {each.inode: each for each in found if each.unread}
+        self._unread = {inode: self._waiting_since(each, now) for inode, each in waiting.items()}
+        late = sorted((since, inode) for inode, (since, _) in self._unread.items() if now - since >= _UNREAD_SECONDS)
+        self._end([waiting[inode] for _, inode in late[: max(0, len(late) - _MOST_UNREAD)]], _UNREAD)
 
-    def _look_closely(self, *, crowded: bool) -> None:
-        found = own_sockets.connections(self._listening.values())
-        self._note_accepted(found)
-        unread = sorted((each for each in found if each.unread_ms > _UNREAD_MS), key=_unread_longest_first)
-        self._end(unread[: max(0, len(unread) - _MOST_UNREAD)], _UNREAD)
-        if crowded:
-            self._make_room(found, self._limit // 2, _CROWDED)
-
-    def _note_accepted(self, found: list[Connection]) -> None:
-        inodes = {each.inode for each in found}
-        if not inodes <= self._seen:
-            self._accepted_at = time.monotonic()
-        self._seen = inodes
-
-    def _make_room(self, found: list[Connection], most: int, event: str) -> None:
-        """Close those that were silent longest, so that at most so many are left."""
-        idle = sorted((each for each in found if each.peer not in self._busy), key=_silent_longest_first)
-        self._end(idle[: max(0, len(found) - most)], event)
-
-    def _recover(self) -> None:
-        """End connections and let the server notice.
-
-        Over TLS it notices only between two rounds of accepting, and it cannot end a round without files. So it is
-        lent the files that were kept back, and its queue does not grow meanwhile.
-        """
-        with own_sockets.no_new_connections(self._listening):
-            set_open_files(self._files * 2)
-            found = own_sockets.connections(self._listening.values())
-            self._make_room(found, len(found) // 2, _EXHAUSTED)
-            deadline = time.monotonic() + _RECOVERY_SECONDS
-            while time.monotonic() < deadline and self._is_crowded(_count_files()):
-                time.sleep(0.005)
-        set_open_files(self._files)
+    def _waiting_since(self, connection: Connection, now: float) -> tuple[float, int]:
+        since, before = self._unread.get(connection.inode, (now, connection.unread))
+        return (now, connection.unread) if connection.unread < before else (since, connection.unread)
 
     def _end(self, chosen: list[Connection], event: str) -> None:
         if not chosen:
             return
         for each in chosen:
-            own_sockets.reset(each)
-        with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(partial(self._report, len(chosen), event))
-
-    def _report(self, closed: int, event: str) -> None:
-        self._count(closed)
-        now = time.monotonic()
-        if now - self._logged.get(event, -_LOG_SECONDS) >= _LOG_SECONDS:
-            self._logged[event] = now
-            self._log.event("warning", event, closed=closed, limit=self._limit)
-
-
-def start_guard(busy: Container[Peer], log: Log, metrics: Metrics, write_seconds: float) -> ConnectionGuard:
-    guard = ConnectionGuard(busy, log, lambda closed: metrics.count(CONNECTIONS_CLOSED, by=closed), write_seconds)
-    guard.start()
-    return guard
-
-
-def _count_files() -> int:
-    try:
-        return open_files()
-    except OSError:  # an older kernel needs a file to count them, and there is none
-        return open_file_limit()
-
-
-def _silent_longest_first(connection: Connection) -> int:
-    return -connection.silent_ms
-
-
-def _unread_longest_first(connection: Connection) -> int:
-    return -connection.unread_ms
-
-
-def _exhausted(any_socket: int) -> bool:
-    """Whether the process can open no further file."""
-    try:
-        os.close(os.dup(any_socket))
-    except OSError as error:
-        return error.errno in (errno.EMFILE, errno.ENFILE)
-    return False
+            reset(each)
+        self._metrics.count(CONNECTIONS_CLOSED, by=len(chosen))  # no other thread counts these
+        self._log.event("warning", event, closed=len(chosen), limit=self._limit)

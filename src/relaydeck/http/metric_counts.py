@@ -8,26 +8,18 @@ a counter never falls while the service runs.
 import fcntl
 import os
 import time
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count, product
 from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
 
-from relaydeck.http.metrics import (
-    BUCKETS_NS,
-    METRICS,
-    OTHER,
-    REQUEST_SECONDS,
-    REQUESTS,
-    ROUTES,
-    STATUSES,
-    Figures,
-    LabelValues,
-    Metric,
-)
-from relaydeck.http.metrics_text import exposition
-from relaydeck.shared_memory import LOCK, map_cells
+from relaydeck.errors import WRITE_CAUSES
+from relaydeck.http import metrics as m
+from relaydeck.http.metrics import BUCKETS_NS, METRICS, OTHER, ROUTES, STATUSES, Figures, LabelValues, Metric
+from relaydeck.process.shared_memory import LOCK, is_locked, map_cells
 
 _HISTOGRAM_CELLS = len(BUCKETS_NS) + 2  # the buckets, one above them, and the sum
 _Cell = tuple[str, ...]  # the name of a metric and the values of its labels
@@ -40,7 +32,7 @@ def _combinations(metric: Metric) -> Iterator[LabelValues]:
 def _layout() -> tuple[dict[_Cell, int], int]:
     """The place of each cell in a row, and the length of a row."""
     places: dict[_Cell, int] = {}
-    length = 0
+    length = 1  # the mark comes first
     for metric in METRICS:
         for values in () if metric.looked_up else _combinations(metric):
             places[metric.name, *values] = length
@@ -48,8 +40,16 @@ def _layout() -> tuple[dict[_Cell, int], int]:
     return places, length
 
 
-_PLACES, _BEAT = _layout()
-_ROW = _BEAT + 1  # the last cell: when the process was last seen alive, in milliseconds of the machine's clock
+_PLACES, _BEAT = _layout()  # when the process was last seen alive, in milliseconds of the machine's clock
+_DRAIN = _BEAT + 1  # in the first row: whether the service drains. The parent process sets it for every worker.
+_WRITTEN = _DRAIN + 1  # when the process last wrote to the database, on the same clock
+_CAUSE = _WRITTEN + 1  # the number of the cause why it cannot write now; 0 while it can
+_PID = _CAUSE + 1  # of the process
+_ROW = _PID + 1
+_MARK = crc32(repr((_PLACES, _ROW)).encode())  # the first cell: a file of another version has another one
+_CAUSES = ("", *WRITE_CAUSES)
+SILENT_SECONDS = 10.0  # without a beat, of which there is one each second: the worker does not respond
+_LONGEST_WRITE_MS = 30_000  # a worker that reports nothing for so long hangs
 _STARTING = 1 << 63  # added to that cell by a worker that has not beaten yet: when its start began
 _LONGEST_START_MS = 600_000  # loading a million records from a busy database takes minutes
 _LARGEST = [_PLACES[(each.name,)] for each in METRICS if each.combined == "max"]
@@ -80,6 +80,73 @@ def remove_abandoned(paths: Iterable[Path]) -> None:
             path.unlink()
 
 
+class Writes(NamedTuple):
+    """Whether the workers of a service can write to the database."""
+
+    cause: str = "unknown"  # why one of them cannot, of WRITE_CAUSES or `no_worker`; empty while all can
+    seconds: int | None = None  # since the last success, of the worker where that is longest ago
+
+    @property
+    def text(self) -> str:
+        since = "" if self.seconds is None else f"; the last write succeeded {self.seconds} seconds ago"
+        return f"{_TEXTS[self.cause]}{since}" if self.cause else _TEXTS[""]
+
+
+_TEXTS = {
+    "": "writes work",
+    "unknown": "no worker has tried to write yet",
+    "no_worker": "no worker responds",
+    **WRITE_CAUSES,
+}
+
+
+def read_writes(paths: Iterable[Path]) -> Writes:
+    """As the services with these files report it."""
+    now = int(time.monotonic() * 1000)
+    found = [_writes(_rows_of(path), now) for path in paths if is_locked(path)]
+    return max(found, key=lambda each: (each.cause != "unknown", each.cause), default=Writes())
+
+
+def silence(workers: int) -> str:
+    return f"{workers} worker{'s do' if workers > 1 else ' does'} not respond"
+
+
+def read_silent(paths: Iterable[Path]) -> list[int]:
+    """The processes of the workers that do not respond, of the services with these files."""
+    now = int(time.monotonic() * 1000)
+    rows = [row for path in paths if is_locked(path) for row in _rows_of(path)]
+    return [row[_PID] for row in rows if _is_silent(row[_BEAT], now, SILENT_SECONDS)]
+
+
+def counted_by(paths: Iterable[Path], metric: Metric) -> int:
+    """What all processes of the services with these files have counted."""
+    place = _PLACES[(metric.name,)]
+    return sum(row[place] for path in paths if is_locked(path) for row in _rows_of(path))
+
+
+def _rows_of(path: Path) -> "list[memoryview[int]]":
+    cells = memoryview(path.read_bytes()).cast("Q")
+    rows = (cells[start : start + _ROW] for start in range(0, len(cells) - _ROW + 1, _ROW))
+    return [row for row in rows if row[0] == _MARK]
+
+
+def _is_silent(beat: int, now: int, seconds: float) -> bool:
+    """One that is starting has more time."""
+    return 0 < beat < now - seconds * 1000 or _STARTING <= beat < _STARTING + now - _LONGEST_START_MS
+
+
+def _writes(rows: "list[memoryview[int]]", now: int) -> Writes:
+    rows = [row for row in rows if 0 < row[_BEAT] < _STARTING and (row[_WRITTEN] or row[_CAUSE])]
+    if not rows:
+        return Writes()
+    # What a worker last reported that does not respond says nothing about the database.
+    responding = [row for row in rows if not _is_silent(row[_BEAT], now, SILENT_SECONDS)]
+    hangs = any(not row[_CAUSE] and now - row[_WRITTEN] > _LONGEST_WRITE_MS for row in responding)
+    cause = _CAUSES[max((row[_CAUSE] for row in responding), default=0)] or ("timeout" if hangs else "")
+    cause, written = cause if responding else "no_worker", min(row[_WRITTEN] for row in responding or rows)
+    return Writes(cause, max(now - written, 0) // 1000 if written else None)
+
+
 class Metrics:
     def __init__(self, path: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -93,19 +160,38 @@ class Metrics:
         row = next(row for row in count() if self._try_to_lock(row))
         if len(self._cells) < (row + 1) * _ROW:
             self._cells = map_cells(self._path, (row + 1) * _ROW)
+        self._take(row)
+        self._cells[row * _ROW + _PID] = os.getpid()
+
+    def _take(self, row: int) -> None:
         self._row = row * _ROW
-        self._cells[self._row + _BEAT] = 0
+        self._cells[self._row] = _MARK
+        for cell in (_BEAT, _WRITTEN, _CAUSE):
+            self._cells[self._row + cell] = 0
         for metric in METRICS:
             if metric.type == "gauge" and not metric.looked_up:
                 self.set(metric, 0)  # a process that ended may have left another value
 
-    def _try_to_lock(self, row: int) -> bool:
+    def _try_to_lock(self, row: int, kind: int = fcntl.F_WRLCK) -> bool:
         # A lock of the open file, not of the process: those are lost as soon as anything closes the same file.
         try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, row, 1, 0))
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, LOCK.pack(kind, os.SEEK_SET, row, 1, 0))
         except OSError:
             return False
         return True
+
+    def count_death(self, reason: str) -> None:
+        """Count a worker that has ended, and let no row show a process that has: it may be replaced late, or never."""
+        ended = [row for row in range(len(self._rows())) if self._try_to_lock(row)]
+        for row in ended:
+            self._take(row)
+        self.count(m.WORKER_RESTARTS, reason)
+        self._row = None
+        for row in ended:
+            self._try_to_lock(row, fcntl.F_UNLCK)
+
+    def close(self) -> None:
+        os.close(self._file)
 
     def start(self) -> None:
         """Show the other processes that a worker is starting. It beats when it serves requests."""
@@ -117,48 +203,44 @@ class Metrics:
         if self._row is not None:
             self._cells[self._row + _BEAT] = int(self._monotonic() * 1000)
 
+    def drain(self) -> None:
+        """Let every process of the service know that it drains."""
+        self._cells[_DRAIN] = 1
+
+    def is_draining(self) -> bool:
+        return bool(self._cells[_DRAIN])
+
+    def set_writes(self, written_at: float | None, cause: str) -> None:
+        """When this worker last wrote to the database, and why it cannot now; empty while it can."""
+        if self._row is not None:
+            self._cells[self._row + _CAUSE] = _CAUSES.index(cause)
+            self._cells[self._row + _WRITTEN] = int((written_at or 0.0) * 1000)
+
+    def writes(self) -> Writes:
+        """Of all workers."""
+        return _writes(self._rows(), int(self._monotonic() * 1000))
+
     def a_worker_lives(self, seconds: float) -> bool:
         """Whether any worker has beaten within so long, or is starting."""
-        running = [beat for beat in self._beats() if beat]
-        return len(running) > self._silent(running, seconds)
+        return sum(map(bool, self._beats())) > self.silent_workers(seconds)
 
     def silent_workers(self, seconds: float) -> int:
-        """How many workers have not beaten for so long. One that is starting has more time."""
-        return self._silent(self._beats(), seconds)
-
-    def _silent(self, beats: list[int], seconds: float) -> int:
+        """How many workers have not beaten for so long."""
         now = int(self._monotonic() * 1000)
-        latest, latest_start = now - seconds * 1000, _STARTING + now - _LONGEST_START_MS
-        return sum(0 < beat < latest or _STARTING <= beat < latest_start for beat in beats)
+        return sum(_is_silent(beat, now, seconds) for beat in self._beats())
 
     @property
     def a_worker_has_started(self) -> bool:
         return any(0 < beat < _STARTING for beat in self._beats())
 
     def _beats(self) -> list[int]:
-        self._map_all()
-        return [self._cells[start + _BEAT] for start in range(0, len(self._cells), _ROW)]
+        return [row[_BEAT] for row in self._rows()]
 
     def requests(self, route: str, status: int, nanoseconds: list[int]) -> None:
-        """Count requests with the same outcome by how long they took: each cell is touched once for all of them."""
-        if self._row is None:
-            return
-        route = route if route in ROUTES else OTHER
-        text = str(status)
-        self.count(REQUESTS, route, text if text in STATUSES else OTHER, by=len(nanoseconds))
-        self._observe(self._row + _PLACES[REQUEST_SECONDS.name, route], sorted(nanoseconds))
-
-    def _observe(self, cell: int, taken: list[int]) -> None:
-        cells, counted = self._cells, 0
-        for bucket, bound in enumerate(BUCKETS_NS):
-            up_to = bisect_right(taken, bound)
-            if up_to > counted:
-                cells[cell + bucket] += up_to - counted
-                counted = up_to
-                if counted == len(taken):  # as a rule all of them are short
-                    break
-        cells[cell + len(BUCKETS_NS)] += len(taken) - counted
-        cells[cell + len(BUCKETS_NS) + 1] += sum(taken)
+        """Count requests with the same outcome by how long they took."""
+        route, text = route if route in ROUTES else OTHER, str(status)
+        self.count(m.REQUESTS, route, text if text in STATUSES else OTHER, by=len(nanoseconds))
+        self.observe(m.REQUEST_SECONDS, nanoseconds, route)
 
     def count(self, metric: Metric, *labels: str, by: int = 1) -> None:
         if self._row is not None:
@@ -168,27 +250,40 @@ class Metrics:
         if self._row is not None:
             self._cells[self._row + _PLACES[(metric.name,)]] = value
 
-    def observe(self, metric: Metric, nanoseconds: int, *labels: str) -> None:
-        """One more value of a histogram."""
-        if self._row is not None:
-            cell = self._row + _PLACES[metric.name, *labels]
-            self._cells[cell + bisect_left(BUCKETS_NS, nanoseconds)] += 1
-            self._cells[cell + len(BUCKETS_NS) + 1] += nanoseconds
+    def total(self, metric: Metric) -> int:
+        """Of all processes."""
+        return sum(row[_PLACES[(metric.name,)]] for row in self._rows())
+
+    def observe(self, metric: Metric, nanoseconds: list[int], *labels: str) -> None:
+        """More values of a histogram: each cell is touched once for all of them."""
+        if self._row is None:
+            return
+        cells, cell, taken, counted = self._cells, self._row + _PLACES[metric.name, *labels], sorted(nanoseconds), 0
+        for bucket, bound in enumerate((*BUCKETS_NS, taken[-1])):
+            if (up_to := bisect_right(taken, bound)) > counted:
+                cells[cell + bucket] += up_to - counted
+                counted = up_to
+                if counted == len(taken):  # as a rule all of them are short
+                    break
+        cells[cell + len(BUCKETS_NS) + 1] += sum(taken)
 
     def exposition(self, looked_up: Figures | None = None) -> str:
         """The Prometheus text format; `looked_up` holds the figures of metrics that are not counted here."""
-        sums = self._sums()
+        sums, writes = self._sums(), self.writes()
         counted = {metric: _figures_of(metric, sums) for metric in METRICS if not metric.looked_up}
+        if writes.cause != "unknown":
+            counted[m.WRITES_OK] = {(): int(not writes.cause)}
+            counted[m.WRITES_LAST_SUCCESS] = {} if writes.seconds is None else {(): writes.seconds}
         return exposition({**counted, **(looked_up or {})})
 
-    def _map_all(self) -> None:
+    def _rows(self) -> "list[memoryview[int]]":
+        """Of all processes. One that was never claimed is zero."""
         if os.fstat(self._file).st_size > len(self._cells) * 8:  # another process has added a row
             self._cells = map_cells(self._path, 0)
+        return [self._cells[start : start + _ROW] for start in range(0, len(self._cells), _ROW)]
 
     def _sums(self) -> list[int]:
-        self._map_all()
-        rows = [self._cells[start : start + _ROW] for start in range(0, len(self._cells), _ROW)]
-        columns = list(zip(*rows, strict=True))
+        columns = list(zip(*self._rows(), strict=True))
         sums = [sum(cells) for cells in columns]
         for place in _LARGEST:
             sums[place] = max(columns[place], default=0)
@@ -197,8 +292,56 @@ class Metrics:
         return sums
 
 
+def served_by(run_folder: Path) -> tuple[str, int]:
+    """The process id of the service that uses this folder and its number of workers; if none runs, this process."""
+    for path in run_folder.glob("metrics-*"):
+        if Path("/proc", pid := path.name.rpartition("-")[2]).exists():
+            return pid, max(1, path.stat().st_size // (8 * _ROW) - 1)
+    return "self", 1
+
+
 def _figures_of(metric: Metric, sums: list[int]) -> dict[LabelValues, int | str | list[int]]:
     places = {values: _PLACES[metric.name, *values] for values in _combinations(metric)}
     if metric.type == "histogram":
         return {values: sums[place : place + _HISTOGRAM_CELLS] for values, place in places.items()}
     return {values: sums[place] for values, place in places.items()}
+
+
+def exposition(figures: Figures) -> str:
+    """The metrics that have figures, in the order of their declarations."""
+    lines = [line for metric in METRICS if metric in figures for line in _lines(metric, figures[metric])]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(metric: Metric, found: int | Mapping[LabelValues, int | str | list[int]]) -> Iterator[str]:
+    yield f"# HELP {m.PREFIX}{metric.name} {metric.help}"
+    yield f"# TYPE {m.PREFIX}{metric.name} {metric.type}"
+    names = (*metric.by, *metric.labels)
+    for values, amount in {(): found}.items() if isinstance(found, int) else found.items():
+        labels = [f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)]
+        if isinstance(amount, list):
+            yield from _histogram(metric, labels, amount)
+        elif amount or metric is not m.REQUESTS:
+            yield _sample(metric.name, labels, amount)
+
+
+def _escaped(value: str) -> str:
+    """The value of a label, which may be a name from the database."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _histogram(metric: Metric, labels: list[str], cells: list[int]) -> Iterator[str]:
+    *buckets, total_ns = cells
+    if not any(buckets):
+        return
+    running = 0
+    for bound, amount in zip((*(f"{ns / 1e9:g}" for ns in BUCKETS_NS), "+Inf"), buckets, strict=True):
+        running += amount
+        yield _sample(f"{metric.name}_bucket", [*labels, f'le="{bound}"'], running)
+    yield _sample(f"{metric.name}_sum", labels, f"{total_ns / 1e9:.9f}")
+    yield _sample(f"{metric.name}_count", labels, running)
+
+
+def _sample(name: str, labels: list[str], value: int | str) -> str:
+    shown = f"{{{','.join(labels)}}}" if labels else ""
+    return f"{m.PREFIX}{name}{shown} {value}"

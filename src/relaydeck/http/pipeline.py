@@ -15,6 +15,7 @@ from itertools import count
 
 import msgspec
 
+from relaydeck.credential import Credential, FindCredential, Unverified
 from relaydeck.errors import (
     BadFraming,
     BadRequest,
@@ -24,23 +25,24 @@ from relaydeck.errors import (
     StoreTrouble,
     TooManyRequests,
     Unauthorized,
+    described,
 )
-from relaydeck.http.access_log import AccessLog
-from relaydeck.http.asgi import Receive, Scope, Send
+from relaydeck.http.access_log import ANONYMOUS, AccessLog
 from relaydeck.http.body import BodyReader, IncomingBody
-from relaydeck.http.clients import Peer
-from relaydeck.http.credential import Credential, FindCredential
-from relaydeck.http.error_body import failure_body
-from relaydeck.http.ratelimit import LimitDecision, RateLimiter
+from relaydeck.http.envelope import failure_body
+from relaydeck.http.ratelimit import Allowance, LimitDecision, RateLimiter, allowance_of
+from relaydeck.http.request import Peer, Receive, Scope, Send
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log
+from relaydeck.roles import Permission, requirement
+from relaydeck.scope import Scope as RecordScope
 
 Headers = list[tuple[bytes, bytes]]
 ReadBody = Callable[[int], Awaitable[bytes]]
 
 JSON = (b"content-type", b"application/json")
+_CLOSE = (b"connection", b"close")
 _PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else 0x3F for byte in range(256))  # in a header, other bytes become `?`
-_ANONYMOUS = '"-"'
 _WITHOUT_BODY = frozenset({"GET", "HEAD"})  # a body has no meaning there (RFC 9110) and is not read
 _REVISION = b"relaydeck-revision"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
@@ -72,9 +74,10 @@ class Route(msgspec.Struct, frozen=True):
     """An operation. Exactly one of `page` and `answer` is given."""
 
     name: str
-    permission: str | None  # what the credential must grant; None: the operation needs no credential
+    permission: Permission | None  # what the credential must grant; None: the operation needs no credential
     limited: bool = False
     page: Callable[[bytes], bytes] | None = None  # query -> body, from the read model after it has caught up
+    scoped_page: Callable[[RecordScope, bytes], Awaitable[bytes]] | None = None  # `page` for a credential with a scope
     answer: Callable[[Call], Awaitable[Reply]] | None = None
     denied: type[RequestError] = Unauthorized  # raised when the credential lacks the permission
     max_body: int = 0  # the largest body in bytes, where it is not that of every operation
@@ -100,10 +103,8 @@ def sender_of(call: Call) -> Credential:
     return call.credential
 
 
-def origin_of(call: Call) -> str:
-    """The interface that a change is made with."""
-    assert call.credential is not None
-    return call.credential.origin
+async def _reach_any(_revision: int) -> None:
+    """Where nothing follows the database, there is nothing to wait for."""
 
 
 class Pipeline:
@@ -112,38 +113,26 @@ class Pipeline:
         *,
         exact_routes: dict[bytes, dict[str, tuple[Route, str]]],
         find_route: Find,
-        catch_up: CatchUp,
-        catch_up_with_tokens: CatchUp,
-        reach: Callable[[int], Awaitable[None]],
         find_credential: FindCredential,
-        limiter: RateLimiter | None,
-        shared_limiter: SharedLimiter | None = None,
-        limit_policy: tuple[bytes, bytes],
         bodies: BodyReader,
         access_log: AccessLog,
         log: Log,
+        catch_up: CatchUp = lambda: None,
+        catch_up_with_tokens: CatchUp = lambda: None,
+        reach: Callable[[int], Awaitable[None]] = _reach_any,
+        limiter: RateLimiter | None = None,
+        allowance: Allowance | None = None,
+        shared_limiter: SharedLimiter | None = None,
         problem_paths: tuple[bytes, ...] = (),
-        now: Callable[[], float] = time.time,
-        nanoseconds: Callable[[], int] = time.perf_counter_ns,
+        is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._exact_routes = exact_routes
-        self._find_route = find_route
-        self._catch_up = catch_up
-        self._catch_up_with_tokens = catch_up_with_tokens
-        self._reach = reach
-        self._find_credential = find_credential
-        self._limiter = limiter
-        self._shared_limiter = shared_limiter
-        self._limit_policy = limit_policy
+        self._exact_routes, self._find_route, self._find_credential = exact_routes, find_route, find_credential
+        self._catch_up, self._catch_up_with_tokens, self._reach = catch_up, catch_up_with_tokens, reach
+        self._limiter, self._shared_limiter, self._allowance = limiter, shared_limiter, allowance
         self._decision: LimitDecision = (False, 0, 0, 0)  # the last one, and its headers
         self._limit_headers: tuple[tuple[bytes, bytes], ...] = ()
-        self._bodies = bodies
-        self._access_log = access_log
-        self._add_record = access_log.add
-        self._log = log
-        self._problem_paths = problem_paths
-        self._now = now
-        self._nanoseconds = nanoseconds
+        self._bodies, self._log, self._access_log, self._add_record = bodies, log, access_log, access_log.add
+        self._problem_paths, self._is_draining = problem_paths, is_draining
         self._id_prefix = secrets.token_hex(6).encode() + b"-"
         self._id_numbers = count(1)
         self.busy: set[Peer] = set()  # clients with a credential that wait for a response
@@ -164,7 +153,7 @@ class Pipeline:
 
     # Steps are inline where a call would cost as much as the step itself.
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started, now = self._nanoseconds(), self._now()
+        started, now = time.perf_counter_ns(), time.time()
         listed = scope["headers"]
         headers = dict(listed)
         if len(headers) != len(listed):
@@ -174,7 +163,7 @@ class Pipeline:
         if request_id is None or not _REQUEST_ID.fullmatch(request_id):
             request_id = b"%b%x" % (self._id_prefix, next(self._id_numbers))
         extra: Headers = [(b"x-request-id", request_id)]
-        route, token, reason, size, credential, stream = UNMATCHED, _ANONYMOUS, "", 0, None, None
+        route, token, reason, size, credential, stream = UNMATCHED, ANONYMOUS, "", 0, None, None
         peer, method = scope["client"], scope["method"]
         has_body = b"content-length" in headers or b"transfer-encoding" in headers
         incoming = IncomingBody(headers, receive) if has_body else None
@@ -188,25 +177,40 @@ class Pipeline:
                 behind = self._catch_up() if route.page is not None else self._catch_up_with_tokens()
                 if behind is not None:
                     extra += await behind
-                credential = self._find_credential(given(b"authorization"), now)
+                try:
+                    credential = self._find_credential(given(b"authorization"), now)
+                except Unverified as unverified:
+                    credential = await unverified.verify()
                 token = credential.logged_name
                 if route.permission not in credential.permissions:
-                    raise route.denied("this kind of credential may not use this operation")
-                if route.limited and self._limiter is not None:
+                    raise route.denied(requirement(route.permission))
+                allowance, limits = self._allowance, credential.limits
+                if limits is not None:
+                    if not limits.admits(self._access_log.client_of(peer, given(b"x-forwarded-for"))):
+                        raise route.denied("the credential may not be used from this address")
+                    if limits.rate:
+                        allowance = allowance_of(limits.rate, limits.burst)
+                if route.limited and allowance is not None:
+                    assert self._limiter is not None
                     if self._shared_limiter is None:
-                        decision = self._limiter.take(credential.seq)
+                        decision = self._limiter.take(credential.seq, allowance)
                     else:
-                        decision = await self._shared_limiter.take(credential)
+                        decision = await self._shared_limiter.take(credential, allowance)
                     if decision is not self._decision:  # a full bucket returns the same object each time
                         left = b"ratelimit", b'"default";r=%d;t=%d' % decision[1:3]
-                        self._decision, self._limit_headers = decision, (self._limit_policy, left)
+                        self._decision, self._limit_headers = decision, (allowance.policy, left)
                     extra += self._limit_headers
                     if not decision[0]:
                         raise TooManyRequests(decision[3])
             if route.page is not None:
                 if b"relaydeck-min-revision" in headers:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
-                status, body, content_type = 200, route.page(scope["query_string"]), JSON
+                status, content_type = 200, JSON
+                if credential is None or credential.scope is None:
+                    body = route.page(scope["query_string"])
+                else:
+                    assert route.scoped_page is not None
+                    body = await route.scoped_page(credential.scope, scope["query_string"])
             else:
                 content, read_late = b"", None
                 if credential is not None:
@@ -216,7 +220,7 @@ class Pipeline:
                         if route.reads_late:
                             read_late = partial(self._bodies.read, incoming)
                         else:
-                            content = await self._bodies.read(incoming, route.max_body)
+                            content = await self._bodies.read(incoming, route.max_body, is_json=True)
                     if credential is not None and b"relaydeck-min-revision" in headers:
                         await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                     assert route.answer is not None
@@ -240,11 +244,13 @@ class Pipeline:
             content_type, body = failure_body(failure, request_id, as_problem=as_problem)
             _release_frames(error)
         extra.append(content_type)
+        if self._is_draining():
+            extra.append(_CLOSE)
         await send({"type": "http.response.start", "status": status, "headers": extra})
         if stream is not None:
             await _send_stream(stream, receive, send)
         await send({"type": "http.response.body", "body": body})
-        taken, forwarded = self._nanoseconds() - started, given(b"x-forwarded-for")
+        taken, forwarded = time.perf_counter_ns() - started, given(b"x-forwarded-for")
         self._add_record((now, route.name, status, taken, request_id, token, peer, forwarded, reason, size))
         if incoming is not None and incoming.is_unread and stream is None:
             await self._bodies.discard(incoming)
@@ -255,7 +261,7 @@ class Pipeline:
             error = ServerFailure(f"the database failed: {error}")
         if not isinstance(error, RequestError):
             # Its type and place, never its text, which might quote the caller.
-            place = {"request_id": request_id.decode(), "error": type(error).__name__, "at": innermost(error)}
+            place = {"request_id": request_id.decode(), "error": described(error), "at": innermost(error)}
             self._log.event("error", "a request failed unexpectedly: please report this line", **place)
             self._access_log.count_unexpected()
             return ServerFailure("unexpected")

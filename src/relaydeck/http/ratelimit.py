@@ -11,9 +11,10 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-from relaydeck.shared_memory import map_cells
+from relaydeck.process.shared_memory import map_cells
 
 # Called without releasing the interpreter lock: the file lock is held for a microsecond, and giving the interpreter
 # to another thread and getting it back takes longer.
@@ -30,18 +31,39 @@ _SHARED = 0  # this cell is 1 when several processes use the table; slots count 
 LimitDecision = tuple[bool, int, int, int]
 
 
+def after_request(level: int, one: int, full: int, a_second: int) -> tuple[int, LimitDecision]:
+    """The level of a bucket after a request, and the decision about the request.
+
+    `one` is what a request takes, `full` the highest level, and `a_second` what a second adds.
+    """
+    if admitted := level >= one:
+        level -= one
+    to_next = 0 if level >= one else -((level - one) // a_second)
+    return level, (admitted, level // one, -((level - full) // a_second), to_next)
+
+
+class Allowance:
+    """How many requests a credential may send."""
+
+    def __init__(self, per_second: int, burst: int) -> None:
+        self.rate, self.burst = per_second, burst
+        full, a_second = burst * _ONE, per_second * _ONE
+        self.bucket = per_second, full, a_second, after_request(full, _ONE, full, a_second)
+        window = -(-burst // per_second)
+        self.policy = (b"ratelimit-policy", b'"default";q=%d;w=%d' % (burst, window))  # a header
+
+
+allowance_of = lru_cache(maxsize=4096)(Allowance)
+
+
 # sentence: 8-limited
 class RateLimiter:
     def __init__(
         self, path: Path, per_second: int, burst: int, nanoseconds: Callable[[], int] = time.monotonic_ns
     ) -> None:
+        """`per_second` and `burst` are for credentials without an allowance of their own."""
         self._path = path
-        self._rate = per_second
-        self._full = burst * _ONE
-        self._a_second = per_second * _ONE
-        self._after_full = self._after(self._full)
-        self._refill = -(-_ONE // per_second)  # nanoseconds until a full bucket is full again after one request
-        self._left_full: dict[int, int] = {}  # slots whose last request found the bucket full: when that was
+        self.common = Allowance(per_second, burst)
         self._nanoseconds = nanoseconds
         self._cells = map_cells(path, _SLOTS_PER_STEP * _CELLS_PER_SLOT)
         self._size = len(self._cells)
@@ -61,34 +83,25 @@ class RateLimiter:
         fcntl.flock(self._users, fcntl.LOCK_SH)  # held for as long as this process lives
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
-    def take(self, slot: int) -> LimitDecision:
-        """Take one request from a slot's bucket, if it holds one."""
-        cells = self._cells
-        if not cells[_SHARED] and slot in self._left_full:
-            # The usual case in as few steps as possible: the bucket is full again, so that only the time changes.
-            if (now := self._nanoseconds()) - self._left_full[slot] >= self._refill:
-                cells[slot * _CELLS_PER_SLOT] = self._left_full[slot] = now
-                return self._after_full[1]
-            del self._left_full[slot]
-        return self._take(slot)
-
-    def _take(self, slot: int) -> LimitDecision:
+    def take(self, slot: int, own: Allowance | None = None) -> LimitDecision:
+        """Take one request from a slot's bucket, if it holds one. Slots below 0 have a table of their own."""
         cell = slot * _CELLS_PER_SLOT
-        if cell >= self._size:
+        if not 0 <= cell < self._size:
+            if slot < 0:
+                return self._below_zero.take(-slot, own)
             self._grow(slot)
         cells = self._cells
+        rate, full, a_second, after_full = (own or self.common).bucket
         if shared := cells[_SHARED]:
             _flock(self._lock, _EXCLUSIVE)
         try:
             now = self._nanoseconds()
             last = cells[cell]
             # Unused so far, or the clock restarted with the machine: the bucket is full.
-            if last == 0 or now < last or (level := cells[cell + 1] + (now - last) * self._rate) >= self._full:
-                level, decision = self._after_full
-                if not shared:
-                    self._left_full[slot] = now
+            if last == 0 or now < last or (level := cells[cell + 1] + (now - last) * rate) >= full:
+                level, decision = after_full
             else:
-                level, decision = self._after(level)
+                level, decision = after_request(level, _ONE, full, a_second)
             # The time first: a worker killed between the two stores can only leave the bucket emptier.
             cells[cell] = now
             cells[cell + 1] = level
@@ -97,13 +110,10 @@ class RateLimiter:
                 _flock(self._lock, _UNLOCK)
         return decision
 
-    def _after(self, level: int) -> tuple[int, LimitDecision]:
-        """The level after a request, and the decision about the request."""
-        if admitted := level >= _ONE:
-            level -= _ONE
-        to_full = -((level - self._full) // self._a_second)
-        to_next = 0 if level >= _ONE else -((level - _ONE) // self._a_second)
-        return level, (admitted, level // _ONE, to_full, to_next)
+    @cached_property
+    def _below_zero(self) -> "RateLimiter":
+        path = self._path.with_name(f"{self._path.name}-subjects")
+        return RateLimiter(path, self.common.rate, self.common.burst, self._nanoseconds)
 
     def _grow(self, slot: int) -> None:
         steps = slot // _SLOTS_PER_STEP + 1

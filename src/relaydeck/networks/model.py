@@ -2,25 +2,32 @@
 
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, Literal
+from operator import attrgetter
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from relaydeck.basis import NODE_URLS, URL_FORM, shown
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
+from relaydeck.networks.chains import BaseFeeRule, ChainFacts, facts_of
 from relaydeck.networks.evm.address import EvmAddress
 from relaydeck.networks.evm.options import PoolRules
 from relaydeck.quantities import Amount, PositiveAmount, TimeSpan
+from relaydeck.scope import OwnLabels
 from relaydeck.secret import decode_secret
 from relaydeck.web_addresses import HeaderName, HeaderValue, NodeAddress, shown_address
 
 NetworkType = Literal["evm"]
 GREATEST_CHAIN_ID = 2**63 - 1
 WarnHours = Annotated[int, Meta(ge=0, le=8760)]
-FeeModelName = Literal["ethereum", "op_stack", "arbitrum", "scroll", "zksync", "gas_limit_charged"]
+FeeModelName = Literal[
+    "ethereum", "op_stack", "mantle", "celo", "arbitrum", "scroll", "linea", "zksync", "gas_limit_charged"
+]
 _Bounded = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Positive = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class NodeHeader(msgspec.Struct, frozen=True):
@@ -92,14 +99,18 @@ class FixedRate(msgspec.Struct, frozen=True, tag_field="source", tag="fixed"):
 
 
 _MinPrice = Annotated[
-    PositiveAmount | UnsetType, own_field("Price below which the answer is not used. Left out: none.", example="100")
+    PositiveAmount | UnsetType, own_field("Price below which the answer is not used. Left out: 10^-12.", example="100")
 ]
 _MaxPrice = Annotated[
-    PositiveAmount | UnsetType, own_field("Price above which the answer is not used. Left out: none.", example="100000")
+    PositiveAmount | UnsetType,
+    own_field("Price above which the answer is not used. Left out: 10^12.", example="100000"),
 ]
 _MaxMove = Annotated[
     PositiveAmount | UnsetType,
-    own_field("Greatest change since the round before, in percent per hour. Left out: none.", example="50"),
+    own_field(
+        "Greatest change since the round before, in percent per hour. Left out: 50, where that round can be read.",
+        example="50",
+    ),
 ]
 _OwnAge = Annotated[TimeSpan | UnsetType, own_field("Its own `max_age`. Left out: that of both.", example="25h")]
 
@@ -152,6 +163,9 @@ class CrossedRate(msgspec.Struct, frozen=True, tag_field="source", tag="crossed"
 
 
 _POOL = "0x88e6A0c2dDD26FEEb64F039a2c41296FcB3f5640"
+_ShortWindow = Annotated[
+    bool, own_field("Whether a window below 10 minutes is meant: its price is cheap to move.", example=False)
+]
 
 
 class PoolRate(msgspec.Struct, frozen=True, tag_field="source", tag="pool"):
@@ -177,6 +191,7 @@ class PoolRate(msgspec.Struct, frozen=True, tag_field="source", tag="pool"):
     native_min_price: _MinPrice = UNSET
     native_max_price: _MaxPrice = UNSET
     native_max_move_percent: _MaxMove = UNSET
+    short_window: _ShortWindow = False
 
 
 class MedianRate(msgspec.Struct, frozen=True, tag_field="source", tag="median"):
@@ -213,6 +228,11 @@ class MedianRate(msgspec.Struct, frozen=True, tag_field="source", tag="median"):
         PositiveAmount | UnsetType,
         own_field("Its least average liquidity. Left out: any.", example="1000000000000000"),
     ] = UNSET
+    dex_short_window: _ShortWindow = False
+    at_least: Annotated[
+        Annotated[int, Meta(ge=1, le=28)] | UnsetType,
+        own_field("How many of the sources must be usable; the others are left out. Left out: all.", example=2),
+    ] = UNSET
 
 
 Rate = FixedRate | FeedRate | CrossedRate | PoolRate | MedianRate
@@ -233,9 +253,12 @@ class FeeToken(msgspec.Struct, frozen=True):
 
 class Network(msgspec.Struct, frozen=True):
     name: Annotated[Identifier, own_field("Name; relayers refer to it.", example="sepolia")]
-    network_type: Annotated[NetworkType, own_field("Kind of network.", example="evm")]
-    chain_id: Annotated[Annotated[int, Meta(ge=1, le=GREATEST_CHAIN_ID)], own_field("Chain id.", example=11_155_111)]
-    native_symbol: Annotated[Identifier, own_field("Symbol of the native coin.", example="ETH")]
+    network_type: Annotated[NetworkType, own_field("Kind of network.", example="evm", given_by="chain")]
+    chain_id: Annotated[
+        Annotated[int, Meta(ge=1, le=GREATEST_CHAIN_ID)],
+        own_field("Chain id.", example=11_155_111, given_by="chain"),
+    ]
+    native_symbol: Annotated[Identifier, own_field("Symbol of the native coin.", example="ETH", given_by="chain")]
     rpc_urls: Annotated[
         RpcUrls,
         own_field(
@@ -261,16 +284,12 @@ class Network(msgspec.Struct, frozen=True):
             example=3,
         ),
     ] = UNSET
-    price_factor: Annotated[
-        Annotated[int, Meta(ge=2, le=1_000_000)] | UnsetType,
-        own_field(
-            "Factor by which a node's gas price may differ from the base fee and the other nodes. Left out: 10.",
-            example=10,
-        ),
-    ] = UNSET
     quorum: Annotated[
         Annotated[int, Meta(ge=1, le=5)] | UnsetType,
-        own_field("How many nodes must agree on the gas price. Left out: one.", example=2),
+        own_field(
+            "How many nodes decide what cannot be computed. Left out: 2 of three or more nodes, else 1.",
+            example=2,
+        ),
     ] = UNSET
     fee_model: Annotated[
         FeeModelName,
@@ -283,11 +302,43 @@ class Network(msgspec.Struct, frozen=True):
         _Bounded | UnsetType,
         own_field("Highest tip that an estimate assumes, in Wei. Left out: none.", example=100_000_000_000),
     ] = UNSET
+    fee_horizon_blocks: Annotated[
+        Annotated[int, Meta(ge=0, le=200)] | UnsetType,
+        own_field("Full blocks that may come first: the estimated fee suffices after them. Left out: 0.", example=0),
+    ] = UNSET
     gas_limit_cap: Annotated[
         _Bounded | UnsetType,
         own_field(
-            "Highest gas limit of one transaction on the chain. Left out: the gas limit of a block.",
+            "Highest gas limit of one transaction. Left out: that of the chain, if it is known, or of a block.",
             example=16_777_216,
+        ),
+    ] = UNSET
+    block_seconds: Annotated[
+        PositiveAmount | UnsetType,
+        own_field("Time between two blocks, in seconds. Left out: that of the chain, if it is known.", example="12"),
+    ] = UNSET
+    base_fee_rule: Annotated[
+        Literal[BaseFeeRule, "nodes"] | UnsetType,
+        own_field(
+            "How the next base fee follows from a block; `nodes`: they are asked. Left out: that of the chain, if it is"
+            " known, or `nodes`.",
+            example="eip1559",
+        ),
+    ] = UNSET
+    base_fee_denominator: Annotated[
+        _Positive | UnsetType,
+        own_field("Of the rule `eip1559`. Left out: that of the chain, if it is known, or 8.", example=8),
+    ] = UNSET
+    base_fee_elasticity: Annotated[
+        _Positive | UnsetType,
+        own_field("Of the rule `eip1559`. Left out: that of the chain, if it is known, or 2.", example=2),
+    ] = UNSET
+    gas_margin_percent: Annotated[
+        Annotated[int, Meta(ge=0, le=1000)] | UnsetType,
+        own_field(
+            "What senders add to the gas limit on a chain that charges it, and what nodes of `zksync` add in estimates."
+            " Left out: that of the chain, if it is known, or 0.",
+            example=20,
         ),
     ] = UNSET
     sequencer_feed: Annotated[
@@ -301,14 +352,54 @@ class Network(msgspec.Struct, frozen=True):
         Annotated[int, Meta(ge=0, le=604_800)] | UnsetType,
         own_field("How long after an outage no rate is used, in seconds. Left out: 3600.", example=3600),
     ] = UNSET
+    labels: OwnLabels = UNSET
+    chain: Annotated[
+        Identifier | UnsetType,
+        own_field(
+            "Name of a known chain, which gives chain id, symbol, fee model and tip floor where they are left out. Left"
+            " out: they are as given.",
+            example="sepolia",
+            write_only=True,
+            stored=False,
+        ),
+    ] = UNSET
+
+    @property
+    def fee_horizon(self) -> int:
+        return 0 if self.fee_horizon_blocks is UNSET else self.fee_horizon_blocks
+
+    @property
+    def facts(self) -> ChainFacts:
+        """What is known about its chain, with what the network itself declares."""
+        return _facts(self.chain_id, _declared_facts(self))
 
     @property
     def pool_rules(self) -> PoolRules:
-        return _pool_rules(self.max_lag_blocks, self.price_factor, self.quorum)
+        return _pool_rules(self.max_lag_blocks, self.quorum, self.facts)
+
+
+_DECLARED = (
+    "gas_limit_cap",
+    "block_seconds",
+    "base_fee_rule",
+    "base_fee_denominator",
+    "base_fee_elasticity",
+    "gas_margin_percent",
+)
+_declared_facts = attrgetter(*_DECLARED)
+_AS_FACT = {"block_seconds": float, "base_fee_rule": lambda rule: None if rule == "nodes" else rule}
 
 
 @lru_cache(1024)
-def _pool_rules(max_lag_blocks: int | UnsetType, price_factor: int | UnsetType, quorum: int | UnsetType) -> PoolRules:
+def _facts(chain_id: int, declared: tuple[Any, ...]) -> ChainFacts:
+    """Cached: every estimate reads them."""
+    given = {name: value for name, value in zip(_DECLARED, declared, strict=True) if value is not UNSET}
+    as_facts = {name: _AS_FACT[name](value) if name in _AS_FACT else value for name, value in given.items()}
+    return replace(facts_of(chain_id), **as_facts)
+
+
+@lru_cache(1024)
+def _pool_rules(max_lag_blocks: int | UnsetType, quorum: int | UnsetType, facts: ChainFacts) -> PoolRules:
     """Cached: every estimate reads them, and few networks differ."""
-    given = {"max_lag_blocks": max_lag_blocks, "price_factor": price_factor, "quorum": quorum}
-    return PoolRules(**{name: value for name, value in given.items() if value is not UNSET})
+    given = {"max_lag_blocks": max_lag_blocks, "quorum": quorum}
+    return PoolRules(facts=facts, **{name: value for name, value in given.items() if value is not UNSET})

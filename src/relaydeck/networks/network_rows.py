@@ -8,8 +8,6 @@ TABLE = RecordTable("networks", Network, identity="name")
 COLUMNS = TABLE.columns
 from_row = TABLE.from_row
 without_urls = TABLE.without_sealed
-create = TABLE.create
-update = TABLE.update
 
 
 def place(name: str, version: int) -> Place:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from yarl import URL
 
-from relaydeck.address_guard import ANYWHERE, LOOPBACK, AddressGuard, stated_addresses
-from relaydeck.setting_values import AddressRange
+from relaydeck.outgoing.address_guard import ANYWHERE, LOOPBACK, AddressGuard, stated_addresses
+from relaydeck.settings.values import AddressRange
 
 NOT_PUBLIC = "is not public: set it with a command on the server's machine, or allow it with RELAYDECK_RPC_ALLOW"
 _PRIVATE_NAMES = (

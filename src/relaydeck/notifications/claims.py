@@ -1,10 +1,11 @@
-"""Which process may attempt which delivery.
+"""Decides which deliveries this process attempts next.
 
-    LeaseClaims   one process attempts all deliveries, by a lease. For SQLite, which cannot lock rows: its processes
-                  run on one machine, and each claim would cost a write.
-    RowClaims     each process claims as many deliveries as it has slots for, row by row. For PostgreSQL.
+    ReceiverSlots   the receivers with deliveries due, and how many attempts each may have under way
+    LeaseClaims     one process attempts all deliveries, by a lease. For SQLite, which cannot lock rows: its processes
+                    run on one machine, and each claim would cost a write.
+    RowClaims       each process claims as many deliveries as it has slots for, row by row. For PostgreSQL.
 
-Both are also the fence: the result of an attempt is saved only while the process still holds its claim.
+Claims are also the fence: the result of an attempt is saved only while the process still holds its claim.
 """
 
 import asyncio
@@ -12,15 +13,86 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from relaydeck.errors import RelaydeckError
-from relaydeck.notifications import outbox
-from relaydeck.notifications.outbox import COLUMNS, FREE, PendingDelivery
-from relaydeck.notifications.receivers import Capacity
+from relaydeck.notifications import delivery_queue
+from relaydeck.notifications.delivery_queue import COLUMNS, FREE, PendingDelivery
+from relaydeck.scheduling.leases import ShardLeases
 from relaydeck.store.database import Database, Transaction
-from relaydeck.store.leases import Lease, LeaseLost
 from relaydeck.store.writer import Writer
+
+
+class Capacity(NamedTuple):
+    """How many more attempts a receiver may have, beside those under way."""
+
+    receiver: str
+    slots: int
+    busy: frozenset[int]  # sequence numbers of the deliveries under way
+
+
+class ReceiverSlots:
+    """Every delivering process keeps this in memory. Due times are milliseconds.
+
+    A receiver gets one attempt at a time until one has succeeded. After a failure it is failing: it gets one attempt at
+    a time again, and all failing receivers together get at most half of the slots. However many receivers hang, those
+    that respond find a slot, once the first attempts to the others have failed.
+    """
+
+    def __init__(self, max_attempts: int, max_per_receiver: int) -> None:
+        self._max_attempts, self._max_per_receiver = max_attempts, max_per_receiver
+        self._due: dict[str, int] = {}  # those that find no slot stay due until an attempt ends
+        self._busy: dict[str, set[int]] = {}
+        self._succeeded: dict[str, bool] = {}  # whether the last attempt did
+
+    @property
+    def under_way(self) -> int:
+        return sum(map(len, self._busy.values()))
+
+    def forget_due(self) -> None:
+        """Called before all due times are read again."""
+        self._due.clear()
+
+    def schedule(self, receiver: str, due: int) -> None:
+        """A delivery to the receiver is due at `due`."""
+        self._due[receiver] = min(due, self._due.get(receiver, due))
+
+    def next_due(self, now: int) -> int | None:
+        """When the next receiver is due, beside those that waited for a slot when `take_due` was called with `now`."""
+        return min((due for due in self._due.values() if due > now), default=None)
+
+    def take_due(self, now: int) -> list[Capacity]:
+        """Slots for the receivers that are due, the longest first. The caller schedules those with more deliveries."""
+        slots = self._max_attempts - self.under_way
+        for_failing = self._max_attempts // 2 - sum(len(self._busy[each]) for each in self._busy if self._fails(each))
+        found: list[Capacity] = []
+        for _, receiver in sorted((due, receiver) for receiver, due in self._due.items() if due <= now):
+            fails = self._fails(receiver)
+            left = min(slots, for_failing) if fails else slots
+            if left <= 0:
+                continue
+            del self._due[receiver]
+            busy = frozenset(self._busy.get(receiver, ()))
+            limit = self._max_per_receiver if self._succeeded.get(receiver) else 1
+            if (taken := min(left, limit - len(busy))) > 0:
+                found.append(Capacity(receiver, taken, busy))
+                slots -= taken
+                for_failing -= taken if fails else 0
+        return found
+
+    def _fails(self, receiver: str) -> bool:
+        return not self._succeeded.get(receiver, True)
+
+    def started(self, receiver: str, sequence: int) -> None:
+        self._busy.setdefault(receiver, set()).add(sequence)
+
+    def finished(self, receiver: str, sequence: int, now: int, *, delivered: bool) -> None:
+        """The receiver may have more deliveries. It queues behind those that wait for a slot."""
+        self._busy[receiver].discard(sequence)
+        if not self._busy[receiver]:
+            del self._busy[receiver]
+        self._succeeded[receiver] = delivered
+        self.schedule(receiver, now)
 
 
 class ClaimLost(RelaydeckError):
@@ -34,49 +106,31 @@ class Claimed(NamedTuple):
     later: dict[str, int]
 
 
-class Claims(Protocol):
-    @property
-    def tenure(self) -> int:
-        """Grows when other processes may have held the deliveries in between: due times must be read again."""
-
-    @property
-    def delivering(self) -> bool:
-        """Whether this process is likely to attempt the next delivery."""
-
-    async def wait(self) -> float:
-        """Seconds until this process may deliver, 0 when it may. Raises StoreError, ServerFailure."""
-
-    async def take(self, capacities: Sequence[Capacity], now: int) -> Claimed:
-        """Claim due deliveries, at most as many as there are slots. Raises StoreError."""
-
-    def still_held(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
-        """Those deliveries that this process may save. Called in the transaction that saves them."""
-
-    def lose(self) -> None:
-        """Stop now; the claims expire."""
-
-    async def release(self) -> None:
-        """Let other processes continue at once. Called when no attempt is under way. Raises ServerFailure."""
-
-
 class LeaseClaims:
-    def __init__(self, database: Database, writer: Writer, lease: Lease) -> None:
+    def __init__(self, database: Database, writer: Writer, lease: ShardLeases) -> None:
+        """The lease has one shard."""
         self._database = database
         self._writer = writer
         self._lease = lease
 
     @property
     def tenure(self) -> int:
-        return self._lease.fence
+        """Grows when other processes may have held the deliveries in between: due times must be read again."""
+        return self._lease.fences.get(0, 0)
 
     @property
     def delivering(self) -> bool:
+        """Whether this process is likely to attempt the next delivery."""
         return self._lease.held
 
     async def wait(self) -> float:
-        return await self._lease.wait(self._database, self._writer)
+        """Seconds until this process may deliver, 0 when it may. Raises StoreError, ServerFailure."""
+        if not self._lease.held or self._lease.until_claim() <= 0:
+            await self._lease.claim(self._database, self._writer)
+        return 0.0 if self._lease.held else self._lease.until_claim()
 
     async def take(self, capacities: Sequence[Capacity], now: int) -> Claimed:
+        """Claim due deliveries, at most as many as there are slots. Raises StoreError."""
         claimed = Claimed([], {})
         for capacity in capacities:
             self._take(claimed, capacity, now)
@@ -84,7 +138,7 @@ class LeaseClaims:
 
     def _take(self, claimed: Claimed, capacity: Capacity, now: int) -> None:
         limit = len(capacity.busy) + capacity.slots
-        found = outbox.next_deliveries(self._database.read, capacity.receiver, limit)
+        found = delivery_queue.next_deliveries(self._database.read, capacity.receiver, limit)
         for delivery in [each for each in found if each.sequence not in capacity.busy][: capacity.slots]:
             if delivery.due_at > now:
                 claimed.later[capacity.receiver] = delivery.due_at
@@ -92,17 +146,16 @@ class LeaseClaims:
             claimed.deliveries.append(delivery)
 
     def still_held(self, transaction: Transaction, sequences: Sequence[int]) -> set[int]:
-        try:
-            self._lease.require(transaction)
-        except LeaseLost:
-            return set()
-        return set(sequences)
+        """Those deliveries that this process may save: all or none. Called in the transaction that saves them."""
+        return self._lease.protected(transaction, sequences)
 
     def lose(self) -> None:
+        """Stop now; the claims expire."""
         self._lease.drop()
 
     async def release(self) -> None:
-        await self._lease.release(self._writer)
+        """Let other processes continue at once. Called when no attempt is under way. Raises ServerFailure."""
+        await self._lease.leave(self._writer, {})
 
 
 _SKIPPED = 50  # milliseconds: a due delivery that could not be claimed is being claimed by another process
@@ -138,16 +191,11 @@ class RowClaims:
 
     tenure = 1
 
-    def __init__(
-        self, database: Database, writer: Writer, seconds: float, *, holder: str = "", monotonic: Callable[[], float]
-    ) -> None:
+    def __init__(self, database: Database, writer: Writer, seconds: float, *, monotonic: Callable[[], float]) -> None:
         """A claim lasts for `seconds`, which must be longer than any attempt."""
-        self._database = database
-        self._read = database.read
-        self._writer = writer
-        self._seconds = seconds
-        self._holder = holder or secrets.token_hex(8)
-        self._monotonic = monotonic
+        self._database, self._read, self._writer = database, database.read, writer
+        self._seconds, self._monotonic = seconds, monotonic
+        self._holder = secrets.token_hex(8)
         self._delivering_until = -1.0
         self._taking: asyncio.Future[Claimed] | None = None
 
@@ -210,3 +258,6 @@ class RowClaims:
 
 def _busy(capacities: Sequence[Capacity]) -> list[int]:
     return [sequence for capacity in capacities for sequence in capacity.busy]
+
+
+Claims = LeaseClaims | RowClaims

@@ -1,5 +1,6 @@
 """A notification, which is a webhook that receives events, and the body of an event."""
 
+from enum import StrEnum
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -8,9 +9,86 @@ from msgspec import UNSET, UnsetType
 from relaydeck.basis import FIELD_LENGTH, IDENTIFIER_FORM, URL_FORM, contract, shown
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
-from relaydeck.notifications.kinds import EventKind
+from relaydeck.quantities import Moment
+from relaydeck.scope import OwnLabels
 from relaydeck.secret import Secret
 from relaydeck.web_addresses import WebAddress
+
+_SIGNER_DETAILS = ("signer_id", "outcome", "explanation")
+_RUNWAY_DETAILS = (
+    "balance",
+    "min_balance",
+    "spent_per_hour",
+    "seconds_until_minimum",
+    "seconds_until_zero",
+    "warn_hours",
+)
+
+
+class EventKind(StrEnum):
+    """`NAME = type, when it happens, names of its details…`"""
+
+    RELAYER_PAUSED = "relayer.paused", "an operator paused the relayer"
+    RELAYER_RESUMED = "relayer.resumed", "an operator resumed the relayer"
+    RELAYER_DISABLED = (
+        "relayer.disabled",
+        "the monitor disabled the relayer because none of its nodes returned the nonce of its address",
+    )
+    RELAYER_ENABLED = "relayer.enabled", "the monitor enabled the relayer again"
+    RELAYER_LOW_BALANCE = (
+        "relayer.low_balance",
+        "the balance of the relayer fell below `min_balance`; sent once, and again only after the balance has"
+        " recovered",
+        "balance",
+        "min_balance",
+    )
+    RELAYER_RUNWAY_LOW = (
+        "relayer.runway_low",
+        "the balance is expected to reach `min_balance` within `runway_warn_hours`; sent once, and again only after"
+        " `relayer.runway_recovered`",
+        *_RUNWAY_DETAILS,
+    )
+    RELAYER_RUNWAY_RECOVERED = (
+        "relayer.runway_recovered",
+        "the balance is expected to last for at least 1.5 times `runway_warn_hours`, or nothing is spent",
+        *_RUNWAY_DETAILS,
+    )
+    SIGNER_UNREACHABLE = (
+        "signer.unreachable",
+        "a check of the relayer's signer got no valid signature from its key, for the reason in `outcome`;"
+        " sent when this begins, not at each check",
+        *_SIGNER_DETAILS,
+    )
+    SIGNER_MISMATCH = (
+        "signer.mismatch",
+        "the key of the relayer's signer has a different address from the relayer; sent when this begins, not"
+        " at each check",
+        *_SIGNER_DETAILS,
+    )
+    SIGNER_RECOVERED = (
+        "signer.recovered",
+        "the problem that `signer.unreachable` or `signer.mismatch` reported is over",
+        *_SIGNER_DETAILS,
+    )
+    DATABASE_CHANGED = (
+        "database.changed",
+        "the database failed over or was rolled back: a standby was promoted, or a backup restored; recent changes and"
+        " events may be lost; sent to every notification, or to the 1,000 oldest if there are more",
+        "problem",
+    )
+    NOTIFICATION_TEST = "notification.test", "an operator sent a test event"
+
+    _value_: str
+    description: str
+    details: tuple[str, ...]  # the members of `data.details`, amounts in Wei as text
+
+    def __new__(cls, name: str, description: str = "", *details: str) -> "EventKind":
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.description = description
+        kind.details = details
+        return kind
+
 
 NotificationType = Literal["webhook"]
 _SHOWN = shown("2.3")
@@ -40,6 +118,7 @@ class Notification(msgspec.Struct, frozen=True):
             sealed_as="sealed_signing_key",
         ),
     ] = UNSET
+    labels: OwnLabels = UNSET
     has_signing_key: Annotated[
         bool,
         field(
@@ -58,6 +137,7 @@ class NotificationChange(NamedTuple):
     type: NotificationType | None = None
     url: str | None = None
     signing_key: Secret | None = None
+    labels: dict[str, str] | UnsetType | None = None  # unset: without any
 
 
 class EventBody(msgspec.Struct, frozen=True):
@@ -74,7 +154,7 @@ class EventBody(msgspec.Struct, frozen=True):
         str,
         own_field("What happened.", example="relayer.paused", schema={"enum": [kind.value for kind in EventKind]}),
     ]
-    timestamp: Annotated[str, own_field("When it happened, in UTC.", example="2026-03-01T12:00:00Z")]
+    timestamp: Annotated[Moment, own_field("When it happened, in UTC.", example="2026-03-01T12:00:00Z")]
     sequence: Annotated[int, own_field("Its position among all events.", example=42)]
     version: Annotated[int, own_field("Version of this format.", example=1)]
     data: Annotated[

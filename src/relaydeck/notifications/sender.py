@@ -1,17 +1,123 @@
-"""Sends one POST to a receiver: guarded, with a timeout, and reading a bounded part of the response."""
+"""One attempt to deliver an event: its signed message, the request, and what follows from the response.
+
+The signature is that of Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`, one for each key in use. The
+request is guarded, has a timeout, and reads a bounded part of the response.
+"""
 
 import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
-import aiohttp
+from yarl import URL
 
-from relaydeck.address_guard import AddressGuard, AddressRefused
-from relaydeck.connection_failure import classify
-from relaydeck.notifications.retries import ReceiverResponse
-from relaydeck.outgoing_connections import NameResolver, Resolve, guarded_connector, traces
-from relaydeck.setting_values import AddressRange
+from relaydeck.errors import Damaged
+from relaydeck.notifications.delivery_queue import AttemptOutcome, PendingDelivery
+from relaydeck.notifications.events import COLUMNS, Event
+from relaydeck.notifications.notification_changes import opened_url, place, previous_place
+from relaydeck.outgoing.address_guard import AddressGuard
+from relaydeck.outgoing.connections import ConnectionFailed, ConnectionFailure, Opener, Resolve
+from relaydeck.outgoing.http_client import HttpClient, Limits
+from relaydeck.secret import Secret
+from relaydeck.settings.values import AddressRange
+from relaydeck.store import audit
+from relaydeck.store.open_store import Store
 from relaydeck.web_addresses import web_address_problem
+
+
+class ReceiverResponse(NamedTuple):
+    """A receiver's response: its status, or else the word for the problem."""
+
+    status: int | None = None
+    problem: str = ""
+    text: str = ""
+    retry_after: str = ""
+    final: bool = False  # no later attempt can succeed
+
+    @property
+    def delivered(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
+# -- The message --
+
+PREFIX = "whsec_"
+
+
+def key_bytes(key: Secret) -> bytes:
+    """A key that starts `whsec_` and decodes is used decoded; any other string by its UTF-8 bytes."""
+    text = key.reveal()
+    encoded = text.removeprefix(PREFIX)
+    if encoded and text.startswith(PREFIX):
+        try:
+            # Receivers' libraries accept keys with and without padding.
+            return base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    return text.encode()
+
+
+# sentence: 6-signing-key
+def sign(key: Secret, message_id: str, timestamp: int, body: bytes) -> str:
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key_bytes(key), signed, hashlib.sha256).digest()).decode()
+
+
+def message_headers(keys: Sequence[Secret], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers of a message; without a key there is no signature."""
+    found = {"webhook-id": message_id, "webhook-timestamp": str(timestamp)}
+    if keys:
+        found["webhook-signature"] = " ".join(sign(key, message_id, timestamp, body) for key in keys)
+    return found
+
+
+_MESSAGE = (
+    f"SELECT {COLUMNS}, n.url, n.sealed_url, n.url_version, n.sealed_signing_key, n.sealed_previous_key,"
+    " n.previous_key_until, n.secret_version"
+    " FROM notifications n JOIN events e ON e.seq = :seq WHERE n.id = :id"
+)
+
+
+class Message(NamedTuple):
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def read_message(
+    store: Store, delivery: PendingDelivery, now: int, *, with_audit_head: bool = False
+) -> Message | ReceiverResponse:
+    """The message as of now, or the problem that prevents sending it."""
+    found = store.database.read(_MESSAGE, {"seq": delivery.sequence, "id": delivery.notification_id})
+    if not found:
+        return ReceiverResponse(problem="receiver_removed", final=True)
+    row, notification_id = found[0], delivery.notification_id
+    sealed = {place: row.sealed_signing_key}
+    if now < (row.previous_key_until or 0):
+        sealed[previous_place] = row.sealed_previous_key
+    try:
+        url = opened_url(store.vault, notification_id, row)
+        keys = [
+            Secret(store.vault.open(each, at(notification_id, row.secret_version)).decode())
+            for at, each in sealed.items()
+            if each is not None
+        ]
+    except Damaged:
+        return ReceiverResponse(problem="key_unreadable")  # a late event is better than an unsigned one
+    event = Event._make(row[: len(Event._fields)])
+    body = event.body()
+    headers = message_headers(keys, event.id, now, body)
+    if with_audit_head:
+        headers["relaydeck-audit-head"] = str(audit.head(store.database.read))
+    return Message(url, headers, body)
+
+
+# -- The request --
 
 BODY_BYTES = 512
 _BODY_SECONDS = 2.0  # the status decides; the body is only shown to the operator
@@ -28,56 +134,72 @@ class Sender:
         timeout_seconds: float,
         *,
         resolve: Resolve | None = None,
-        tls: ssl.SSLContext | bool = True,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._timeout_seconds = timeout_seconds
-        self._session = aiohttp.ClientSession(
-            connector=guarded_connector(
-                AddressGuard(allow), resolve or NameResolver(), tls=tls, keep_alive_seconds=_KEEP_ALIVE_SECONDS
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=traces("event delivery"),
-            headers=_HEADERS,
-            auto_decompress=False,
-            trust_env=False,
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
+        limits = Limits(BODY_BYTES, idle_seconds=_KEEP_ALIVE_SECONDS, cut_seconds=_BODY_SECONDS)
+        opener = Opener(AddressGuard(allow), resolve, tls)
+        self._client = HttpClient(opener, limits, _HEADERS, "event delivery")
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._client.close()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> ReceiverResponse:
         """Returns a response with a problem, and does not raise, when the receiver, network or name server fails."""
         if web_address_problem(url):
             return ReceiverResponse(problem="bad_url")
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                # A redirect is not followed: the operator configured this receiver and no other.
-                response = await self._session.post(url, data=body, headers=headers, allow_redirects=False)
-        except (AddressRefused, TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            return ReceiverResponse(problem=classify(error).value)
-        try:
-            text = await _first_bytes(response)
-        finally:
-            response.release()
-        return ReceiverResponse(response.status, "", text, response.headers.get("Retry-After", "")[:64])
-
-
-async def _first_bytes(response: aiohttp.ClientResponse) -> str:
-    """Keeps what was read when the rest does not arrive. A connection with unread data is not used again."""
-    read = b""
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            while len(read) < BODY_BYTES and (part := await response.content.read(BODY_BYTES - len(read))):
-                read += part
-    except (TimeoutError, aiohttp.ClientError, OSError):
-        response.close()
-    if not response.content.at_eof():
-        response.close()
-    return printable(read)
+            async with asyncio.timeout(self._timeout_seconds) as scope:
+                # The status decides, so the time is that of the head; the body has a time of its own.
+                response = await self._client.send("POST", URL(url), headers, body, lambda: scope.reschedule(None))
+        except TimeoutError:
+            return ReceiverResponse(problem=ConnectionFailure.TIMED_OUT.value)
+        except ConnectionFailed as failure:
+            return ReceiverResponse(problem=failure.cause.value)
+        except ValueError:
+            return ReceiverResponse(problem=ConnectionFailure.BAD_URL.value)
+        return ReceiverResponse(response.status, "", printable(response.body), response.retry_after[:64])
 
 
 def printable(read: bytes) -> str:
     """Bytes from outside as one line that is safe to show."""
     text = read.decode("utf-8", "replace")
     return "".join(character if character.isprintable() else " " for character in text).strip()
+
+
+# -- What follows --
+
+_MINUTE, _HOUR = 60, 3600
+# Seconds after each failure, the schedule that Standard Webhooks suggests: ten attempts in 75.6 hours.
+DELAYS = (5, 5 * _MINUTE, 30 * _MINUTE, 2 * _HOUR, 5 * _HOUR, 10 * _HOUR, 14 * _HOUR, 20 * _HOUR, 24 * _HOUR)
+MAX_ATTEMPTS = len(DELAYS) + 1
+ATTEMPTS_IN_ORDER = 3  # after these, a failing delivery no longer holds up the events that follow it
+JITTER = 0.1
+MAX_RETRY_AFTER = 24 * _HOUR
+_GONE = 410
+
+
+def decide(
+    response: ReceiverResponse, *, tries: int, in_order: bool, now: float, random: Callable[[], float]
+) -> AttemptOutcome:
+    """`tries` includes this attempt. `now` is in seconds."""
+    if response.delivered:
+        return AttemptOutcome("delivered", None, False)
+    if response.final or response.status == _GONE or tries >= MAX_ATTEMPTS:
+        return AttemptOutcome("dead", None, False)
+    delay = DELAYS[tries - 1] * (1 - JITTER + 2 * JITTER * random())
+    delay = max(delay, requested_delay(response.retry_after, now))
+    return AttemptOutcome("pending", int((now + delay) * 1000), in_order and tries < ATTEMPTS_IN_ORDER)
+
+
+def requested_delay(retry_after: str, now: float) -> float:
+    """The seconds that a `Retry-After` header requests (RFC 9110: seconds, or a date): at most a day, 0 if invalid."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text[:9])
+    else:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - now
+        except (ValueError, OverflowError, TypeError, IndexError):
+            return 0.0
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER)

@@ -7,8 +7,8 @@ import re
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from relaydeck.address_guard import AddressGuard, stated_addresses
-from relaydeck.setting_values import AddressRange
+from relaydeck.outgoing.address_guard import AddressGuard, stated_addresses
+from relaydeck.settings.values import AddressRange
 
 REFUSED = (
     "leads to an address that is not public: the service sends events there only if its RELAYDECK_WEBHOOK_ALLOW"

@@ -1,134 +1,205 @@
-"""Applies a plan: every step in one transaction, or none."""
+"""Applies a file: every change of its plan in one transaction, or none.
 
-from collections.abc import Callable
+Every other write waits for that transaction. So what takes long happens before it: an apply plans, encodes and seals in
+a snapshot, and puts the rows into temporary tables, which belong to the connection. With the lock it looks whether
+somebody has changed a record of the plan since the snapshot, and writes from these tables.
+"""
+
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, field
+from time import time
+from typing import Any, NamedTuple, TypeVar
 
-from relaydeck.errors import NotPossible, StoreConflict
-from relaydeck.provisioning.file_planner import FilePlanner
-from relaydeck.provisioning.mistakes import MistakenFile
-from relaydeck.provisioning.plan import Plan
-from relaydeck.provisioning.plan_revision import require_same
-from relaydeck.provisioning.prepared_plan import ContextOf, PreparedPlan, Progress
-from relaydeck.signers.known_addresses import KeySource, KnownAddresses
+from relaydeck.errors import MistakenDocument, NotPossible
+from relaydeck.notifications import delivery_queue, notification_changes
+from relaydeck.provisioning.declared_records import RESOURCES, TABLES, Declared, Resource
+from relaydeck.provisioning.mistakes import MOST_MISTAKES, Mistake
+from relaydeck.provisioning.plan import Plan, Step
+from relaydeck.provisioning.plan_revision import RECORD_CHANGES, plan_revision, require_same
+from relaydeck.provisioning.planner import NO_RULES, UrlRules, key_questions, make_plan
+from relaydeck.provisioning.stored import ORIGIN, Stored
+from relaydeck.signers import signer_changes
+from relaydeck.signers.known_addresses import KnownAddresses, Questions
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.change_context import ChangeContext
-from relaydeck.store.database import Database, ReadRows, Transaction
+from relaydeck.store.changes import ChangeContext, Preparation, Record, RowChange, RowChanges
+from relaydeck.store.database import ReadRows, Transaction
 from relaydeck.store.open_store import Store
+from relaydeck.store.rows import Stage
+from relaydeck.store.vault import Vault
 
+Progress = Callable[[list[Step]], Iterable[Step]]
 Result = TypeVar("Result")
-_UNCHANGED = "Nothing was changed."
-_NO_KEYS = KeySource()
-_ATTEMPTS = 3  # to prepare a plan that is still valid when its transaction starts
+UNCHANGED = "Nothing was changed."
+_ATTEMPTS = 5  # to prepare a plan that is still valid when its transaction begins
 
 
-class _Outdated(Exception):
+# What prepares the change of a step of these kinds; that of the others is the same for every table of records.
+_PREPARE: dict[tuple[Resource, str], Callable[[Preparation, Any], RowChange]] = {
+    ("signers", "create"): signer_changes.prepare_creation,
+    ("signers", "change"): signer_changes.prepare_update,
+    ("signers", "remove"): signer_changes.prepare_deletion,
+    ("notifications", "create"): notification_changes.prepare_creation,
+    ("notifications", "change"): notification_changes.prepare_update,
+    ("notifications", "remove"): notification_changes.prepare_deletion,
+}
+
+
+def take_step(step: Step, context: ChangeContext) -> None:
+    """Create, change or remove a record inside a transaction. Raises StillInUse."""
+    context.write(prepare_step(step, context.preparation))
+    _complete(step, context)
+
+
+def _complete(step: Step, context: ChangeContext) -> None:
+    """Do what follows from a step, once its row is written."""
+    if step.action == "remove" and step.resource == "notifications":
+        delivery_queue.end_deliveries(context.transaction, step.name)
+
+
+def prepare_step(step: Step, preparation: Preparation) -> RowChange:
+    """Read, encode and seal what a step writes."""
+    if prepare := _PREPARE.get((step.resource, step.action)):
+        return prepare(preparation, step.subject)
+    table = TABLES[step.resource]
+    if step.action == "create":
+        return preparation.create_record(table, step.subject)
+    if step.action == "change":
+        return preparation.update_record(table, step.subject)
+    return preparation.delete_record(table, step.name)
+
+
+def mistaken_document(mistakes: list[Mistake]) -> MistakenDocument:
+    return MistakenDocument([each._asdict() for each in mistakes[: MOST_MISTAKES + 1]])
+
+
+class FilePlanner(NamedTuple):
+    """Plans a file, inside one snapshot."""
+
+    file: Declared
+    prune: bool
+    urls: UrlRules = NO_RULES
+    refusal: Callable[[list[Mistake]], Exception] = mistaken_document  # of a file with mistakes
+
+    def questions(self, read: ReadRows, vault: Vault, bound_types: frozenset[str]) -> Questions:
+        """What drivers have to be asked before `plan`."""
+        return key_questions(self.file, Stored(read, vault), bound_types)
+
+    def plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses, expected: str = "") -> Plan:
+        """Raises the refusal, with every mistake, or PlanChanged when it is not the plan with the expected revision."""
+        plan = make_plan(self.file, Stored(read, vault), addresses, prune=self.prune, urls=self.urls)
+        if mistakes := self.file.mistakes + plan.mistakes:
+            raise self.refusal(mistakes)
+        plan.revision = plan_revision(plan, read, vault.plan_key, prune=self.prune)
+        require_same(plan, expected, read, vault.plan_key)
+        return plan
+
+    def forget(self) -> None:
+        """Free the records one by one: to free many at once would stop all other threads."""
+        for kept in (self.file.records, self.file.mentions):
+            while kept:
+                kept.pop()
+
+
+class Outdated(Exception):
     """Rolls back the transaction of a plan that is no longer valid."""
 
 
-class _NotNeeded(Exception):
-    """Rolls back what was written early of a plan: the work did not write the plan."""
+@dataclass(eq=False, repr=False)
+class Apply:
+    """One apply of a file, step by step. `run` takes the steps in their order."""
 
+    store: Store
+    planner: FilePlanner
+    addresses: KnownAddresses
+    expected: str = ""  # the revision of a plan that was reviewed: another plan is not applied
+    progress: Progress = iter
+    plan: Plan = field(init=False)
+    _preparation: Preparation = field(init=False)
+    _changes: RowChanges = field(init=False)
 
-class _Unchanged(Exception):
-    """Ends an apply that has nothing to change."""
+    def run(
+        self, in_transaction: Callable[[Transaction], Result], unchanged: Callable[[], Result] | None = None
+    ) -> Result:
+        """Return what `in_transaction` returns, which calls `write`; what `unchanged` returns if nothing differs.
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-
-class Provisioner:
-    """Plans a file against a store, and applies it."""
-
-    def __init__(self, store: Store, planner: FilePlanner, *, file_name: str, keys: KeySource = _NO_KEYS) -> None:
-        self._store = store
-        self._planner = planner
-        self._file_name = file_name
-        self._keys = keys
-        self._addresses = KnownAddresses(keys.bound_types)
-
-    def plan(self) -> Plan:
-        """The plan for the store as it is now. Locks and writes nothing. Raises MistakenFile."""
-        return self._plan_now("")
-
-    def rehearse(self, expected: str = "") -> Plan:
-        """The plan that `apply` would make. Locks and writes nothing, and raises what `apply` would raise."""
-        return self._plan_now(_UNCHANGED, expected)
-
-    def apply(self, *, now: int, actor: str = "apply", progress: Progress = iter, expected: str = "") -> Plan:
-        """Plan and apply. Writes nothing if nothing differs. Raises MistakenFile or PlanChanged, with nothing changed.
-
-        `expected` is the revision of a plan that was reviewed: another plan is not applied.
+        Raises what `FilePlanner.plan` raises, or NotPossible when others keep changing records of the plan.
         """
-        self._ask_keys()
-        key = self._store.vault.plan_key
-
-        def prepare(read: ReadRows) -> PreparedPlan:
-            prepared = PreparedPlan(self._planner, self._plan(read, _UNCHANGED), read, self._store.vault, progress)
-            if not prepared.plan.steps:
-                require_same(prepared.plan, expected, read, key)
-                raise _Unchanged(prepared.plan)
-            return prepared
-
-        def write(prepared: PreparedPlan, context: ChangeContext) -> Plan:
-            require_same(prepared.plan, expected, context.transaction.all, key)
-            prepared.write(context)
-            return prepared.plan
-
-        try:
-            return apply_prepared(self._store.database, prepare, partial(self._context, actor, now), write)
-        except _Unchanged as unchanged:
-            return unchanged.plan
-
-    def _context(self, actor: str, now: int, transaction: Transaction) -> ChangeContext:
-        return ChangeContext(transaction, AuditLog(self._store.vault), actor, now)
-
-    def _ask_keys(self) -> None:
-        """Before any transaction, because a key system may take its time."""
-        database = self._store.database
-        with database.snapshot():
-            questions = self._planner.questions(database.read, self._store.vault, self._keys.bound_types)
-        self._addresses = self._keys.addresses(questions)
-
-    def _plan_now(self, remedy: str, expected: str = "") -> Plan:
-        self._ask_keys()
-        with self._store.database.snapshot():
-            plan = self._plan(self._store.database.read, remedy)
-            require_same(plan, expected, self._store.database.read, self._store.vault.plan_key)
-            return plan
-
-    def _plan(self, read: ReadRows, remedy: str) -> Plan:
-        plan = self._planner.plan(read, self._store.vault, self._addresses)
-        if plan.mistakes:
-            raise MistakenFile(self._file_name, plan.mistakes, remedy)
-        return plan
-
-
-def apply_prepared(
-    database: Database,
-    prepare: Callable[[ReadRows], PreparedPlan],
-    context_of: ContextOf,
-    write: Callable[[PreparedPlan, ChangeContext], Result],
-) -> Result:
-    """Prepare a plan and write it, again when others have changed a record of it meanwhile. Raises NotPossible."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        with database.snapshot():
-            prepared = prepare(database.read)
-        prepared.removes_early = attempt < _ATTEMPTS
-        try:
-            with suppress(_Outdated, StoreConflict), prepared.transaction(database, context_of) as transaction:
-                if not prepared.is_valid(transaction):
-                    raise _Outdated
-                result = write(prepared, context_of(transaction))
-                if prepared.is_unfinished:
-                    raise _NotNeeded
-                return result
-        except _NotNeeded:  # a repeated request, which gets its first answer
-            with database.transaction() as transaction:
-                return write(prepared, context_of(transaction))
-    if prepared.is_large:
+        for _ in range(_ATTEMPTS):
+            with self.store.database.snapshot():
+                self.prepare()
+            if unchanged is not None and not self.plan.steps:
+                return unchanged()
+            with suppress(Outdated), self.store.database.staging() as stage:
+                self.stage(stage)
+                with self.store.database.transaction() as transaction:
+                    self.require_valid(transaction)
+                    return in_transaction(transaction)
         raise NotPossible("others keep changing the same records: nothing was changed, try again")
-    # Plan and prepare while the others wait.
-    with database.transaction() as transaction:
-        return write(prepare(transaction.all), context_of(transaction))
+
+    def run_for(self, actor: str, now: int) -> Plan:
+        """Apply on the machine of the store. Writes nothing if nothing differs."""
+        audit = AuditLog(self.store.vault)
+        self.run(lambda transaction: self.write(ChangeContext(transaction, audit, actor, now)), lambda: None)
+        return self.plan
+
+    def prepare(self) -> None:
+        """Plan, encode and seal, inside one snapshot."""
+        read = self.store.database.read
+        self.plan = self.planner.plan(read, self.store.vault, self.addresses, self.expected)
+        self._preparation = Preparation.in_snapshot(read, self.store.vault, int(time()))
+        self._changes = RowChanges(RESOURCES)
+        for step in self.progress(self.plan.steps):
+            self._changes.add(prepare_step(step, self._preparation))
+
+    def stage(self, stage: Stage) -> None:
+        """Put the rows into temporary tables."""
+        self._changes.stage(stage)
+
+    def require_valid(self, transaction: Transaction) -> None:
+        """Raises Outdated unless planning again in this transaction would lead to the same plan.
+
+        Some plans that would be the same are not recognised: those are only made again.
+        """
+        entries = self._preparation.entries_since(transaction)
+        if entries is None:
+            raise Outdated
+        removed = {_record(step) for step in self.plan.steps if step.action == "remove"}
+        # The audit log keeps the state of a removed record, too.
+        changed = {record for record, change in entries if change in RECORD_CHANGES or record in removed}
+        if not changed.isdisjoint(self._depends_on()):
+            raise Outdated
+        if self._depends_on_all_relayers and any(resource == "relayer" for resource, _ in changed):
+            raise Outdated
+        if self.planner.prune and changed and self._has_more_to_prune(transaction):
+            raise Outdated
+
+    def _depends_on(self) -> set[Record]:
+        """Every record that the plan changes, compares or refers to: with pruning, every one that an apply created."""
+        declared = self.planner.file
+        return {
+            *((resource[:-1], name) for resource, places in declared.places.items() for name in places),
+            *((each.resource[:-1], each.record) for each in declared.mentions),
+            *map(_record, self.plan.steps),
+        }
+
+    @property
+    def _depends_on_all_relayers(self) -> bool:
+        """Pruning looks for relayers that refer to a record; a relayer without an id is found by its name."""
+        return self.planner.prune or any(not each.name for each in self.planner.file.of("relayers"))
+
+    def _has_more_to_prune(self, transaction: Transaction) -> bool:
+        """Whether another apply has created records since the snapshot."""
+        newest = {"origin": ORIGIN, "revision": self._preparation.revision}
+        queries = (f"SELECT 1 FROM {each} WHERE revision > :revision AND origin = :origin" for each in RESOURCES)
+        return any(transaction.one(f"{sql} LIMIT 1", newest) for sql in queries)
+
+    def write(self, context: ChangeContext) -> None:
+        """Write from the temporary tables, inside the transaction."""
+        self._changes.write(context._replace(origin=ORIGIN))
+        for step in self.plan.steps:
+            _complete(step, context)
+
+
+def _record(step: Step) -> Record:
+    return step.resource[:-1], step.name

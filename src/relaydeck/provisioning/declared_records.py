@@ -1,6 +1,5 @@
 """The resources that can be declared, and what a file declares of them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -11,7 +10,8 @@ from msgspec import NODEFAULT
 from relaydeck.fields import Field, Traits, fields_of
 from relaydeck.identifiers import identifier_problem
 from relaydeck.networks import network_rows
-from relaydeck.notifications import notification_rows
+from relaydeck.notifications import notification_changes
+from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.relayers import relayer_rows
 from relaydeck.signers.signer_types import SHAPES
 from relaydeck.store.record_table import RecordTable
@@ -23,31 +23,19 @@ IDENTITY: dict[Resource, str] = {"networks": "name", "signers": "id", "notificat
 # The config of a signer depends on its type, so that signers have no single record type.
 TABLES: dict[Resource, RecordTable[Any]] = {
     "networks": network_rows.TABLE,
-    "notifications": notification_rows.TABLE,
+    "notifications": notification_changes.TABLE,
     "relayers": relayer_rows.TABLE,
 }
 RECORD_TYPES: dict[Resource, type[msgspec.Struct]] = {resource: table.record for resource, table in TABLES.items()}
 SIGNER_FIELDS = (
     Field("id", str, NODEFAULT, "Identifier.", "ops", identifier_problem, Traits(None)),
     Field("type", Literal[tuple(SHAPES)], NODEFAULT, "Type of the signer.", "plain", None, Traits(None)),
+    next(each for each in fields_of(RECORD_TYPES["relayers"]) if each.name == "labels"),
 )
 # The column of relayers that refers to each resource.
 REFERRING: dict[str, str] = {
     each.traits.refers_to: each.name for each in fields_of(RECORD_TYPES["relayers"]) if each.traits.refers_to
 }
-
-
-@cache
-def field_names() -> frozenset[str]:
-    """The name of every field, at any depth."""
-    return frozenset(name for record in RECORD_TYPES.values() for name in _names_in(record))
-
-
-def _names_in(record: type[msgspec.Struct]) -> Iterator[str]:
-    for each in fields_of(record):
-        yield each.name
-        for nested in (*each.variants, *([each.record] if each.record else ())):
-            yield from _names_in(nested)
 
 
 @cache
@@ -72,16 +60,13 @@ class Mention(NamedTuple):
     record: str
 
 
-def _no_places() -> dict[Resource, dict[str, str]]:
-    return {resource: {} for resource in RESOURCES}
-
-
 @dataclass
 class Declared:
     """A record with a mistake is not in `records`, but its name is in `places`."""
 
+    mistakes: list[Mistake] = field(default_factory=list)
     records: list[DeclaredRecord] = field(default_factory=list)
-    places: dict[Resource, dict[str, str]] = field(default_factory=_no_places)
+    places: dict[Resource, dict[str, str]] = field(default_factory=lambda: {each: {} for each in RESOURCES})
     mentions: list[Mention] = field(default_factory=list)
 
     def of(self, resource: Resource) -> list[DeclaredRecord]:

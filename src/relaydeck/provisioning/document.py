@@ -1,85 +1,79 @@
-"""One record's JSON document, as the admin API and the commands take it: read, planned and applied like a file's."""
+"""Creates, changes and removes one record, with a JSON document that is read and planned like that of a file."""
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
-from relaydeck.errors import BadRequest
-from relaydeck.provisioning.declared_records import Resource, field_names
+from relaydeck.errors import MistakenRecord, RecordExists
+from relaydeck.provisioning.apply import take_step
+from relaydeck.provisioning.declared_records import Resource
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.mistakes import Mistake, place_in
 from relaydeck.provisioning.plan import Step
-from relaydeck.provisioning.planner import key_questions, make_plan
-from relaydeck.provisioning.references import NO_REFERENCE, NoReferences, Resolver, as_reference
+from relaydeck.provisioning.planner import NO_RULES, UrlRules, key_questions, make_plan
 from relaydeck.provisioning.stored import Stored
-from relaydeck.provisioning.url_rules import NO_RULES, UrlRules
 from relaydeck.signers.known_addresses import KnownAddresses, Questions
+from relaydeck.store.changes import ChangeContext
 
 _UNKNOWN = "is not a known key"
 _IN_THIS_FILE = ", in this file or stored"
-Document = dict[str, Any]
 
 
 class RecordDocument:
-    """Raises BadRequest, which contains every mistake and no value."""
+    """It must not contain references: a caller must not make the service read its environment or its files."""
 
-    def __init__(
-        self, resource: Resource, name: str, document: Document, resolver: Resolver, urls: UrlRules = NO_RULES
-    ) -> None:
+    def __init__(self, resource: Resource, name: str, document: dict[str, Any], urls: UrlRules = NO_RULES) -> None:
         self.resource, self.name = resource, name
         self._urls = urls
-        self._place = place_in("networks", name) if resource == "networks" else f"{resource}[0]"
-        content = document
         if resource == "networks":
+            self._place = place_in("networks", name)
             content = {key: value for key, value in document.items() if key != "name"}
-        whole: Document = {"networks": {name: content}} if resource == "networks" else {resource: [content]}
-        mistakes = self._mistakes(content, _is_null, "must not be null")
-        if isinstance(resolver, NoReferences):
-            # Refused here: a plan would take a reference for a missing secret and keep the stored one.
-            mistakes += self._mistakes(content, _is_reference, NO_REFERENCE)
-        self._declared, read_mistakes = read_parsed(whole, resolver)
-        self._refuse(mistakes + read_mistakes)
+            self._declared = read_parsed({"networks": {name: content}}, None)
+        else:
+            self._place = f"{resource}[0]"
+            self._declared = read_parsed({resource: [document]}, None)
 
-    def _mistakes(self, content: Document, is_wrong: Callable[[Any], bool], problem: str) -> list[Mistake]:
-        return [Mistake(self._place + place, problem) for place in _places(content, is_wrong)]
+    @property
+    def mistakes(self) -> list[tuple[str, str]]:
+        """Those that the document alone shows, each with its field."""
+        return [self._described(each) for each in self._declared.mistakes]
 
     def questions(self, stored: Stored, bound_types: frozenset[str]) -> Questions:
         """What drivers have to be asked before `step`."""
         return key_questions(self._declared, stored, bound_types)
 
     def step(self, stored: Stored, addresses: KnownAddresses) -> tuple[Step | None, list[str]]:
-        """The step to take, if any, and notes for the caller."""
+        """The step to take, if any, and notes for the caller. Raises MistakenRecord with all mistakes, and no value."""
         plan = make_plan(self._declared, stored, addresses, prune=False, urls=self._urls)
-        self._refuse(plan.mistakes)
+        if mistakes := self.mistakes + [self._described(each) for each in plan.mistakes]:
+            raise MistakenRecord(mistakes)
         notes = [each.removeprefix(f"{self._place}.") for each in plan.notes]
         return (plan.steps[0] if plan.steps else None), notes
 
-    def _refuse(self, mistakes: list[Mistake]) -> None:
-        if mistakes:
-            raise BadRequest("; ".join(self._described(each) for each in mistakes))
-
-    def _described(self, mistake: Mistake) -> str:
+    def _described(self, mistake: Mistake) -> tuple[str, str]:
         place = mistake.place.removeprefix(self._place).removeprefix(".")
         if mistake.problem.startswith(_UNKNOWN):
             # The key is the caller's own text: it is not repeated.
-            return f"unknown field{mistake.problem.removeprefix(_UNKNOWN)}"
-        return str(Mistake(place, mistake.problem.removesuffix(_IN_THIS_FILE)))
+            return "", f"unknown field{mistake.problem.removeprefix(_UNKNOWN)}"
+        return place, mistake.problem.removesuffix(_IN_THIS_FILE)
 
 
-def _is_null(value: Any) -> bool:
-    return value is None
+def create_record(context: ChangeContext, record: RecordDocument, addresses: KnownAddresses | None) -> list[str]:
+    """Return notes for the caller. Raises MistakenRecord, or RecordExists."""
+    return change_record(context, record, addresses, is_new=True)
 
 
-def _is_reference(value: Any) -> bool:
-    return as_reference(value) is not None
+def change_record(
+    context: ChangeContext, record: RecordDocument, addresses: KnownAddresses | None, *, is_new: bool = False
+) -> list[str]:
+    """Return notes for the caller. Raises MistakenRecord."""
+    stored = Stored(context.transaction.all, context.vault)
+    step, notes = record.step(stored, addresses or KnownAddresses())
+    if is_new and stored.exists(record.resource, record.name):
+        raise RecordExists(record.resource[:-1])
+    if step is not None:
+        take_step(step, context)
+    return notes
 
 
-def _places(value: Any, is_wrong: Callable[[Any], bool], place: str = "") -> list[str]:
-    """The places of wrong values in a document. `?` stands for a key that is no field: it is the caller's own text."""
-    if is_wrong(value):
-        return [place]
-    parts: Iterable[tuple[str, Any]] = ()
-    if isinstance(value, dict):
-        parts = ((f"{place}.{key if key in field_names() else '?'}", each) for key, each in value.items())
-    elif isinstance(value, list):
-        parts = ((f"{place}[{number}]", each) for number, each in enumerate(value))
-    return [found for where, each in parts for found in _places(each, is_wrong, where)]
+def remove_record(context: ChangeContext, resource: Resource, name: str) -> None:
+    """Raises StillInUse."""
+    take_step(Step("remove", resource, name), context)

@@ -15,13 +15,66 @@ from msgspec import UNSET
 
 from relaydeck.errors import Damaged, OperatorError
 from relaydeck.fields import Field, fields_of
-from relaydeck.provisioning.declared_records import RECORD_TYPES, TABLES, Resource, settable_fields
+from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, RESOURCES, TABLES, Resource, settable_fields
 from relaydeck.provisioning.reader import is_address
-from relaydeck.provisioning.toml_text import Content, written_key, written_table
 from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES, secret_fields
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
+
+# -- Writes the TOML of an export. The standard library reads TOML but does not write it --
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_GREATEST_INTEGER = 2**63 - 1  # the largest that every TOML reader accepts
+Content = dict[str, Any]
+
+
+def written_key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else written_text(key)
+
+
+def written_text(text: str) -> str:
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    """Escape what a terminal could interpret, not only what TOML requires: an export is often read on a terminal."""
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    return f"\\u{ord(character):04x}" if character < "\U00010000" else f"\\U{ord(character):08x}"
+
+
+def written(value: object) -> str:
+    """A value on one line: a table as an inline table, an integer beyond 64 bits as digits in a string."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value) if value <= _GREATEST_INTEGER else f'"{value}"'
+        case str():
+            return written_text(value)
+        case dict():
+            inner = ", ".join(f"{written_key(key)} = {written(item)}" for key, item in value.items())
+            return f"{{ {inner} }}"
+        case list() | tuple():
+            return f"[{', '.join(written(item) for item in value)}]"
+    raise TypeError(f"{type(value).__name__} cannot be written as TOML")
+
+
+def written_table(header: str, content: Content) -> str:
+    """A table with its header; the keys keep their order."""
+    return "\n".join([header, *(_line(key, value) for key, value in content.items()), ""])
+
+
+def _line(key: str, value: object) -> str:
+    if isinstance(value, list | tuple) and len(value) > 1:
+        items = "".join(f"  {written(item)},\n" for item in value)
+        return f"{written_key(key)} = [\n{items}]"
+    return f"{written_key(key)} = {written(value)}"
+
 
 _SIMPLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 Refer = Callable[[str], Content]  # from the name of a sealed value to the reference that stands for it
@@ -45,36 +98,31 @@ def export_pieces(store: Store) -> Iterator[str]:
 
 
 def _records(store: Store) -> Iterator[str]:
-    for row in _rows(store, TABLES["networks"].columns, "networks"):
-        network = TABLES["networks"].from_row(row, store.vault)
-        content = document_of(network, _refer("networks", network.name))
-        yield from _tables(f"networks.{written_key(content.pop('name'))}", content, RECORD_TYPES["networks"])
-    for row in _rows(store, "id, type, open_config", "signers"):
-        yield written_table("[[signers]]", _signer(row))
-    for row in _rows(store, TABLES["notifications"].columns, "notifications"):
-        yield written_table("[[notifications]]", _notification(row))
-    for row in _rows(store, TABLES["relayers"].columns, "relayers"):
-        relayer = TABLES["relayers"].from_row(row, store.vault)
-        yield from _tables("[relayers]", document_of(relayer, _refer("relayers", relayer.id)), RECORD_TYPES["relayers"])
+    for resource in RESOURCES:
+        columns = "id, type, open_config, labels" if resource == "signers" else TABLES[resource].columns
+        # Streamed: there may be a million.
+        for row in store.database.stream(f"SELECT {columns} FROM {resource} ORDER BY seq"):
+            yield from _tables(resource, _document(resource, row, store))
 
 
-def _tables(header: str, content: Content, record: type[msgspec.Struct]) -> Iterator[str]:
+def _document(resource: Resource, row: Row, store: Store) -> Content:
+    if resource == "signers":
+        return _signer(row)
+    if resource == "notifications":
+        return _notification(row)
+    record = TABLES[resource].from_row(row, store.vault)
+    return document_of(record, _refer(resource, getattr(record, IDENTITY[resource])))
+
+
+def _tables(resource: Resource, content: Content) -> Iterator[str]:
     """A record as a table, followed by a table for each nested record."""
-    fields = {each.name: each for each in fields_of(record)}
-    nested = {
-        name: content.pop(name) for name in list(content) if fields[name].record and isinstance(content[name], dict)
-    }
-    yield written_table(f"[{header}]", content)
-    for name, value in nested.items():
-        path = f"{header.strip('[]')}.{name}"
-        tables = value if fields[name].traits.keyed_by else {"": value}
-        for key, each in tables.items():
-            yield written_table(f"[{path}.{written_key(key)}]" if key else f"[{path}]", each)
-
-
-def _rows(store: Store, columns: str, table: str) -> Iterator[Row]:
-    # Streamed: there may be a million.
-    yield from store.database.stream(f"SELECT {columns} FROM {table} ORDER BY seq")
+    path = f"networks.{written_key(content.pop('name'))}" if resource == "networks" else resource
+    nested = [each for each in fields_of(RECORD_TYPES[resource]) if each.record] if resource in RECORD_TYPES else []
+    tables = {each: content.pop(each.name) for each in nested if isinstance(content.get(each.name), dict)}
+    yield written_table(f"[{path}]" if resource == "networks" else f"[[{path}]]", content)
+    for field, value in tables.items():
+        for key, each in (value if field.traits.keyed_by else {"": value}).items():
+            yield written_table(f"[{path}.{field.name}{f'.{written_key(key)}' if key else ''}]", each)
 
 
 def document_of(record: msgspec.Struct, refer: Refer | None = None) -> Content:
@@ -141,7 +189,11 @@ def _signer(row: Row) -> Content:
     refer = _refer("signers", row.id)
     given = msgspec.json.decode(row.open_config) | {name: refer(name) for name in secret_fields(shape)}
     config = {name: given[name] for name in shape.__struct_fields__ if name in given}
-    return {"id": row.id, "type": row.type, "config": config}
+    return {"id": row.id, "type": row.type, **_labels(row), "config": config}
+
+
+def _labels(row: Row) -> Content:
+    return {} if row.labels is None else {"labels": msgspec.json.decode(row.labels)}
 
 
 def _notification(row: Row) -> Content:
@@ -149,7 +201,7 @@ def _notification(row: Row) -> Content:
     content: Content = {"id": row.id, "type": row.type, "url": row.url if row.sealed_url is None else refer("url")}
     if row.sealed_signing_key is not None:
         content["signing_key"] = refer("signing_key")
-    return content
+    return content | _labels(row)
 
 
 def _refer(resource: Resource, record: str) -> Refer:

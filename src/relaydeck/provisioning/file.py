@@ -1,104 +1,143 @@
 """Reads what a file declares, and notes every mistake that the file alone can show."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from relaydeck.fields import fields_of
 from relaydeck.identifiers import identifier_problem
+from relaydeck.networks.chains import PRESET_FIELDS, chain_problem, known_chains
+from relaydeck.networks.model import Network
 from relaydeck.provisioning.declared_records import (
     IDENTITY,
     RECORD_TYPES,
+    RESOURCES,
+    SIGNER_FIELDS,
     Declared,
     DeclaredRecord,
     Mention,
     Resource,
+    settable_fields,
 )
-from relaydeck.provisioning.mistakes import Mistake, Mistakes, TooManyMistakes
-from relaydeck.provisioning.reader import Values, read_values
-from relaydeck.provisioning.record_readers import read_network, read_signer
-from relaydeck.provisioning.references import Resolver
-from relaydeck.provisioning.table import Table
-from relaydeck.provisioning.toml_document import parse_toml
+from relaydeck.provisioning.mistakes import Mistake, TooManyMistakes, kind_of, parse_toml, place_in
+from relaydeck.provisioning.reader import Content, Reader, Values
+from relaydeck.provisioning.references import Resolve
+from relaydeck.signers.signer_types import SHAPES
+
+_IGNORED = ("price_factor",)  # of a network: earlier versions compared nodes by it, and files may still have it
 
 
-class ReadFile(NamedTuple):
-    declared: Declared
-    mistakes: list[Mistake]
-
-
-def read_file(content: bytes, resolver: Resolver) -> ReadFile:
+def read_file(content: bytes, resolve: Resolve) -> Declared:
     document = parse_toml(content)
-    if isinstance(document, Mistake):
-        return ReadFile(Declared(), [document])
-    return read_parsed(document, resolver)
+    return Declared([document]) if isinstance(document, Mistake) else read_parsed(document, resolve)
 
 
-def read_parsed(document: dict[str, Any], resolver: Resolver) -> ReadFile:
-    """The content of a file, however it was written."""
-    mistakes = Mistakes()
+def read_parsed(document: dict[str, Any], resolve: Resolve | None) -> Declared:
+    """The content of a file, however it was written. `resolve`: None if it must not contain references."""
+    reader = Reader(resolve)
     try:
-        return ReadFile(_read_document(Table(document, "", mistakes, resolver)), mistakes)
+        return _read_document(document, reader)
     except TooManyMistakes:
-        return ReadFile(Declared(), mistakes)
+        return Declared(reader.mistakes)
 
 
-def _read_document(root: Table) -> Declared:
-    declared = Declared()
-    for name, table in _networks(root, declared):
-        _add(declared, table, "networks", partial(read_network, name))
-    for table in root.tables("signers"):
-        _add(declared, table, "signers", read_signer)
-    for table in root.tables("notifications"):
-        _add(declared, table, "notifications", partial(read_values, record=RECORD_TYPES["notifications"]))
-    for table in root.tables("relayers"):
-        _add(declared, table, "relayers", partial(read_values, record=RECORD_TYPES["relayers"]))
-    _note_shared_names(root, declared)
-    root.close()
+def _read_document(document: dict[str, Any], reader: Reader) -> Declared:
+    declared = Declared(reader.mistakes)
+    if "networks" in document and reader.is_table(document["networks"], "networks"):
+        for name, content in document["networks"].items():
+            _add_network(declared, name, content, reader)
+    for resource in RESOURCES[1:]:
+        for place, content in _tables(document, resource, reader):
+            _add(declared, resource, place, content, reader)
+    _note_shared_names(declared, reader)
+    reader.note_unknown(document, "", RESOURCES)
     return declared
 
 
-def _networks(root: Table, declared: Declared) -> Iterator[tuple[str, Table]]:
-    networks = root.table("networks")
-    if networks is None:
+def _add_network(declared: Declared, name: str, content: Any, reader: Reader) -> None:
+    place = declared.places["networks"][name] = place_in("networks", name)
+    if problem := identifier_problem(name):
+        reader.note(place, f"the name of a network {problem}")
+    if reader.is_table(content, place):
+        _add(declared, "networks", place, content, reader, name=name)
+
+
+def _tables(document: dict[str, Any], resource: Resource, reader: Reader) -> Iterator[tuple[str, Content]]:
+    records = document.get(resource, [])
+    if type(records) is not list:
+        reader.note(resource, f"expected an array of tables, found {kind_of(records)}")
         return
-    for name in networks.names():
-        if problem := identifier_problem(name):
-            networks.note(name, f"the name of a network {problem}")
-        declared.places["networks"][name] = networks.at(name)
-        if (table := networks.table(name)) is not None:
-            yield name, table
+    for number, content in enumerate(records):
+        if reader.is_table(content, f"{resource}[{number}]"):
+            yield f"{resource}[{number}]", content
 
 
-def _add(declared: Declared, table: Table, resource: Resource, read: Callable[[Table], Values]) -> None:
-    seen = len(table.mistakes)
-    values = read(table)
+def _add(declared: Declared, resource: Resource, place: str, content: Content, reader: Reader, **known: str) -> None:
+    """`known`: the name of a network, which stands outside its table."""
+    seen = len(reader.mistakes)
+    values: Values
+    if resource == "signers":
+        values = _read_signer(place, content, reader)
+    elif resource == "networks":
+        values = known | _read_network(place, content, reader)
+        _note_ambiguous_tokens(reader, place, values)
+    else:
+        values = reader.values(content, place, settable_fields(RECORD_TYPES[resource]))
     name = values.get(IDENTITY[resource], "")
-    _register(declared, table, resource, name)
-    declared.mentions += _mentions(table, resource, values)
-    if len(table.mistakes) == seen:
-        declared.records.append(DeclaredRecord(table.place, resource, name, values))
+    first = declared.places[resource].setdefault(name, place) if name else place
+    if first != place:
+        reader.note(f"{place}.{IDENTITY[resource]}", f"is already the id of {first}")
+    declared.mentions += _mentions(place, resource, values)
+    if len(reader.mistakes) == seen:
+        declared.records.append(DeclaredRecord(place, resource, name, values))
 
 
-def _register(declared: Declared, table: Table, resource: Resource, name: str) -> None:
-    if not name:
-        return
-    first = declared.places[resource].setdefault(name, table.place)
-    if first != table.place:
-        table.note(IDENTITY[resource], f"is already the id of {first}")
+def _read_signer(place: str, content: Content, reader: Reader) -> Values:
+    """The fields of its config depend on its type."""
+    values = reader.values(content, place, SIGNER_FIELDS, others=["config"])
+    shape = SHAPES.get(values.get("type", ""))
+    if "config" not in content:
+        reader.note(f"{place}.config", "is missing; expected a table")
+    elif reader.is_table(content["config"], f"{place}.config") and shape is not None:
+        values["config"] = reader.values(content["config"], f"{place}.config", settable_fields(shape))
+    return values
 
 
-def _mentions(table: Table, resource: Resource, values: Values) -> Iterator[Mention]:
+def _read_network(place: str, content: Content, reader: Reader) -> Values:
+    """What its chain gives, and over it what it declares itself. The chain is not a part of what is stored."""
+    chain, given = content.get("chain"), {}
+    fields = [each for each in settable_fields(Network) if each.name != "name"]
+    if isinstance(chain, str) and (problem := chain_problem(chain)):
+        reader.note(f"{place}.chain", problem)
+    elif isinstance(chain, str):
+        given = known_chains().presets[chain].network_values()
+    if chain is not None and not given:  # one mistake, not one more for each field that it would have given
+        fields = [each for each in fields if not each.traits.given_by or each.name in content]
+    values = reader.values(given | content, place, fields, others=(*PRESET_FIELDS, *_IGNORED))
+    values.pop("chain", None)
+    return values
+
+
+def _note_ambiguous_tokens(reader: Reader, place: str, network: Values) -> None:
+    """An estimate names a fee token by symbol or address, in any case of letters: each must mean one token."""
+    owners = {network.get("native_symbol", "").casefold(): "the native coin"}
+    for token in network.get("fee_tokens", ()):
+        for kind, name in (("symbol", token.symbol), ("address", token.address)):
+            owner = owners.setdefault(name.casefold(), token.symbol)
+            if owner != token.symbol:
+                reader.note(f"{place}.fee_tokens", f"{token.symbol} has the same {kind} as {owner}")
+
+
+def _mentions(place: str, resource: Resource, values: Values) -> Iterator[Mention]:
     record = RECORD_TYPES.get(resource)
     for field in fields_of(record) if record else ():
         if field.traits.refers_to and field.name in values:
-            yield Mention(table.at(field.name), field.traits.refers_to, values[field.name])  # type: ignore[arg-type]
+            yield Mention(f"{place}.{field.name}", field.traits.refers_to, values[field.name])  # type: ignore[arg-type]
 
 
-def _note_shared_names(root: Table, declared: Declared) -> None:
+def _note_shared_names(declared: Declared, reader: Reader) -> None:
     """A relayer without an id is found again by its name, so two of them must not share one."""
     first: dict[str, str] = {}
     for relayer in declared.of("relayers"):
         owner = relayer.place if relayer.name else first.setdefault(relayer.values["name"], relayer.place)
         if owner != relayer.place:
-            root.mistakes.append(Mistake(f"{relayer.place}.name", f"is already the name of {owner}; give both an id"))
+            reader.note(f"{relayer.place}.name", f"is already the name of {owner}; give both an id")

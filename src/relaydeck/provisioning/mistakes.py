@@ -1,4 +1,7 @@
-"""The mistakes in a file: all of them at once, each with its place. A value is never quoted."""
+"""The text of a file as a document, and the mistakes in it: all at once, each with its place. A value is never quoted.
+
+Imports nothing of the server: remote commands read files too.
+"""
 
 import difflib
 import json
@@ -6,8 +9,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from relaydeck import bounded_toml
 from relaydeck.errors import OperatorError
 
+_MOST_BYTES = 536_870_912
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MOST_MISTAKES = 1000
 _LONGEST_NAME = 64  # compared with the known names
@@ -18,6 +23,7 @@ _KINDS = {
     str: "a string",
     list: "an array",
     dict: "a table",
+    type(None): "null",
 }
 
 
@@ -69,3 +75,14 @@ def listed(choices: Sequence[str]) -> str:
 def suggestion(value: str, choices: Sequence[str]) -> str:
     close = difflib.get_close_matches(value[:_LONGEST_NAME], choices, n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def parse_toml(content: bytes) -> dict[str, Any] | Mistake:
+    if len(content) > _MOST_BYTES:
+        return Mistake("", f"it has more than {_MOST_BYTES} bytes")
+    try:
+        return bounded_toml.parse_toml(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        return Mistake("", "it is not UTF-8 text")
+    except ValueError as error:
+        return Mistake("", f"it is not TOML: {error}")

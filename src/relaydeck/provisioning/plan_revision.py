@@ -19,7 +19,7 @@ from functools import cache, partial
 from hashlib import blake2b
 from hmac import compare_digest
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -29,6 +29,7 @@ from relaydeck.provisioning.plan import Pinned, Plan
 from relaydeck.provisioning.stored import StoredRecord
 from relaydeck.secret import Secret
 from relaydeck.store.database import ReadRows
+from relaydeck.store.scoped import EVERYTHING
 from relaydeck.timestamps import utc
 
 _MOST_LISTED = 50
@@ -40,17 +41,8 @@ RECORD_CHANGES = ("created", "updated", "deleted")  # not those of a state, whic
 _ACTIONS = ", ".join(f"'{resource[:-1]}.{change}'" for resource in RESOURCES for change in RECORD_CHANGES)
 
 
-class RecordChange(NamedTuple):
-    """A change of a record, from the audit log."""
-
-    at: str
-    actor: str
-    action: str
-    record: str
-
-
 def plan_revision(plan: Plan, read: ReadRows, key: bytes, *, prune: bool) -> str:
-    newest = read("SELECT seq FROM audit ORDER BY seq DESC LIMIT 1", {})
+    newest = read(f"{EVERYTHING}SELECT seq FROM audit ORDER BY seq DESC LIMIT 1", {})
     return f"{newest[0].seq if newest else 0}-{_fingerprint(plan.pinned, key, prune)}"
 
 
@@ -59,31 +51,38 @@ def require_same(plan: Plan, expected: str, read: ReadRows, key: bytes) -> None:
     if not expected:
         return
     changes = _changes_since(expected, read)
-    if _differs(plan, expected, changes):
-        listed = [each._asdict() for each in changes[:_MOST_LISTED]]
-        raise PlanChanged(listed, list(_differing(plan, expected.partition("-")[2], read, key)))
+    if _differs(plan, expected, changes) or _is_archived(expected, read):
+        raise PlanChanged(changes[:_MOST_LISTED], list(_differing(plan, expected.partition("-")[2], read, key)))
 
 
 def is_revision(text: str) -> bool:
     return _REVISION.fullmatch(text) is not None
 
 
-def _differs(plan: Plan, expected: str, changes: list[RecordChange]) -> bool:
+def _differs(plan: Plan, expected: str, changes: list[dict[str, str]]) -> bool:
     """Whether this is not the plan with the expected revision; `changes` are those since."""
     (newest, _, found), (reviewed, _, fingerprint) = plan.revision.partition("-"), expected.partition("-")
-    if not compare_digest(found, fingerprint) or int(newest) < int(
-        reviewed
-    ):  # a log that is shorter now is another one
+    is_shorter = int(newest) < int(reviewed)  # then it is another log
+    if is_shorter or not compare_digest(found, fingerprint):
         return True
     planned = {(step.resource[:-1], step.name) for step in plan.steps}
-    return any((each.action.partition(".")[0], each.record) in planned for each in changes)
+    return any((each["action"].partition(".")[0], each["record"]) in planned for each in changes)
 
 
-def _changes_since(revision: str, read: ReadRows) -> list[RecordChange]:
+def _is_archived(revision: str, read: ReadRows) -> bool:
+    """Whether the log lacks entries since: there may have been changes among them."""
+    seq = int(revision.partition("-")[0])
+    sql = f"{EVERYTHING}SELECT count(*) AS found, coalesce(max(seq), :seq) - :seq AS made FROM audit WHERE seq > :seq"
+    since = read(sql, {"seq": seq})[0]
+    return bool(since.found < since.made)
+
+
+def _changes_since(revision: str, read: ReadRows) -> list[dict[str, str]]:
     """The changes of records after a plan was made, oldest first."""
     sql = f"SELECT moment, actor, action, record FROM audit WHERE seq > :seq AND action IN ({_ACTIONS}) ORDER BY seq"
     rows = read(sql, {"seq": int(revision.partition("-")[0])})
-    return [RecordChange(str(utc(row.moment)), row.actor, row.action, row.record) for row in rows]
+    names = ("actor", "action", "record")
+    return [{"at": str(utc(row.moment)), **{name: getattr(row, name) for name in names}} for row in rows]
 
 
 def _fingerprint(records: Iterable[Pinned], key: bytes, prune: bool) -> str:

@@ -1,44 +1,57 @@
 """Compares a file with the database. Every mistake is noted, and planning continues to find the others."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from relaydeck.identifiers import new_identifier
+from relaydeck.networks.node_rule import EVERY_NODE, NodeRule
+from relaydeck.notifications.webhook_rule import WebhookRule
 from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord, Resource
-from relaydeck.provisioning.differences import differences
 from relaydeck.provisioning.mistakes import TooManyMistakes
-from relaydeck.provisioning.plan import UNCHANGED, Change, Create, Pinned, Plan
-from relaydeck.provisioning.pruning import plan_removals
-from relaydeck.provisioning.reader import Values, may_be, missing_in
-from relaydeck.provisioning.signer_planner import SignerPlanner
+from relaydeck.provisioning.plan import (
+    UNCHANGED,
+    FieldChange,
+    Pinned,
+    Plan,
+    Step,
+    differences,
+    open_fields,
+    shown_labels,
+)
+from relaydeck.provisioning.reader import Missing, Values, may_be, missing_in
 from relaydeck.provisioning.stored import Stored, StoredRecord
-from relaydeck.provisioning.url_rules import NO_RULES, NODE_FIELDS, UrlRules
 from relaydeck.quantities import first_few
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
+from relaydeck.signers.signer_types import SHAPES, NewSigner, hints
 
-NewId = Callable[[], str]
+NODE_FIELDS = {"networks": "rpc_urls", "relayers": "custom_rpc_urls"}  # the fields with URLs of nodes, by resource
+
+
+class UrlRules(NamedTuple):
+    nodes: NodeRule = EVERY_NODE  # refuses URLs
+    marks_nodes: bool = False  # new URLs of nodes as set over HTTP
+    webhooks: WebhookRule = WebhookRule()  # gives hints about new URLs
+    hints_at_unchanged: bool = False  # and about those that a request repeats
+
+
+NO_RULES = UrlRules()
+_NEVER_IN_PLACE = "key material is never changed in place: declare a new signer under another id"
+_REFERRED_TO: tuple[Resource, ...] = ("notifications", "signers", "networks")
 _MOST_NAMED = 3
 
 
 def make_plan(
-    declared: Declared,
-    stored: Stored,
-    addresses: KnownAddresses,
-    *,
-    prune: bool,
-    urls: UrlRules = NO_RULES,
-    new_id: NewId = new_identifier,
+    declared: Declared, stored: Stored, addresses: KnownAddresses, *, prune: bool, urls: UrlRules = NO_RULES
 ) -> Plan:
-    planner = _Planner(declared, stored, addresses, urls, new_id)
+    planner = _Planner(declared, stored, addresses, urls)
     with suppress(TooManyMistakes):
         planner.plan_all()
         if prune:
-            plan_removals(declared, stored, planner.plan, planner.relayer_ids)
+            planner.plan_removals()
     return planner.plan
 
 
@@ -51,23 +64,22 @@ def key_questions(declared: Declared, stored: Stored, bound_types: frozenset[str
 
 
 class _Planner:
-    def __init__(
-        self, declared: Declared, stored: Stored, addresses: KnownAddresses, urls: UrlRules, new_id: NewId
-    ) -> None:
+    def __init__(self, declared: Declared, stored: Stored, addresses: KnownAddresses, urls: UrlRules) -> None:
         self.plan = Plan()
-        self.relayer_ids: set[str] = set()
         self._declared = declared
         self._stored = stored
+        self._addresses = addresses
         self._urls = urls
-        self._new_id = new_id
-        self._signers = SignerPlanner(declared, stored, addresses, self.plan)
+        self._relayer_ids: set[str] = set()
+        self._signers: dict[str, NewSigner] = {}  # of the file, once they are complete
+        self._answers: dict[str, KeyAnswer | None] = {}  # by signer
 
     def plan_all(self) -> None:
         """A file declares records in the order in which they can refer to each other."""
         self._check_mentions()
         for record in self._declared.records:
             if record.resource == "signers":
-                self._signers.plan_signer(record)
+                self._plan_signer(record)
             elif record.resource == "relayers":
                 self._plan_relayer(record)
             else:
@@ -79,18 +91,18 @@ class _Planner:
                 self.plan.note_mistake(place, f"there is no such {resource[:-1]}, in this file or stored")
 
     def _plan_record(self, declared: DeclaredRecord, name: str, values: Values) -> None:
-        found = self._stored.find(declared.resource, name)
+        resource = declared.resource
+        found = self._stored.find(resource, name)
         complete = self._complete(values, found)
         if complete is None:
             return
-        after = self._with_nodes(declared, RECORD_TYPES[declared.resource](**complete), found)
+        after = self._with_nodes(declared, RECORD_TYPES[resource](**complete), found)
         self._check_webhook(declared, after, found)
         changes = tuple(differences(found.record, after, damaged=found.damaged)) if found else ()
-        if found is None:
-            self.plan.steps.append(Create(declared.resource, name, after))
-        elif changes:
-            self.plan.steps.append(Change(declared.resource, name, after, changes))
-        self._pin(declared.resource, name, values, found if changes or not found else UNCHANGED)
+        if changes or found is None:
+            title = values["name"] if resource == "relayers" else ""
+            self.plan.steps.append(Step("change" if found else "create", resource, name, after, changes, title))
+        self._pin(resource, name, values, found if changes or not found else UNCHANGED)
 
     def _pin(self, resource: Resource, name: str, values: Values, stored: Any) -> None:
         """A generated id is another one in each plan."""
@@ -143,10 +155,10 @@ class _Planner:
         if address is None:
             self._complete(declared.values, self._stored.find("relayers", known) if known else None)
             return
-        relayer_id = known or self._new_id()
+        relayer_id = known or new_identifier()
         if not known:
             self.plan.generated_ids.add(relayer_id)
-        self.relayer_ids.add(relayer_id)
+        self._relayer_ids.add(relayer_id)
         self._plan_record(declared, relayer_id, declared.values | {"id": relayer_id, "address": address})
 
     def _known_id(self, declared: DeclaredRecord) -> str | None:
@@ -182,7 +194,7 @@ class _Planner:
         given: str = declared.values.get("address", "")
         if settled := self._settled_address(declared, known, given):
             return settled
-        answer = self._signers.address_of(declared.values["signer_id"])
+        answer = self._address_of(declared.values["signer_id"])
         if answer is None:
             return None
         if problem := _address_problem(given, answer):
@@ -195,11 +207,116 @@ class _Planner:
     def _settled_address(self, declared: DeclaredRecord, known: str, given: str) -> str:
         """The stored address, when nothing about the key changes and only a driver could tell it again."""
         found = self._stored.find("relayers", known) if known else None
-        if found is None or not self._signers.needs_driver(declared.values["signer_id"]):
+        if found is None or not self._needs_driver(declared.values["signer_id"]):
             return ""
         stored: Any = found.record
         unchanged = stored.signer_id == declared.values["signer_id"] and given in ("", stored.address)
         return str(stored.address) if unchanged else ""
+
+    # Signers. Key material is never changed in place
+
+    def _plan_signer(self, declared: DeclaredRecord) -> None:
+        before = self._stored.signer(declared.name)
+        self.plan.pinned.append(Pinned("signers", declared.name, declared.values, before))
+        if before is None:
+            self._plan_new_signer(declared)
+        elif isinstance(before, NewSigner):
+            self._compare_signer(declared, before)
+        else:
+            self.plan.note_mistake(declared.place, f"{before}; see 'relaydeck doctor'")
+
+    def _plan_new_signer(self, declared: DeclaredRecord) -> None:
+        kind, values = declared.values["type"], declared.values["config"]
+        missing = list(missing_in(tuple(values.values())))
+        self.plan.mistakes += missing
+        if missing:
+            return
+        config = SHAPES[kind](**values)
+        signer = self._signers[declared.name] = NewSigner(
+            declared.name, kind, config, declared.values.get("labels", msgspec.UNSET)
+        )
+        self.plan.notes += [f"{declared.place}.{hint}" for hint in hints(config)]
+        fields = tuple(FieldChange(name, "", value) for name, value in open_fields(signer).items())
+        self.plan.steps.append(Step("create", "signers", declared.name, signer, fields))
+
+    def _compare_signer(self, declared: DeclaredRecord, before: NewSigner) -> None:
+        self._signers[declared.name] = before
+        if declared.values["type"] != before.type:
+            problem = f"the stored signer is of type {before.type}; {_NEVER_IN_PLACE}"
+            self.plan.note_mistake(f"{declared.place}.type", problem)
+            return
+        for name in before.config.__struct_fields__:
+            wanted = declared.values["config"].get(name, msgspec.UNSET)
+            if isinstance(wanted, Missing):
+                self.plan.notes.append(f"{wanted}; the stored value is kept")
+            elif _plain(wanted) != _plain(getattr(before.config, name)):
+                place, problem = f"{declared.place}.config.{name}", f"differs from the stored one; {_NEVER_IN_PLACE}"
+                self.plan.note_mistake(place, problem)
+        labels = declared.values.get("labels", msgspec.UNSET)
+        if labels != before.labels:
+            changed = FieldChange("labels", *(shown_labels(each) for each in (before.labels, labels)))
+            after = msgspec.structs.replace(before, labels=labels)
+            self.plan.steps.append(Step("change", "signers", declared.name, after, (changed,)))
+
+    def _needs_driver(self, signer_id: str) -> bool:
+        """Whether only the key system of a stored signer knows its address."""
+        signer = self._stored.signer(signer_id)
+        return isinstance(signer, NewSigner) and signer.type in self._addresses.asked_types
+
+    def _address_of(self, signer_id: str) -> KeyAnswer | None:
+        """None when the signer has a mistake, which is noted already."""
+        if signer_id not in self._answers:
+            self._answers[signer_id] = self._find_address(signer_id)
+        return self._answers[signer_id]
+
+    def _find_address(self, signer_id: str) -> KeyAnswer | None:
+        if signer_id in self._signers:
+            return self._addresses.find(self._signers[signer_id])
+        signer = None if signer_id in self._declared.places["signers"] else self._stored.signer(signer_id)
+        if signer is None:
+            return None
+        return self._addresses.find(signer) if isinstance(signer, NewSigner) else KeyAnswer()
+
+    # Pruning removes records that an apply created, the file no longer declares and nothing refers to
+
+    def plan_removals(self) -> None:
+        named = self._relayer_ids | set(self._declared.places["relayers"])
+        applied = self._stored.applied_relayers
+        relayers = [each for each in applied if each not in named]
+        for each in relayers:
+            self._remove(Step("remove", "relayers", each, title=applied[each]))
+        # What a declared relayer refers to is in the file; what it refers to now does not matter.
+        settled = named | set(relayers)
+        mentioned = {(each.resource, each.record): each.place for each in reversed(self._declared.mentions)}
+        for resource in _REFERRED_TO:
+            for record in self._stored.applied(resource):
+                if record not in self._declared.places[resource]:
+                    user = mentioned.get((resource, record)) or self._remaining_user(resource, record, settled)
+                    self._plan_removal(resource, record, user)
+
+    def _plan_removal(self, resource: Resource, record: str, user: str) -> None:
+        if user:
+            problem = f"the {resource[:-1]} {record!r} cannot be removed: {user} refers to it"
+            self.plan.note_mistake("--prune", problem)
+            return
+        signer = self._stored.signer(record) if resource == "signers" else None
+        shown = open_fields(signer) if isinstance(signer, NewSigner) else {}
+        fields = tuple(FieldChange(name, value, "") for name, value in shown.items())
+        self._remove(Step("remove", resource, record, fields=fields))
+
+    def _remove(self, step: Step) -> None:
+        """The audit log shows whether the record changes after this."""
+        self.plan.pinned.append(Pinned(step.resource, step.name, None, step.title))
+        self.plan.steps.append(step)
+
+    def _remaining_user(self, resource: Resource, record: str, settled: set[str]) -> str:
+        users = (each for each in self._stored.referring(resource, record) if each not in settled)
+        return next((f"the relayer {each!r}" for each in users), "")
+
+
+def _plain(value: Any) -> Any:
+    """JSON objects are compared by meaning, not by spelling."""
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
 
 def _address_problem(given: str, answer: KeyAnswer) -> str:

@@ -1,14 +1,13 @@
 """References that a file contains in place of secrets: `{ env = "NAME" }` and `{ file = "path" }`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from relaydeck.secret import Secret
-from relaydeck.signers.hints import is_private_key
+from relaydeck.signers.signer_types import is_private_key
 
-NO_REFERENCE = "must be a string: references are for files"
 _MOST_BYTES = 1_048_576
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -18,11 +17,7 @@ class Reference(NamedTuple):
     name: str
 
 
-class Missing(NamedTuple):
-    """A reference that leads nowhere. A stored record keeps the secret it has."""
-
-    place: str
-    why: str
+Resolve = Callable[[Reference], Secret | str]  # to the value, or to why there is none
 
 
 def as_reference(value: Any) -> Reference | None:
@@ -49,47 +44,22 @@ class Resolver:
         self._environment = environment
         self._folder = folder
 
-    def resolve(self, reference: Reference, place: str) -> Secret | Missing:
-        if reference.kind == "env":
-            return self._from_environment(reference.name, place)
-        return self._from_file(reference.name, place)
+    def __call__(self, reference: Reference) -> Secret | str:
+        return (self._from_environment if reference.kind == "env" else self._from_file)(reference.name)
 
-    def _from_environment(self, name: str, place: str) -> Secret | Missing:
+    def _from_environment(self, name: str) -> Secret | str:
         value = self._environment.get(name)
-        if not value:
-            state = "is not set" if value is None else "is empty"
-            return Missing(place, f"the environment variable {name} {state}")
-        return Secret(value)
+        if value:
+            return Secret(value)
+        return f"the environment variable {name} {'is not set' if value is None else 'is empty'}"
 
-    def _from_file(self, name: str, place: str) -> Secret | Missing:
+    def _from_file(self, name: str) -> Secret | str:
         try:
             text = _text_of(self._folder / name)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text of at most 1 MiB"
-            return Missing(place, f"the file {name} cannot be read: {reason}")
-        return Secret(text) if text else Missing(place, f"the file {name} is empty")
-
-
-class GivenReferences(Resolver):
-    """References that somebody else has resolved: by kind and name, each with its value or why it has none."""
-
-    def __init__(self, found: Mapping[Reference, Secret | str]) -> None:
-        super().__init__({}, Path())
-        self._found = found
-
-    def resolve(self, reference: Reference, place: str) -> Secret | Missing:
-        found = self._found.get(reference, "has no value in the references of the request")
-        return found if isinstance(found, Secret) else Missing(place, found)
-
-
-class NoReferences(Resolver):
-    """For requests: a caller must not make the service read its environment or its files."""
-
-    def __init__(self) -> None:
-        super().__init__({}, Path())
-
-    def resolve(self, reference: Reference, place: str) -> Secret | Missing:
-        return Missing(place, NO_REFERENCE)
+            return f"the file {name} cannot be read: {reason}"
+        return Secret(text) if text else f"the file {name} is empty"
 
 
 def _text_of(path: Path) -> str:

@@ -9,11 +9,10 @@ import msgspec
 
 from relaydeck.errors import Damaged
 from relaydeck.provisioning.declared_records import IDENTITY, REFERRING, TABLES, Resource
-from relaydeck.signers import signer_rows
+from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import NewSigner
 from relaydeck.store.database import ReadRows, Row
-from relaydeck.store.in_list import in_list
-from relaydeck.store.row_sets import slices
+from relaydeck.store.rows import in_list, slices
 from relaydeck.store.vault import Vault
 
 _NAMES_AT_ONCE = 4096
@@ -62,12 +61,11 @@ class Stored:
         return self._signers[signer_id]
 
     def _open_signer(self, signer_id: str) -> NewSigner | Damaged | None:
-        row = self._row("id, type, open_config, sealed_config, secret_version, set_locally", "signers", signer_id)
+        row = self._row(signer_changes.OPENED_COLUMNS, "signers", signer_id)
         if row is None:
             return None
         try:
-            config = signer_rows.open_config(self._vault, *row[:5])
-            return NewSigner(signer_id, row.type, config, set_locally=bool(row.set_locally))
+            return signer_changes.opened(row, self._vault)
         except Damaged as damage:
             return damage.with_traceback(None)
 

@@ -13,7 +13,6 @@ from relaydeck.store.vault import Vault
 
 _MAX_CACHED = 10_000
 _MAX_IN_USE = 100  # networks that are listed
-_MAX_PRELOADED = 100
 
 
 class RelayerDirectory:
@@ -32,23 +31,6 @@ class RelayerDirectory:
             # A record read before the last write answers this request, but must not be cached for later ones.
             if generation == self._generation and len(self._cached) < _MAX_CACHED:
                 self._cached[relayer_id] = found
-        return found
-
-    async def preload(self) -> None:
-        """Cache the first relayers, so that their first request does not wait for the database."""
-        generation = self._generation
-        found = await self._database.run_in_reader(self._read_first)
-        if generation == self._generation:
-            self._cached |= found
-
-    def _read_first(self) -> dict[str, tuple[Relayer, Network]]:
-        """Without those that cannot be read: their first request reports it."""
-        networks = {each.name: each for each in self._read_networks_in_use()}
-        sql = f"SELECT {relayer_rows.COLUMNS} FROM relayers ORDER BY seq LIMIT :most"
-        found = {}
-        for row in self._database.read(sql, {"most": _MAX_PRELOADED}):
-            with suppress(Exception):
-                found[row.id] = relayer_rows.from_row(row, self._vault), networks[row.network]
         return found
 
     async def networks_in_use(self) -> list[Network]:

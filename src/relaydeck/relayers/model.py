@@ -24,11 +24,12 @@ from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
 from relaydeck.networks.model import NetworkType, RpcUrls, WarnHours
+from relaydeck.quantities import Wei
+from relaydeck.scope import OwnLabels
 
 _SHOWN = shown("2.4").but(presence=RELAYER_PRESENCE)
 _NAMED = _SHOWN.but(value=IDENTIFIER_FORM)
 _POLICY = _SHOWN.but(meaning=ALL_POLICIES)
-Wei = Annotated[int, Meta(ge=0)]
 
 
 # sentence: 2.4-policies
@@ -155,4 +156,5 @@ class Relayer(msgspec.Struct, frozen=True):
             example=48,
         ),
     ] = UNSET
+    labels: OwnLabels = UNSET
     policies: Annotated[Policies, field("The policies in effect.", basis=_SHOWN)] = Policies()

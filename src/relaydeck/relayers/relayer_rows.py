@@ -7,5 +7,3 @@ TABLE = RecordTable("relayers", Relayer)
 COLUMNS = TABLE.columns
 from_row = TABLE.from_row
 without_urls = TABLE.without_sealed
-create = TABLE.create
-update = TABLE.update

@@ -1,16 +1,18 @@
 """Explains the state of a relayer: what the monitor has stored, and what its nodes answer now. Only reads."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+import msgspec
 
 from relaydeck.errors import RelayerNotFound
-from relaydeck.notifications.kinds import EventKind
+from relaydeck.fields import own_field as field
+from relaydeck.notifications.model import EventKind
+from relaydeck.quantities import Moment, Whole
 from relaydeck.relayers import snapshots
-from relaydeck.relayers.explanation import Explanation, RelayerNode, RelayerState, StateName
-from relaydeck.relayers.incidents import NodeProblem
-from relaydeck.relayers.snapshots import GetPool, RelayerSnapshot
+from relaydeck.relayers.snapshots import GetPool, NodeProblem, RelayerSnapshot
+from relaydeck.scheduling.schedule import next_check_at
 from relaydeck.store.database import ReadRows
-from relaydeck.store.schedule import next_check_at
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
@@ -18,39 +20,123 @@ if TYPE_CHECKING:
     from relaydeck.networks.evm.node import Fault
     from relaydeck.networks.evm.probe import Evidence
 
-_ACTIONS = {"paused": EventKind.RELAYER_PAUSED.value, "disabled": EventKind.RELAYER_DISABLED.value}
+StateName = Literal[
+    "paused", "disabled", "failing", "low_balance", "low_runway", "signer_unreachable", "signer_mismatch"
+]
 
 
-class LastAction(NamedTuple):
-    """When a relayer was last paused or disabled, and by whom. Both are None when the audit log does not show it."""
+class RelayerState(msgspec.Struct, frozen=True, kw_only=True):
+    state: Annotated[StateName, field("What is wrong.", example="disabled")]
+    since: Annotated[
+        Moment | None,
+        field("Since when, in UTC; null: since it was created.", example="2026-03-01T12:02:07Z"),
+    ]
+    by: Annotated[str | None, field("Who: `token:NAME`, `cli:USER` or `monitor`.", example="monitor")]
+    cause: Annotated[
+        str,
+        field(
+            "Why, and what to do.",
+            example="NonceSyncFailed: no RPC URL returned the nonce of 0x2c7536E3605D9C16a7a3D7b1898e529396a65c23 in "
+            "3 rounds since 2026-03-01T12:00:07Z: https://node.example.com refused the connection.",
+        ),
+    ]
 
-    moment: int | None = None
-    actor: str | None = None
+
+class RelayerNode(msgspec.Struct, frozen=True, kw_only=True):
+    node: Annotated[
+        str,
+        field("Scheme and host of the RPC URL; the rest may be a secret.", example="https://node.example.com"),
+    ]
+    weight: Annotated[Whole, field("Its share of the calls.", example=1)]
+    ok: Annotated[bool, field("Whether it answered just now, on the right chain.", example=True)]
+    problem: Annotated[str | None, field("What was wrong just now.", example=None)]
+    chain_id: Annotated[Whole | None, field("The chain id it returned.", example=11_155_111)]
+    block: Annotated[Whole | None, field("The newest block it returned.", example=4_321_987)]
+    blocks_behind: Annotated[
+        Whole | None,
+        field("How many blocks that is behind the newest of the nodes that are ok; null for another.", example=0),
+    ]
+    milliseconds: Annotated[Whole, field("How long that took.", example=38)]
+    last_fault: Annotated[
+        str | None,
+        field("What last went wrong with it, in any worker; it may be over.", example="timed out"),
+    ]
+    last_fault_at: Annotated[Moment | None, field("When, in UTC.", example="2026-03-01T12:13:55Z")]
+    last_problem: Annotated[
+        str | None,
+        field(
+            "What the monitor saw in the last round without a nonce; null when that is over.",
+            example="refused the connection",
+        ),
+    ]
+    last_problem_at: Annotated[Moment | None, field("When, in UTC.", example="2026-03-01T12:14:07Z")]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[str, field("Identifier of the relayer.", example="sepolia-1")]
+    address: Annotated[str, field("Its address.", example="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23")]
+    network: Annotated[str, field("Its network.", example="sepolia")]
+    states: Annotated[tuple[RelayerState, ...], field("Everything that is wrong; empty when nothing is.")]
+    nodes: Annotated[tuple[RelayerNode, ...], field("Each of its RPC URLs, called just now.")]
+    monitor: Annotated[str, field("What the monitor does about it.", example="checks every 60 s")]
+    next_probe_at: Annotated[
+        Moment | None,
+        field("When the monitor checks it next, approximately, in UTC.", example="2026-03-01T12:15:07Z"),
+    ]
+    signer_check: Annotated[
+        str | None,
+        field(
+            "The latest check of its signer; null: none yet.",
+            example="ok: the key signed a challenge, and its address matches the one relayer that uses this signer"
+            " (checked 2026-03-01T12:00:00Z)",
+        ),
+    ] = None
 
 
 class StoredState(NamedTuple):
     """What is stored about a relayer, as of one moment."""
 
     snapshot: RelayerSnapshot
-    last_actions: dict[str, LastAction]
+    states: tuple[RelayerState, ...]  # that need attention, the operator's own first
 
 
-def read(read_rows: ReadRows, vault: Vault, relayer_id: str) -> StoredState:
+def read(read_rows: ReadRows, vault: Vault, relayer_id: str, rounds: int) -> StoredState:
     """Raises RelayerNotFound."""
     snapshot = snapshots.find(read_rows, vault, relayer_id)
     if snapshot is None:
         raise RelayerNotFound(relayer_id)
-    states = {"paused": snapshot.relayer.paused, "disabled": snapshot.relayer.system_disabled}
-    actions = {state: _last_action(read_rows, relayer_id, _ACTIONS[state]) for state, holds in states.items() if holds}
-    return StoredState(snapshot, actions)
+    return StoredState(snapshot, tuple(_read_states(read_rows, snapshot, rounds)))
 
 
-def _last_action(read_rows: ReadRows, relayer_id: str, action: str) -> LastAction:
+def _read_states(read_rows: ReadRows, snapshot: RelayerSnapshot, rounds: int) -> Iterator[RelayerState]:
+    relayer, incident = snapshot.relayer, snapshot.incident
+    if relayer.paused:
+        since, by = last_action(read_rows, relayer.id, EventKind.RELAYER_PAUSED.value)
+        cause = "an operator paused it; its nodes are not checked until it is resumed"
+        yield RelayerState(state="paused", since=since, by=by, cause=cause)
+    if relayer.system_disabled:
+        since, by = last_action(read_rows, relayer.id, EventKind.RELAYER_DISABLED.value)
+        reason = relayer.disabled_reason
+        cause = f"{reason.type}: {reason.details}" if reason else "the reason is not known"
+        yield RelayerState(state="disabled", since=since, by=by, cause=cause)
+    elif incident.failed_rounds:
+        cause = f"no RPC URL answered in {incident.failed_rounds} of {rounds} rounds; after {rounds} it is disabled"
+        yield RelayerState(state="failing", since=utc(incident.failing_since), by="monitor", cause=cause)
+    if incident.low_since is not None:
+        cause = f"its balance was {incident.balance} Wei, and min_balance is {relayer.policies.min_balance} Wei"
+        yield RelayerState(state="low_balance", since=utc(incident.low_since), by="monitor", cause=cause)
+    if (low_since := snapshot.runway.low_since) is not None:
+        cause = f"its balance is expected to reach min_balance soon: 'relaydeck relayer runway {relayer.id}' shows when"
+        yield RelayerState(state="low_runway", since=utc(low_since), by="monitor", cause=cause)
+
+
+def last_action(read_rows: ReadRows, record: str, action: str) -> tuple[str | None, str | None]:
+    """When it was last done to a record, and by whom; both are None when the audit log does not show it."""
     rows = read_rows(
         "SELECT moment, actor FROM audit WHERE record = :id AND action = :action ORDER BY seq DESC LIMIT 1",
-        {"id": relayer_id, "action": action},
+        {"id": record, "action": action},
     )
-    return LastAction(rows[0].moment, rows[0].actor) if rows else LastAction()
+    return (utc(rows[0].moment), rows[0].actor) if rows else (None, None)
 
 
 async def explain(
@@ -58,7 +144,6 @@ async def explain(
     pool: GetPool,
     *,
     interval: float,
-    rounds: int,
     now: float,
     probe: bool = True,
     seen: "Mapping[str, Fault] | None" = None,
@@ -72,7 +157,7 @@ async def explain(
     evidence: Sequence[Evidence] = ()
     faults: Sequence[Fault | None] = ()
     if snapshot.urls and probe:
-        nodes = await pool(snapshot.urls, snapshot.chain_id)
+        nodes = await pool(snapshot.urls, snapshot.network)
         evidence = await nodes.probe_each()
         faults = nodes.last_faults(seen or {})
     is_checked = bool(interval and snapshot.urls and not snapshot.relayer.paused)
@@ -80,38 +165,11 @@ async def explain(
         id=snapshot.relayer.id,
         address=snapshot.relayer.address,
         network=snapshot.relayer.network,
-        states=tuple(states_of(stored, rounds)),
+        states=stored.states,
         nodes=tuple(_nodes(snapshot, evidence, faults)) if evidence else (),
         monitor=_monitor(snapshot, interval),
         next_probe_at=utc(next_check_at(snapshot.sequence, interval, now)) if is_checked else None,
     )
-
-
-def states_of(stored: StoredState, rounds: int) -> list[RelayerState]:
-    """Every state that needs attention, the operator's own first; empty when there is none."""
-    relayer, incident = stored.snapshot.relayer, stored.snapshot.incident
-    found = []
-    if relayer.paused:
-        cause = "an operator paused it; its nodes are not checked until it is resumed"
-        found.append(_state("paused", stored.last_actions["paused"], cause))
-    if relayer.system_disabled:
-        reason = relayer.disabled_reason
-        cause = f"{reason.type}: {reason.details}" if reason else "the reason is not known"
-        found.append(_state("disabled", stored.last_actions["disabled"], cause))
-    elif incident.failed_rounds:
-        cause = f"no RPC URL answered in {incident.failed_rounds} of {rounds} rounds; after {rounds} it is disabled"
-        found.append(_state("failing", LastAction(incident.failing_since, "monitor"), cause))
-    if incident.low_since is not None:
-        cause = f"its balance was {incident.balance} Wei, and min_balance is {relayer.policies.min_balance} Wei"
-        found.append(_state("low_balance", LastAction(incident.low_since, "monitor"), cause))
-    if (low_since := stored.snapshot.runway.low_since) is not None:
-        cause = f"its balance is expected to reach min_balance soon: 'relaydeck relayer fuel {relayer.id}' shows when"
-        found.append(_state("low_runway", LastAction(low_since, "monitor"), cause))
-    return found
-
-
-def _state(state: StateName, action: LastAction, cause: str) -> RelayerState:
-    return RelayerState(state=state, since=utc(action.moment), by=action.actor, cause=cause)
 
 
 def _nodes(

@@ -1,45 +1,26 @@
-"""Whether a signer reaches its key: it signs a challenge, and the address that signed is that of its relayers.
+"""Checks that a signer reaches its key: it signs a challenge, and the address that signed is that of its relayers.
 
 Knows neither HTTP, nor the command line, nor the database.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from relaydeck.quantities import first_few
+from relaydeck.fields import own_field as field
+from relaydeck.quantities import Moment, first_few
 from relaydeck.signers.drivers.driver_errors import DriverError
-from relaydeck.signers.signer_types import Config
-
-if TYPE_CHECKING:
-    from relaydeck.signers.drivers.keys import SignerKeys
+from relaydeck.signers.drivers.keys import SignerKeys
+from relaydeck.signers.signer_types import NewSigner
+from relaydeck.timestamps import utc
 
 OK = "ok"
 MISMATCH = "mismatch"
-UNBOUND = "unbound"
-CANNOT_SIGN = "cannot_sign"
-THROTTLED = "throttled"
-OUTCOMES = (
-    OK,
-    MISMATCH,
-    CANNOT_SIGN,
-    "unreachable",
-    "access_denied",
-    "key_not_found",
-    "wrong_key_kind",
-    THROTTLED,
-    "does_not_verify",
-    "unusable_config",
-    UNBOUND,
-)
+OUTCOMES = (OK, MISMATCH, *(each.outcome for each in DriverError.__subclasses__()))
 _MOST_NAMED = 3
-
-
-class RelayerAddress(msgspec.Struct, frozen=True):
-    relayer_id: str
-    address: str
 
 
 class SignerCheck(msgspec.Struct, frozen=True):
@@ -60,54 +41,81 @@ class SignerCheck(msgspec.Struct, frozen=True):
 
 
 async def check_signer(
-    keys: "SignerKeys",
-    signer_id: str,
-    signer_type: str,
-    config: Config,
+    keys: SignerKeys,
+    signer: NewSigner,
     *,
-    set_locally: bool = False,
     clock: Callable[[], float] = time.time,
     timer: Callable[[], float] = time.perf_counter,
 ) -> SignerCheck:
     """Have the key prove itself. Never raises for what a key system does."""
-    started_at = int(clock())
+    started_at, started, local = int(clock()), None, bool(signer.set_locally)
+    outcome, explanation, address = OK, _success(0), None
     try:
-        await keys.load(signer_type, set_locally=set_locally)
-    except DriverError as error:
-        return SignerCheck(signer_id, started_at, None, error.outcome, str(error))
-    started = timer()
-    outcome, address = OK, None
-    try:
-        address = (await keys.prove(signer_type, config, set_locally=set_locally)).identity.address
-        explanation = _success(0)
+        await keys.load(signer.type, set_locally=local)
+        started = timer()
+        address = (await keys.prove(signer.type, signer.config, set_locally=local)).identity.address
     except DriverError as error:
         outcome, explanation = error.outcome, str(error)
-    elapsed = round((timer() - started) * 1000)
-    return SignerCheck(signer_id, started_at, elapsed, outcome, explanation, address)
+    elapsed = None if started is None else round((timer() - started) * 1000)
+    return SignerCheck(signer.id, started_at, elapsed, outcome, explanation, address)
 
 
-def compared(check: SignerCheck, relayers: Sequence[RelayerAddress]) -> SignerCheck:
-    """The same check, once the address of the key is compared with those of the relayers that use the signer."""
+def compared(check: SignerCheck, relayers: Mapping[str, str]) -> SignerCheck:
+    """The same check, once the address of the key is compared with those of the relayers that use it, by their ids."""
     if check.address is None:
         return check
-    others = [each for each in relayers if each.address.lower() != check.address.lower()]
+    others = {each: address for each, address in relayers.items() if address.lower() != check.address.lower()}
     if not others:
         return msgspec.structs.replace(check, outcome=OK, explanation=_success(len(relayers)), mismatched=())
-    ids = tuple(each.relayer_id for each in others)
-    explanation = _mismatch(check.address, others)
-    return msgspec.structs.replace(check, outcome=MISMATCH, explanation=explanation, mismatched=ids)
+    named = [f"{each!r} has {address}" for each, address in others.items()]
+    explanation = f"the key signs for {check.address}, but relayer {first_few(named, _MOST_NAMED)}"
+    return msgspec.structs.replace(check, outcome=MISMATCH, explanation=explanation, mismatched=tuple(others))
 
 
 def _success(relayers: int) -> str:
     if not relayers:
         return "the key signed a challenge; no relayer uses this signer"
-    return f"the key signed a challenge, and its address matches {_count(relayers)}"
+    users = "the one relayer that uses" if relayers == 1 else f"the {relayers} relayers that use"
+    return f"the key signed a challenge, and its address matches {users} this signer"
 
 
-def _mismatch(address: str, others: Sequence[RelayerAddress]) -> str:
-    named = [f"{each.relayer_id!r} has {each.address}" for each in others]
-    return f"the key signs for {address}, but relayer {first_few(named, _MOST_NAMED)}"
+class SignerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
+    outcome: Annotated[str, field("What the check found.", example="ok", schema={"enum": list(OUTCOMES)})]
+    explanation: Annotated[
+        str,
+        field(
+            "The outcome in words.",
+            example="the key signed a challenge, and its address matches the 2 relayers that use this signer",
+        ),
+    ]
+    address: Annotated[
+        str | None,
+        field(
+            "The address of the key; null when the key did not sign.",
+            example="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23",
+        ),
+    ]
+    mismatched_relayers: Annotated[
+        tuple[str, ...], field("Ids of the relayers that use the signer and have another address.", example=[])
+    ]
+    checked_at: Annotated[Moment, field("When, in UTC.", example="2026-03-01T12:00:00Z")]
+    milliseconds: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        field("How long the key system took; null when none was asked.", example=42),
+    ]
 
 
-def _count(relayers: int) -> str:
-    return "the one relayer that uses this signer" if relayers == 1 else f"the {relayers} relayers that use this signer"
+def stored_report(result: str) -> SignerCheckReport:
+    """`result`: a check as it is stored."""
+    return check_report(msgspec.json.decode(result, type=SignerCheck))
+
+
+def check_report(check: SignerCheck) -> SignerCheckReport:
+    return SignerCheckReport(
+        outcome=check.outcome,
+        explanation=check.explanation,
+        address=check.address,
+        mismatched_relayers=check.mismatched,
+        checked_at=utc(check.checked_at),
+        milliseconds=check.milliseconds,
+    )

@@ -8,16 +8,21 @@ transactions commit in the order of their revisions, and a reader that sees revi
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from relaydeck.store.catalogue import Table
-from relaydeck.store.row_sets import Rows, Stage, StagedRows
+from relaydeck.errors import OperatorError
+from relaydeck.scope import Scope
+from relaydeck.store.lock_holder import LockHolder, OnLockWait
 from relaydeck.store.rows import Row as Row
+from relaydeck.store.rows import Stage, StagedRows, Table, in_list
+from relaydeck.store.scoped import ScopedStatements
 from relaydeck.store.write_signal import WriteSignal
 
 Values = Mapping[str, Any]
+Advance = Callable[[int], None]  # moves a progress bar by a number of rows
+ShowProgress = Callable[[str, int], AbstractContextManager[Advance]]  # shows a title and the progress to a total
 ReadRows = Callable[[str, Values], list[Row]]  # `Database.read`, or `Transaction.all` inside a transaction
 Result = TypeVar("Result")
 NO_VALUES: Values = {}
@@ -29,12 +34,14 @@ START_COLUMNS = (
     " (SELECT max(revision) FROM tokens) AS tokens_revision,"
     " (SELECT max(seq) FROM audit) AS audit_end, (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash"
 )
-# The rows of the writes after the revision `:seen`, for queries outside of write transactions. No committed row has a
-# later revision than the clock. Rows that a large apply has not committed yet do: without the second condition,
-# PostgreSQL would look at each of them.
-SINCE_SEEN = "revision > :seen AND revision <= (SELECT revision FROM clock)"
 EMPTY_CHAIN = (0, bytes(32))  # stands for the audit entry before the first
 _ROWS_PER_INSERT = 64
+
+
+@contextmanager
+def without_progress(_title: str, _total: int) -> Iterator[Advance]:
+    """A `ShowProgress` that shows nothing."""
+    yield lambda _rows: None
 
 
 class Cursor(Protocol):
@@ -50,7 +57,29 @@ class Execute(Protocol):
     def __call__(self, sql: str, values: Any = ..., /) -> Cursor: ...
 
 
-class Transaction:
+class Scoped:
+    """Reads on behalf of a credential: inside of `within`, every SELECT finds only what is inside its scope."""
+
+    schema = ""  # what precedes the name of a table in a scoped statement
+    statements: ScopedStatements | None = None
+
+    @contextmanager
+    def within(self, scope: Scope | None) -> Iterator[None]:
+        """Every SELECT inside finds only what is inside a scope, if one is given."""
+        before, self.statements = self.statements, None if scope is None else ScopedStatements(scope, self.schema)
+        try:
+            yield
+        finally:
+            self.statements = before
+
+    def scoped(self, sql: str, values: Values) -> tuple[str, Values]:
+        """The statement as it has to be run, and its values."""
+        if self.statements is None:
+            return sql, values
+        return self.statements.scoped(sql), {**values, **self.statements.values}
+
+
+class Transaction(Scoped):
     """One write transaction: all of its changes are committed, or none."""
 
     def __init__(self, start: Row) -> None:
@@ -59,9 +88,6 @@ class Transaction:
         self.erases_secrets = False  # set by a change that removes a sealed value, so that no copy of it stays on disk
         self.audit_head: bytes | None = None  # the signed end of the audit log, stored with the commit
         self.newest_event = 0  # the greatest number of an event that this process knows: the next one is greater
-        self._start_from(start)
-
-    def _start_from(self, start: Row) -> None:
         self.revision: int = start.revision
         self.tokens_revision: int = start.tokens_revision or 0  # of the latest change of any token
         self.newest_key: int = start.newest_key or 0  # the data key that seals
@@ -72,6 +98,9 @@ class Transaction:
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
         """Raises StoreTrouble, StoreRefusal."""
         raise NotImplementedError
+
+    def allow_long_statements(self) -> None:
+        """Let each further statement take a minute on a server: it may change any number of rows."""
 
     def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
         raise NotImplementedError
@@ -92,43 +121,33 @@ class Transaction:
         """Run a statement that returns nothing once for each of the values."""
         raise NotImplementedError
 
-    def insert_all(self, table: str, rows: Rows, more: Values) -> None:
-        """Insert many rows, each with the values in `more` as well."""
-        names = (*rows.columns, *more)
-        if isinstance(rows, StagedRows):
-            selected = ", ".join([*rows.columns, *(f":{name}" for name in more)])
-            sql = f"INSERT INTO {table} ({', '.join(names)}) SELECT {selected} FROM {rows.table} ORDER BY position"
-            self.execute(sql, more)
-        else:
-            values = tuple(more.values())
-            self.insert(table, names, [(*row, *values) for row in rows.rows])
+    def insert_all(self, table: str, rows: StagedRows, more: Values) -> None:
+        """Insert staged rows, each with the values in `more` as well."""
+        names = ", ".join([*rows.columns, *more])
+        selected = ", ".join([*rows.columns, *(f":{name}" for name in more)])
+        self.execute(f"INSERT INTO {table} ({names}) SELECT {selected} FROM {rows.table} ORDER BY position", more)
 
-    def update_all(self, table: str, rows: Rows, more: Values) -> None:
-        """Update many rows, which the first column, `seq`, identifies; each gets the values in `more` as well."""
-        shared = [f"{name} = :{name}" for name in more]
-        if isinstance(rows, StagedRows):
-            changed = ", ".join([*(f"{name} = staged.{name}" for name in rows.columns[1:]), *shared])
-            sql = f"UPDATE {table} SET {changed} FROM {rows.table} AS staged WHERE {table}.seq = staged.seq"
-            self.execute(sql, more)
-        else:
-            changed = ", ".join([*(f"{name} = :{name}" for name in rows.columns[1:]), *shared])
-            many = [{**dict(zip(rows.columns, row, strict=True)), **more} for row in rows.rows]
-            self.execute_many(f"UPDATE {table} SET {changed} WHERE seq = :seq", many)
+    def update_all(self, table: str, rows: StagedRows, more: Values) -> None:
+        """Update rows from staged ones, whose first column, `seq`, identifies them; each gets the values in `more`."""
+        staged = [f"{name} = staged.{name}" for name in rows.columns[1:]]
+        changed = ", ".join([*staged, *(f"{name} = :{name}" for name in more)])
+        self.execute(f"UPDATE {table} SET {changed} FROM {rows.table} AS staged WHERE {table}.seq = staged.seq", more)
 
-    def delete_all(self, table: str, rows: Rows) -> None:
-        """Delete many rows, which their one column, `seq`, identifies."""
-        if isinstance(rows, StagedRows):
-            self.execute(f"DELETE FROM {table} WHERE seq IN (SELECT seq FROM {rows.table})")
-        else:
-            self.execute_many(f"DELETE FROM {table} WHERE seq = :seq", [{"seq": row[0]} for row in rows.rows])
+    def delete_all(self, table: str, rows: StagedRows) -> None:
+        """Delete rows, which the one column of staged ones, `seq`, identifies."""
+        self.execute(f"DELETE FROM {table} WHERE seq IN (SELECT seq FROM {rows.table})")
 
-    def present(self, table: str, column: str, values: Sequence[str]) -> set[str]:
-        """The values that occur in a column."""
-        return {row[0] for row in self.matching(table, (column,), column, values)}
+    def present(self, table: str, column: str, values: Sequence[str], *, everything: bool = False) -> set[str]:
+        """The values that occur in a column. `everything`: also outside of the scope of a credential."""
+        with self.within(None) if everything else nullcontext():
+            return {row[0] for row in self.matching(table, (column,), column, values)}
 
     def matching(self, table: str, columns: Sequence[str], column: str, values: Sequence[str]) -> list[Row]:
         """The rows in which a column has one of the values."""
-        raise NotImplementedError
+        if not values:
+            return []
+        names, named = in_list(values)
+        return self.all(f"SELECT {', '.join(columns)} FROM {table} WHERE {column} IN ({names})", named)
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -174,7 +193,11 @@ class RowReader(Protocol):
 class Reader(RowReader, Protocol):
     """Read access to a database. Several threads may use it; they then share a snapshot."""
 
+    def within(self, scope: Scope | None) -> AbstractContextManager[None]:
+        """As of `Scoped`. In the one thread that reads."""
+
     soundness: str  # how to describe a database in which `damage` finds nothing
+    clock_sql: str  # the time of a server that several machines share, in milliseconds; empty: that of this machine
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Every read inside sees the database at the same moment."""
@@ -190,6 +213,22 @@ class Reader(RowReader, Protocol):
     def write_problem(self) -> str:
         """Why the database cannot be written to, however healthy it is otherwise; empty when it can."""
 
+    def try_write(self) -> None:
+        """Write and commit what is stored already, in a few seconds, with everything that a write needs.
+
+        It takes no revision and sends no signal: nobody follows it. Raises StoreTrouble, OperatorError.
+        """
+
+    def write_lock_holder(self) -> LockHolder | None:
+        """Who holds the lock that every write needs at this moment, or what that one waits for. Does not wait for it.
+
+        Healthy writes hold it for milliseconds: `since` tells.
+        """
+
+    def configuration_problems(self) -> list[OperatorError]:
+        """Why a service cannot use the database as it should, however healthy it is. Outside of a snapshot."""
+        return []
+
     def damage(self) -> list[str]:
         """The faults that a check of the database's files finds."""
 
@@ -200,10 +239,14 @@ class Database(Reader, Protocol):
     """Read and write access. One thread at a time writes."""
 
     remote: bool  # a server that other machines use too: every query is a round trip
-    clock_sql: str  # the time of a server that several machines share, in milliseconds; empty: that of this machine
+    server_sql: str  # reads the state of such a server: `moment` of its clock, `used`, `most`, `migrating`; or empty
     erasing: bool  # secrets were removed, and copies of them may still be outside the tables
     write_signal: WriteSignal
+    on_lock_wait: OnLockWait | None  # set in a worker: called when a write has waited for another one for seconds
     schema_types: Mapping[str, str]  # the engine's types for the placeholders in migrations
+
+    def open_reader(self) -> Reader:
+        """Another connection, for one thread."""
 
     async def run_in_reader(self, work: Callable[[], Result]) -> Result:
         """Run `work`, which reads the database, without blocking the event loop. Raises what `work` raises."""
@@ -216,18 +259,10 @@ class Database(Reader, Protocol):
 
         None on an engine where every statement is a round trip.
         """
+        return None
 
     def staging(self) -> AbstractContextManager[Stage]:
         """Rows can be staged inside the block, outside of any transaction: no other process sees or waits for them."""
-
-    def bulk_transaction(
-        self, write_early: Callable[[Transaction], None], rows: int
-    ) -> AbstractContextManager[Transaction]:
-        """A transaction for so many rows. A server calls `write_early` before the transaction locks the revision.
-
-        What `write_early` changes must be complete when the block ends. Raises StoreConflict when another write waits
-        for a row that was written early, or the other way round.
-        """
 
     def write_unversioned(self, sql: str, values: Values = ..., /) -> list[Row]:
         """Run one statement that writes, in a transaction of its own, and return its rows. In any thread.
@@ -235,23 +270,43 @@ class Database(Reader, Protocol):
         It takes no revision and sends no signal, so it must not change anything that a process keeps in memory.
         """
 
-    def migration(self) -> AbstractContextManager[Execute]:
-        """A transaction for changes of the schema: without a revision, and in one process at a time."""
+    def migration(self, lock_seconds: float = 0) -> AbstractContextManager[Execute]:
+        """A transaction for changes of the schema: without a revision, and in one process at a time.
+
+        On a server each statement waits for a lock for at most `lock_seconds`, then raises StoreConflict. 0: no bound.
+        """
+
+    def build_index(self, name: str, statement: str) -> None:
+        """Create an index of a server while others write. One of that name is replaced: it may be incomplete."""
+        raise AssertionError("a file has one writer at a time")
+
+    def trial(self, rows: int) -> AbstractContextManager[Execute]:
+        """Execute statements on temporary copies of all tables, with at most so many rows each. Nothing of it stays."""
 
     def is_served(self) -> bool:
         """Whether a worker of any service uses the database now."""
 
     def erase_removed(self) -> None:
-        """Overwrite the copies of removed secrets outside the tables, while `erasing`. In a thread: it syncs."""
+        """Overwrite the copies of removed secrets outside the tables, while `erasing`. In a thread: it syncs.
+
+        A server keeps its own log, for replicas and backups.
+        """
+        return
 
     def suspend(self) -> None:
         """Close every connection, also one that waits for a server that hangs, and open none until `resume`."""
+        return  # a file does not hang
 
     def resume(self) -> None:
         """The server answers again."""
+        return
 
     def opening(self) -> AbstractContextManager[None]:
-        """A lock that one of all processes that open this database holds at a time."""
+        """A lock that one of all processes that open this database holds at a time.
+
+        `open_store` has another one for the processes of this machine.
+        """
+        return nullcontext()
 
     def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
         """Insert any number of rows. Inside a `migration`."""

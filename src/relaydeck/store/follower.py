@@ -42,12 +42,9 @@ def load_all(followers: Sequence[FollowsTable], reader: RowReader) -> None:
 
 
 def newest_revisions_query(followers: Sequence[FollowsTable], *more: str) -> str:
-    """A query for the revision of the database, of the newest removal, and of the newest write to each table.
-
-    The condition is that of SINCE_SEEN.
-    """
-    tables = ("removals", *(follower.table for follower in followers))
-    newest = [f"(SELECT max(revision) FROM {table} WHERE revision <= clock.revision) AS {table}" for table in tables]
+    """A query for the revision of the database, of the newest removal, and of the newest write to each table."""
+    tables = dict.fromkeys(("removals", *(follower.table for follower in followers)))
+    newest = [f"(SELECT max(revision) FROM {table}) AS {table}" for table in tables]
     return f"SELECT {', '.join(['revision', *newest, *more])} FROM clock"
 
 
@@ -71,6 +68,9 @@ class Follower:
 
     `catch_up_with_tokens()` is enough for a response that shows no record: it refreshes only after a write of a token.
     """
+
+    problem = ""  # a file is never away, as a server may be
+    age = 0.0
 
     def __init__(self, database: Database, followers: list[FollowsTable], on_change: Callable[[], None]) -> None:
         self._database = database
@@ -133,3 +133,6 @@ class Follower:
         with self._database.snapshot():
             self.refresh()
             listing.fill(*bounds(listing.total))
+
+    async def close(self) -> None:
+        """As a remote follower. There is nothing to close."""

@@ -9,26 +9,46 @@ knows no wire format.
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
-from relaydeck.store.database import SINCE_SEEN, Reader, ReadRows, Row, RowReader
-from relaydeck.store.removals import removed_since
-from relaydeck.store.row_sets import slices
-from relaydeck.store.sequence_numbers import read_numbers
+import msgspec
 
-_REMOVED_SINGLY = 100
-_CHANGED_SINGLY = 1000
-_ENCODED_AT_ONCE = 200
+from relaydeck.store.changes import removed_since
+from relaydeck.store.database import Reader, ReadRows, Row, RowReader, Values
+
+_decode = msgspec.json.Decoder(list[int]).decode
+
+
+def read_numbers(read: ReadRows, table: str, condition: str = "true", values: Values | None = None) -> list[int]:
+    """The sequence numbers of the rows that meet a condition, in order."""
+    rows = read(f"SELECT CAST(json_group_array(seq) AS text) AS numbers FROM {table} WHERE {condition}", values or {})
+    return sorted(_decode(rows[0].numbers or "[]"))  # PostgreSQL returns NULL for no numbers
+
+
+_MOVED_SINGLY = 100
+_PACED_ROWS = 200
+
+
+def paced(rows: Iterable[Row]) -> Iterator[Row]:
+    """In a thread: leaves half of the time to the event loop, however many rows there are and whatever is done with
+    each."""
+    remaining = iter(rows)
+    while some := list(islice(remaining, _PACED_ROWS)):
+        started = time.thread_time()
+        yield from some
+        if len(some) == _PACED_ROWS:
+            time.sleep(time.thread_time() - started)
 
 
 class Encoded(NamedTuple):
-    item: bytes
+    item: bytes | None
     note: str = ""  # for the client, beside the item: that a sealed value cannot be opened, for example
 
 
 class ListingChanges(NamedTuple):
-    """Sequence numbers of removed items, and of new or changed items; the latter with the items if `whole`."""
+    """Sequence numbers of removed items, and of new or changed items; the latter with the items if `preload`."""
 
     removed: list[int]
     changed: list[tuple[int, Encoded | None]]
@@ -43,20 +63,20 @@ class ListingState(NamedTuple):
 
 
 class Listing:
-    """`whole`: every item is in memory from the start, so that no response has to read one.
+    """`preload`: every item is in memory from the start, so that no response has to read one.
 
     Changed only in the event loop, by `replace`, `apply_changes` and `fill`. `fetch_changes` only reads it, possibly in
     a thread: the sequence numbers cannot change meanwhile, because its result is applied before the next fetch.
     """
 
     def __init__(
-        self, table: str, columns: str, encode: Callable[[Row], Encoded], reader: Reader, *, whole: bool = False
+        self, table: str, columns: str, encode: Callable[[Row], Encoded], reader: Reader, *, preload: bool = False
     ) -> None:
         self.table = table
         self._columns = columns
         self._encode = encode
         self._reader = reader
-        self._whole = whole
+        self._preload = preload
         self._seqs = array("q")
         self._items: list[bytes | None] = []
         self._notes: dict[int, str] = {}
@@ -66,16 +86,16 @@ class Listing:
         return len(self._seqs)
 
     def read_all(self, reader: RowReader) -> ListingState:
-        if not self._whole:
+        if not self._preload:
             seqs = array("q", read_numbers(reader.read, self.table))
             return ListingState(seqs, [None] * len(seqs), {})
         state = ListingState(array("q"), [], {})
         for row in reader.stream(f"SELECT {self._columns}, seq FROM {self.table} ORDER BY seq"):
-            encoded = self._encode(row)
+            item, note = self._encode(row)
             state.seqs.append(row.seq)
-            state.items.append(encoded.item)
-            if encoded.note:
-                state.notes[row.seq] = encoded.note
+            state.items.append(item)
+            if note:
+                state.notes[row.seq] = note
         return state
 
     def replace(self, state: ListingState) -> None:
@@ -84,22 +104,13 @@ class Listing:
     def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> ListingChanges:
         """The items that were created, changed or removed after revision `seen`."""
         gone = self._removed_since(read, seen) if removed else []
-        if not self._whole:
-            numbers = read_numbers(read, self.table, SINCE_SEEN, {"seen": seen})
+        if not self._preload:
+            numbers = read_numbers(read, self.table, "revision > :seen", {"seen": seen})
             return ListingChanges(gone, [(seq, None) for seq in numbers])
         # The plus makes the database use the revision's index instead of walking the whole table in order of seq.
-        changed = f"FROM {self.table} WHERE {SINCE_SEEN} ORDER BY +seq"
+        changed = f"FROM {self.table} WHERE revision > :seen ORDER BY +seq"
         rows = read(f"SELECT {self._columns}, seq {changed}", {"seen": seen})
-        encoded = [item for _, some in slices(rows, _ENCODED_AT_ONCE) for item in self._encoded(some)]
-        return ListingChanges(gone, encoded)
-
-    def _encoded(self, rows: Sequence[Row]) -> list[tuple[int, Encoded | None]]:
-        """In a thread. Of many rows, it leaves half of the time to the event loop."""
-        started = time.thread_time()
-        encoded: list[tuple[int, Encoded | None]] = [(row.seq, self._encode(row)) for row in rows]
-        if len(rows) == _ENCODED_AT_ONCE:
-            time.sleep(time.thread_time() - started)
-        return encoded
+        return ListingChanges(gone, [(row.seq, self._encode(row)) for row in paced(rows)])
 
     def _removed_since(self, read: ReadRows, seen: int) -> list[int]:
         removed = removed_since(read, self.table, seen)
@@ -110,64 +121,50 @@ class Listing:
         return [seq for seq in self._seqs if seq not in present]
 
     def apply_changes(self, changes: ListingChanges) -> None:
-        self._remove(changes.removed)
-        if changes.changed and changes.changed[0][0] > (self._seqs[-1] if self._seqs else 0):
-            self._append(changes.changed)
-            return
-        if len(changes.changed) > _CHANGED_SINGLY:
-            self._make_room([seq for seq, _ in changes.changed if not self._has_seq(seq)])
+        new: dict[int, bytes | None] = {}
         for seq, encoded in changes.changed:
-            position = self._clear(seq)
-            if encoded is not None:
-                self._keep(position, seq, encoded)
-
-    def _append(self, changed: list[tuple[int, Encoded | None]]) -> None:
-        """The usual case, all items are new: a hundred thousand at once must not block the event loop for long."""
-        self._seqs.extend([seq for seq, _ in changed])
-        self._items.extend([None if encoded is None else encoded.item for _, encoded in changed])
-        self._notes |= {seq: encoded.note for seq, encoded in changed if encoded is not None and encoded.note}
-
-    def _make_room(self, new: list[int]) -> None:
-        """Insert many numbers at once, because each single insertion moves all the items after it."""
-        if not new:
+            item, note = encoded or Encoded(None)
+            self._set_note(seq, note)
+            position, known = self._find(seq)
+            if known:
+                self._items[position] = item
+            else:
+                new[seq] = item
+        for seq in changes.removed:
+            self._set_note(seq, "")
+        if len(new) + len(changes.removed) > _MOVED_SINGLY:
+            self._merge(new, changes.removed)
             return
-        first = bisect_left(self._seqs, new[0])
-        items = dict.fromkeys(new) | dict(zip(self._seqs[first:], self._items[first:], strict=True))
+        for seq in changes.removed:
+            position, known = self._find(seq)
+            if known:
+                del self._seqs[position], self._items[position]
+        for seq, item in new.items():
+            position, _ = self._find(seq)
+            self._seqs.insert(position, seq)
+            self._items.insert(position, item)
+
+    def _merge(self, new: dict[int, bytes | None], removed: list[int]) -> None:
+        """All in one pass, because each single insertion or removal moves all the items after it."""
+        first = bisect_left(self._seqs, min([*new, *removed]))
+        items = dict(zip(self._seqs[first:], self._items[first:], strict=True))
+        for seq in removed:
+            items.pop(seq, None)
+        items |= new
         ordered = sorted(items)
         self._seqs[first:] = array("q", ordered)
         self._items[first:] = [items[seq] for seq in ordered]
 
-    def _has_seq(self, seq: int) -> bool:
+    def _find(self, seq: int) -> tuple[int, bool]:
+        """The position of an item, or of one to insert, and whether it is there."""
         position = bisect_left(self._seqs, seq)
-        return position < len(self._seqs) and self._seqs[position] == seq
+        return position, position < len(self._seqs) and self._seqs[position] == seq
 
-    def _remove(self, removed: list[int]) -> None:
-        if len(removed) > _REMOVED_SINGLY:
-            self._remove_many(set(removed))
-            return
-        for seq in removed:
-            position = bisect_left(self._seqs, seq)
-            if position < len(self._seqs) and self._seqs[position] == seq:
-                del self._seqs[position], self._items[position]
-                self._notes.pop(seq, None)
-
-    def _remove_many(self, removed: set[int]) -> None:
-        """In one pass, because each single removal moves all the items after it."""
-        kept = [at for at, seq in enumerate(self._seqs) if seq not in removed]
-        self._seqs = array("q", [self._seqs[at] for at in kept])
-        self._items = [self._items[at] for at in kept]
-        self._notes = {seq: note for seq, note in self._notes.items() if seq not in removed}
-
-    def _clear(self, seq: int) -> int:
-        """Empty the position of a new or changed item, and return it."""
-        position = bisect_left(self._seqs, seq)
-        if position == len(self._seqs) or self._seqs[position] != seq:
-            self._seqs.insert(position, seq)
-            self._items.insert(position, None)
-        else:
-            self._items[position] = None
+    def _set_note(self, seq: int, note: str) -> None:
+        if note:
+            self._notes[seq] = note
+        elif self._notes:
             self._notes.pop(seq, None)
-        return position
 
     def has(self, start: int, stop: int) -> bool:
         """Whether every item from `start` up to `stop` is encoded."""
@@ -183,12 +180,8 @@ class Listing:
             {"first": self._seqs[start], "last": self._seqs[stop - 1]},
         )
         for row in rows:
-            self._keep(bisect_left(self._seqs, row.seq, start, stop), row.seq, self._encode(row))
-
-    def _keep(self, position: int, seq: int, encoded: Encoded) -> None:
-        self._items[position] = encoded.item
-        if encoded.note:
-            self._notes[seq] = encoded.note
+            self._items[bisect_left(self._seqs, row.seq, start, stop)], note = self._encode(row)
+            self._set_note(row.seq, note)
 
     def items(self, start: int, stop: int) -> list[bytes]:
         """The encoded items from `start` up to `stop`; call `fill` before."""
@@ -198,3 +191,32 @@ class Listing:
         if not self._notes:
             return []
         return [self._notes[seq] for seq in self._seqs[start:stop] if seq in self._notes]
+
+
+class ListingPart(Listing):
+    """The items inside a scope, as a listing of their own. `numbers`: their sequence numbers at this moment."""
+
+    def __init__(self, whole: Listing, numbers: Callable[[], "array[int]"]) -> None:
+        self._whole, self._numbers = whole, numbers
+
+    @property
+    def total(self) -> int:
+        return len(self._numbers())
+
+    def has(self, _start: int, _stop: int) -> bool:
+        """Unless all is in memory, `fill` is needed: in its snapshot, what is inside fits what is listed."""
+        return self._whole._preload
+
+    def _bounds(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        found = map(self._whole._find, self._numbers()[start:stop])
+        return ((position, position + 1) for position, known in found if known)
+
+    def fill(self, start: int, stop: int) -> None:
+        for each in self._bounds(start, stop):
+            self._whole.fill(*each)
+
+    def items(self, start: int, stop: int) -> list[bytes]:
+        return [item for each in self._bounds(start, stop) for item in self._whole.items(*each)]
+
+    def notes(self, start: int, stop: int) -> list[str]:
+        return [note for each in self._bounds(start, stop) for note in self._whole.notes(*each)]

@@ -1,57 +1,205 @@
-"""PostgreSQL: a server that processes on several machines may share.
-
-Loaded only when `RELAYDECK_DATABASE_URL` names a server.
-"""
+"""PostgreSQL: a server that processes on several machines may share."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from typing import Any
+from contextlib import closing, contextmanager, suppress
+from functools import cache
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from relaydeck.database_url import DatabaseUrl
-from relaydeck.errors import OperatorError, StoreTrouble, StoreUnconfirmed
-from relaydeck.store.catalogue import Table
-from relaydeck.store.commit_queries import CommitQueries, Results
-from relaydeck.store.database import NO_VALUES, START_COLUMNS, Execute, Result, Row, Transaction, Values
-from relaydeck.store.dialect import to_postgres, to_postgres_schema
+from relaydeck.errors import OperatorError, StoreConflict, StoreError, StoreTrouble, StoreUnconfirmed, StoreUnreachable
+from relaydeck.settings.values import DatabaseUrl
+from relaydeck.store.database import (
+    NO_VALUES,
+    START_COLUMNS,
+    Database,
+    Execute,
+    Result,
+    Row,
+    Transaction,
+    Values,
+    insert_statement,
+)
+from relaydeck.store.lock_holder import COPYING, END_SILENT, LONGEST_SILENCE, OnLockWait, find_session
 from relaydeck.store.postgres_connection import (
     CHANNEL,
     LONGEST_MIGRATION,
     LONGEST_STATEMENT,
-    PostgresChangeFeed,
     PostgresConnection,
-    end_session,
+    connect,
+    has_connect_timeout,
+    limit_long_statements,
+    limit_writes,
+    to_postgres,
+    to_postgres_schema,
     to_store_error,
     translate_errors,
 )
-from relaydeck.store.postgres_reader import SUSPENDED, PostgresCursor, PostgresReader, execute, first_row, named_rows
-from relaydeck.store.postgres_transaction import PostgresBulkTransaction, PostgresTransaction, begin_early, staging
-from relaydeck.store.reader_threads import ReaderThreads
-from relaydeck.store.row_sets import Stage
-from relaydeck.store.unconfirmed_commit import is_stored
-from relaydeck.store.write_signal import WriteSignal
+from relaydeck.store.postgres_reader import (
+    SUSPENDED,
+    ChangeFeed,
+    PostgresCursor,
+    PostgresReader,
+    ReaderThreads,
+    execute,
+    first_row,
+    named_rows,
+    try_write,
+)
+from relaydeck.store.rows import Stage, StagedRows, Table, slices
+from relaydeck.store.write_signal import Sent, WriteSignal
+
+_ROWS_TO_COPY = 256  # from which on COPY takes less time than INSERT
+
+
+Results = list[list[Row]]
+
+
+class CommitQueries(NamedTuple):
+    """What to read in the message of a commit."""
+
+    statements: Sequence[tuple[str, Values]]  # the values are integers
+    accept: Callable[[Results, Sent], None]  # called in the thread of the commit, after its signal
+
+
+class PostgresTransaction(Transaction):
+    def __init__(self, connection: PostgresConnection, start: Row) -> None:
+        super().__init__(start)
+        self.connection = connection
+
+    def execute(self, sql: str, values: Any = NO_VALUES, /) -> PostgresCursor:
+        return execute(self.connection, sql, values or NO_VALUES)
+
+    def allow_long_statements(self) -> None:
+        with translate_errors():
+            limit_long_statements(self.connection)
+
+    def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
+        sql, values = self.scoped(sql, values)
+        return first_row(sql, self.execute(sql, values))
+
+    def all(self, sql: str, values: Values = NO_VALUES) -> list[Row]:
+        sql, values = self.scoped(sql, values)
+        return named_rows(sql, self.execute(sql, values))
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        if len(rows) < _ROWS_TO_COPY:
+            super().insert(table, columns, rows)
+            return
+        copy_rows(self.connection, table, columns, rows)
+
+    def execute_many(self, sql: str, many: Sequence[Values]) -> None:
+        with translate_errors(), self.connection.cursor() as cursor:
+            cursor.executemany(to_postgres(sql), many)
+
+    def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
+        with translate_errors():
+            self.connection.execute(_insert_statement(table, columns, count), values)
+
+
+@cache
+def _insert_statement(table: str, columns: tuple[str, ...], count: int) -> bytes:
+    return insert_statement(table, columns, count, "%s").encode()
+
+
+def copy_rows(
+    connection: PostgresConnection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> None:
+    statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN".encode()
+    with translate_errors(), connection.cursor() as cursor, cursor.copy(statement) as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+@contextmanager
+def staging(connection: PostgresConnection) -> Iterator[Stage]:
+    """Temporary tables belong to the session: they end with it, whatever happens."""
+    staged: list[str] = []
+
+    def stage(table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> StagedRows:
+        staged.append(f"staged_{len(staged)}")
+        selected = f"SELECT CAST(0 AS bigint) AS position, {', '.join(columns)} FROM {table}"
+        execute(connection, f"DROP TABLE IF EXISTS pg_temp.{staged[-1]}")  # one that an earlier apply could not drop
+        execute(connection, f"CREATE TEMP TABLE {staged[-1]} AS {selected} WITH NO DATA")
+        for first, some in slices(rows):
+            numbered = [(position, *row) for position, row in enumerate(some, first)]
+            copy_rows(connection, staged[-1], ("position", *columns), numbered)
+        return StagedRows(columns, staged[-1])
+
+    try:
+        yield stage
+    finally:
+        for name in staged:
+            with suppress(StoreError):  # the session has ended, and the tables with it
+                execute(connection, f"DROP TABLE {name}")
+
+
+# Every writer has the lock on the row of the clock until its transaction ends. So when a new connection gets this lock,
+# the transaction has ended: either its audit entry is stored, or nothing of it is.
+_RETRY_SECONDS = 0.05
+_LEAST_SECONDS = 0.1  # for the answer of a server that a connection was just opened to
+_LOCK_CLOCK = "BEGIN; SET LOCAL lock_timeout = {milliseconds}; SELECT 1 FROM clock FOR UPDATE"
+_ENTRY = "SELECT 1 FROM audit WHERE seq = %s AND hash = %s"
+
+
+def is_stored(url: DatabaseUrl, entry: tuple[int, bytes], seconds: float) -> bool:
+    """Whether the transaction that wrote this audit entry was stored. Raises StoreTrouble when time runs out."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with closing(connect(url, writes=True, soon=True)) as connection:
+                return _has_entry(connection, entry, max(deadline - time.monotonic(), _LEAST_SECONDS))
+        except StoreUnreachable:  # it may be restarting
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+
+
+def _has_entry(connection: PostgresConnection, entry: tuple[int, bytes], seconds: float) -> bool:
+    with translate_errors(), connection.waiting(seconds):
+        connection.execute(_LOCK_CLOCK.format(milliseconds=int(seconds * 1000)).encode(), prepare=False)
+        return connection.execute(_ENTRY, entry).fetchone() is not None
+
 
 # Seconds, of a write that a request waits for, so that it is answered within four. The commit of a synchronous standby
 # that is away takes for ever, and no timeout of the server ends it.
 _LONGEST_COMMIT = 1.9
 _LONGEST_SEARCH = 1.9  # for what became of a commit that was not confirmed
+_LONGEST_LOCK_WAIT = 8.0  # after which no further attempt is made; the server ends each after three seconds
+_LONGEST_BEGIN = 5.0  # of one attempt, if the server does not answer
 _MIGRATION_LOCK = int.from_bytes(b"relaydck")
 OPENING_LOCK = _MIGRATION_LOCK + 1
-_SERVING = (  # each worker has one connection that listens, and uses it for nothing else
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'"
+# Each worker has one connection that listens, and uses it for nothing else. While a service connects again, its others
+# may be there first: those of versions before URLS_SINCE have this name, and of others a longer one.
+_SERVING = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+    " AND (query LIKE 'LISTEN %' OR application_name = 'relaydeck')"
 )
 _HOLDER_OF_LOCK = (
     "SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = database AND datname = current_database()"
     " WHERE locktype = 'advisory' AND granted AND (classid::bigint << 32 | objid::bigint) = %s"
 )
+_IS_OPENED = f"EXISTS ({_HOLDER_OF_LOCK.replace('%s', str(OPENING_LOCK))})"
+# Of processes of the server itself, either the database or the user is unknown.
+_NEAREST_LIMIT = (
+    "WITH clients AS (SELECT datname, usename FROM pg_stat_activity WHERE datname IS NOT NULL AND usename IS NOT NULL)"
+    " SELECT used, most FROM (SELECT count(*) AS used, current_setting('max_connections')::bigint"
+    " - current_setting('superuser_reserved_connections')::bigint"
+    " - coalesce(current_setting('reserved_connections', true), '0')::bigint AS most FROM clients"  # since version 16
+    " UNION ALL SELECT count(*), datconnlimit FROM clients JOIN pg_database USING (datname)"
+    " WHERE datname = current_database() GROUP BY datconnlimit"
+    " UNION ALL SELECT count(*), rolconnlimit FROM clients JOIN pg_roles ON rolname = usename"
+    " WHERE usename = current_user GROUP BY rolconnlimit"
+    ") AS limits WHERE most > 0 ORDER BY used::float / most DESC LIMIT 1"
+)
 _OPENING_SECONDS = 0.05
 # On a connection for reads, which may stay idle in a transaction: one that writes keeps locks, so the server ends it.
 _BEGIN_UNVERSIONED = (
-    b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '60s'"
-)
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
+    f" SET LOCAL idle_in_transaction_session_timeout = '{LONGEST_SILENCE}s'"
+).encode()
 # The update locks the row of the clock until the transaction ends: the next writer waits for it, so transactions
 # commit in the order of their revisions.
 _BEGIN = (
@@ -63,22 +211,27 @@ _BEGIN = (
 _SCHEMA_TYPES = {"serial": "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY", "bytes": "BYTEA"}
 
 
-class PostgresDatabase(PostgresReader):
+class PostgresDatabase(PostgresReader, Database):
     remote = True
     erasing = False
-    clock_sql = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
+    server_sql = (
+        f"SELECT {PostgresReader.clock_sql} AS moment, used, most, {_IS_OPENED} AS migrating"
+        f" FROM ({_NEAREST_LIMIT}) AS nearest"
+    )
 
     def __init__(self, url: DatabaseUrl, write_signal: WriteSignal) -> None:
         super().__init__(url)
         self.write_signal = write_signal
         self.schema_types: Mapping[str, str] = _SCHEMA_TYPES
         self._writer: PostgresConnection | None = None
-        self._silent: list[PostgresConnection] = []  # earlier ones, whose transactions may still hold locks
+        self._staged_on: PostgresConnection | None = None  # temporary tables belong to a session
         self._reader_threads = ReaderThreads(self._connect)
         self._is_committing = False
-        self.serves_requests = False
-        self.newest_event = 0
-        self.at_commit: Callable[[], CommitQueries | None] = lambda: None  # called before each commit, in its thread
+        self.on_lock_wait: OnLockWait | None = None
+        self._copying: Row | None = None  # of the holder of the lock, when last seen
+        self.serves_requests = False  # the wait for a commit is shorter then
+        self.newest_event = 0  # the greatest number of an event that this process knows
+        self.at_commit: Callable[[], CommitQueries | None] = lambda: None  # what to read in its message; in its thread
 
     @property
     def reader(self) -> PostgresConnection:
@@ -91,39 +244,33 @@ class PostgresDatabase(PostgresReader):
     def writer(self) -> PostgresConnection:
         """The connection for writes; one thread at a time uses it."""
         if self._writer is None or self._writer.closed:
-            if self._writer is not None and self._writer.fell_silent:
-                self._silent.append(self._writer)
-            self._writer = None
             self._writer = self._connect(writes=True)
-            while self._silent:  # until the end of each is confirmed: this connection may fall silent, too
-                end_session(self._silent[0], self._writer)
-                del self._silent[0]
         return self._writer
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        return self._committed(PostgresTransaction(*self._begin()))
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        connection, start = self._begin()
+        with connection.waiting(LONGEST_STATEMENT), self._committed(PostgresTransaction(connection, start)) as begun:
+            if self._staged_on not in (None, connection):
+                raise StoreTrouble("the connection with the staged rows was lost: nothing was changed")
+            yield begun
 
     @contextmanager
-    def bulk_transaction(self, write_early: Callable[[Transaction], None], rows: int) -> Iterator[Transaction]:
-        connection = self.writer
-        with connection.waiting(LONGEST_STATEMENT), _rolled_back_on_error(connection):
-            transaction = PostgresBulkTransaction(connection, begin_early(connection, rows))
-            with transaction.early():
-                write_early(transaction)
-            transaction.lock()
-            with self._committed(transaction):
-                yield transaction
-
-    def staging(self) -> AbstractContextManager[Stage]:
+    def staging(self) -> Iterator[Stage]:
         with suppress(StoreTrouble):  # the server may have closed the connection since its last use
             execute(self.writer, "SELECT 1")
-        return staging(self.writer)
+        self._staged_on = self.writer
+        try:
+            with staging(self._staged_on) as stage:
+                yield stage
+        finally:
+            self._staged_on = None
 
     @contextmanager
     def _committed(self, transaction: PostgresTransaction) -> Iterator[Transaction]:
         connection = transaction.connection
         transaction.newest_event = self.newest_event
-        with connection.waiting(LONGEST_STATEMENT), _rolled_back_on_error(connection):
+        with _rolled_back_on_error(connection):
             yield transaction
             queries = self.at_commit()
             results = self._commit(connection, transaction, queries.statements if queries else ())
@@ -157,21 +304,42 @@ class PostgresDatabase(PostgresReader):
             raise _unconfirmed(trouble) from None
         raise _unconfirmed(trouble) if transaction.audit_head is None else trouble
 
-    def erase_removed(self) -> None:
-        return None  # the server keeps its own log, for replicas and backups
-
-    def transaction_at_once(self) -> None:
-        return None
+    def try_write(self) -> None:
+        self._on_writer(try_write)
 
     def _begin(self) -> tuple[PostgresConnection, Row]:
+        end = time.monotonic() + _LONGEST_LOCK_WAIT
+        while True:
+            try:
+                return self._on_writer(_begin)
+            except StoreConflict:
+                self._name_holder(self.writer)
+                if time.monotonic() > end:
+                    raise StoreConflict("another transaction holds the lock that every write needs") from None
+
+    def _on_writer(self, begin: Callable[[PostgresConnection], Result]) -> Result:
         used_before = self._writer
         try:
-            return _begin(self.writer)
+            return begin(self.writer)
         except StoreTrouble:
             if used_before is None or not used_before.closed or used_before is not self._writer:
                 raise
         # The server closed the connection since its last use. Nothing was written yet, so repeating is safe.
-        return _begin(self.writer)
+        return begin(self.writer)
+
+    def _name_holder(self, connection: PostgresConnection) -> None:
+        """Report who holds the write lock, and end its session if it is one of ours with a silent client.
+
+        The server ends most of these by itself, but none whose client falls silent in the middle of a message.
+        """
+        with suppress(StoreError):
+            if (holder := find_session(lambda sql: named_rows(sql, execute(connection, sql)))) is not None:
+                before, pid = self._copying, {"pid": holder.pid}
+                self._copying = first_row(COPYING, execute(connection, COPYING, pid))
+                works = self._copying not in (None, before)
+                ended = None if works else first_row(END_SILENT, execute(connection, END_SILENT, pid))
+                if self.on_lock_wait is not None:
+                    self.on_lock_wait(holder, ended is not None and ended.ended)
 
     def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
         self._ask(_begin_unversioned)
@@ -180,29 +348,62 @@ class PostgresDatabase(PostgresReader):
             return named_rows(sql, execute(connection, sql, values))
 
     def open_reader(self) -> PostgresReader:
-        return PostgresReader(self._url)
+        return PostgresReader(self._url, soon=not has_connect_timeout(self._url))
 
-    def listen(self) -> PostgresChangeFeed:
-        return PostgresChangeFeed(self._url)
+    def listen(self) -> ChangeFeed:
+        return ChangeFeed(self._url)
 
     @contextmanager
-    def migration(self) -> Iterator[Execute]:
+    def migration(self, lock_seconds: float = 0) -> Iterator[Execute]:
         connection = self.writer
         with connection.waiting(LONGEST_MIGRATION), _committed_or_rolled_back(connection), translate_errors():
             connection.execute("BEGIN")
             connection.execute("SET LOCAL statement_timeout = 0")
-            connection.execute("SET LOCAL lock_timeout = 0")
+            connection.execute(f"SET LOCAL lock_timeout = {lock_seconds * 1000:.0f}".encode())
+            # The server expects few rows where a migration finds many: it would look up each of a million by itself.
+            connection.execute("SET LOCAL enable_nestloop = off")
+            # Beside services, only parts that are short hold locks.
+            silence = LONGEST_SILENCE if lock_seconds else 60
+            connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{silence}s'".encode())
+            connection.execute("SELECT set_config('application_name', %s, true)", [_migrating(connection)])
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
-            yield lambda sql, values=NO_VALUES: connection.execute(to_postgres(to_postgres_schema(sql)), values)
+            yield _schema_statements(connection)
+
+    def build_index(self, name: str, statement: str) -> None:
+        connection = self.writer
+        with connection.waiting(LONGEST_MIGRATION), translate_errors():
+            try:
+                connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
+                connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
+                connection.execute(to_postgres(statement.replace(" INDEX ", " INDEX CONCURRENTLY ", 1)))
+            finally:
+                if not connection.closed:
+                    limit_writes(connection)
+
+    @contextmanager
+    def trial(self, rows: int) -> Iterator[Execute]:
+        connection, tables = self.writer, self.tables()
+        with connection.waiting(LONGEST_MIGRATION), translate_errors():
+            connection.execute("BEGIN")
+            connection.execute(
+                "SET LOCAL statement_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '60s'"
+            )
+            try:
+                schema = self.read("SELECT current_schema() AS name")[0].name
+                for each in tables:
+                    copied = f"INSERT INTO {each.name} SELECT * FROM {schema}.{each.name} LIMIT {rows}"
+                    connection.execute(f"CREATE TEMP TABLE {each.name} (LIKE {each.name} INCLUDING ALL)".encode())
+                    connection.execute(copied.encode())
+                connection.execute("SET LOCAL search_path = pg_temp")  # for tables that the statements create
+                yield _schema_statements(connection)
+            finally:
+                _roll_back(connection)
 
     def is_served(self) -> bool:
         return bool(self.read(_SERVING))
 
     def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-        statement = f"COPY {table.name} ({', '.join(table.column_names)}) FROM STDIN"
-        with translate_errors(), self.writer.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            for row in rows:
-                copy.write_row(row)
+        copy_rows(self.writer, table.name, table.column_names, rows)
 
     def set_counter(self, table: Table, greatest: int) -> None:
         with translate_errors():
@@ -215,7 +416,8 @@ class PostgresDatabase(PostgresReader):
         """Across machines: of two first starts, one creates the master key, and the other reports that it needs it."""
         connection = self.writer
         with translate_errors():
-            self._refuse_shared_sessions(connection)
+            if problem := self.pooler_problem(connection):
+                raise problem
             self._wait_for_opening_lock(connection)
         try:
             yield
@@ -236,17 +438,6 @@ class PostgresDatabase(PostgresReader):
                 )
             time.sleep(_OPENING_SECONDS)
 
-    def _refuse_shared_sessions(self, connection: PostgresConnection) -> None:
-        """Two connections with one session are those of a pooler that assigns a session to each transaction."""
-        with closing(self._connect()) as other:
-            pids = [each.execute("SELECT pg_backend_pid()").fetchone() for each in (connection, other)]
-        if pids[0] == pids[1]:
-            raise OperatorError(
-                f"the database {self._url} is behind a pooler in transaction mode",
-                "Relaydeck needs sessions of its own, for locks and notifications: connect to the server directly, or"
-                " set the pooler to session mode.",
-            )
-
     def suspend(self) -> None:
         super().suspend()
         self._reader_threads.fail_pending(StoreTrouble(SUSPENDED))
@@ -263,13 +454,22 @@ class PostgresDatabase(PostgresReader):
         super().close()
 
 
+def _schema_statements(connection: PostgresConnection) -> Execute:
+    return lambda sql, values=NO_VALUES: connection.execute(to_postgres(to_postgres_schema(sql)), values)
+
+
+def _migrating(connection: PostgresConnection) -> str:
+    """The name of a session that others leave alone, however long they wait for it."""
+    return (connection.info.parameter_status("application_name") or "").replace(" write ", " migrate ")
+
+
 def _took_opening_lock(connection: PostgresConnection) -> bool:
     return connection.execute("SELECT pg_try_advisory_lock(%s)", [OPENING_LOCK]).fetchone() == (True,)
 
 
 def _begin(connection: PostgresConnection) -> tuple[PostgresConnection, Row]:
     try:
-        with connection.waiting(LONGEST_STATEMENT):
+        with connection.waiting(_LONGEST_BEGIN):
             begun = connection.execute(_BEGIN, prepare=False)  # three statements in one message
         while begun.nextset():
             pass
@@ -331,7 +531,8 @@ def _run_commit(
 
 
 def _unconfirmed(trouble: StoreTrouble) -> StoreUnconfirmed:
-    return StoreUnconfirmed(f"the server did not confirm the commit, so the write may be stored: {trouble}")
+    problem = f"the server did not confirm the commit, so the write may be stored: {trouble}"
+    return StoreUnconfirmed(problem, trouble.cause)
 
 
 def _roll_back(connection: PostgresConnection) -> None:

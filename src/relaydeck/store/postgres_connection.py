@@ -4,10 +4,13 @@ Of a server's error message only the first line is used: the lines after it quot
 """
 
 import os
+import re
 import select
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, TypeVar
 
 import psycopg
@@ -15,7 +18,6 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 
-from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import (
     OperatorError,
     StoreConflict,
@@ -25,6 +27,8 @@ from relaydeck.errors import (
     StoreTrouble,
     StoreUnreachable,
 )
+from relaydeck.settings.values import DatabaseUrl
+from relaydeck.store.lock_holder import LONGEST_SILENCE, session_name
 
 Result = TypeVar("Result")
 CHANNEL = "relaydeck"  # each commit notifies it of its revision
@@ -36,57 +40,74 @@ _DEFAULTS = {
     "keepalives_interval": "10",
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
-    "application_name": "relaydeck",
 }
 _SOON = {"connect_timeout": "2"}  # the least that the driver takes
-_LIMITS = "-c statement_timeout=60s -c lock_timeout=10s"
-_LONGEST_WAIT = 65.0  # seconds: longer than the server lets a statement take
+_REFUSED_PARAMETER = re.compile(r"unsupported startup parameter(?: in options)?: (\w+)")  # the words of PgBouncer
+LONGEST_WAIT = 65.0  # seconds: longer than the server lets a statement take
 _REST_OF_ANSWER = 0.2  # seconds: for an answer of which a part has come
 LONGEST_MIGRATION = 3600.0  # of one statement, or the wait for another process that migrates
-LONGEST_STATEMENT = 15.0  # of a transaction that others wait for: longer than the server lets it wait for a lock
+LONGEST_STATEMENT = 8.0  # of a transaction that others wait for: longer than the server lets it take
 # A reader only writes in a transaction that it declares READ WRITE. It may stay idle in a transaction (an export into
-# a pager); a writer that does so blocks all the others, so the server ends it.
-_READER_LIMITS = " -c default_transaction_read_only=on"
-_WRITER_LIMITS = " -c idle_in_transaction_session_timeout=60s"
+# a pager).
+_READER_LIMITS = {"statement_timeout": "60s", "lock_timeout": "10s", "default_transaction_read_only": "on"}
+# Every writer waits for a transaction that writes: the server ends it when its client falls silent, whether the client
+# is frozen or the network has lost it. Not every server has all of these settings.
+_WRITER_LIMITS = {
+    "statement_timeout": "7s",
+    "lock_timeout": "3s",
+    "idle_in_transaction_session_timeout": f"{LONGEST_SILENCE}s",
+    "tcp_keepalives_idle": "4",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "7000",  # while the client has not acknowledged an answer
+}
+_LONG_STATEMENTS = {"statement_timeout": "60s"}
+# The server looks for the end of the connection also while a statement runs. Some platforms refuse it.
+_CHECK_CLIENT = {"client_connection_check_interval": "2s"}
+# After connecting, because poolers refuse or ignore such settings in the request for a connection. What the URL sets
+# is left as it is.
+_SET = (
+    "SELECT set_config(name, value, %s) FROM unnest(%s::text[], %s::text[]) AS ours (name, value)"
+    " JOIN pg_settings USING (name) WHERE source <> 'client'"
+)
 # An acknowledged write is on disk: every value of synchronous_commit but `off` guarantees that.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
-# A session keeps its locks until the server notices that its client is gone: with these settings, in about a minute.
-_KEEPALIVES = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
-# The same while the client has not acknowledged an answer, and while a statement runs. Not every server supports it.
-_MORE_KEEPALIVES = "SET tcp_user_timeout = 60000; SET client_connection_check_interval = '10s'"
-_KNOWS_MORE = 140_000  # the first version of the server that has both settings
-
-# The start keeps it apart from a process of another server with the same number.
-_SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-# A commit that waits for a synchronous standby is left alone: to end that wait is to do without the standby.
-_END_SESSION = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
-    " AND datname = current_database() AND usename = current_user AND wait_event IS DISTINCT FROM 'SyncRep'"
-)
+# The causes of failed writes, by how the server's error code begins.
+_CAUSES = {
+    "42501": "no_permission",
+    "25006": "read_only",
+    "53100": "disk_full",
+    "58030": "disk_error",
+    "57014": "timeout",
+    **dict.fromkeys(("08", "53300", "57P"), "unreachable"),
+}
+_SILENT = "the database server does not answer"
 
 
 class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """Waits for a response for a bounded time. A server that hangs keeps its limits no more than it answers."""
 
-    longest_wait = _LONGEST_WAIT
-    session: tuple[Any, ...] | None = None  # of one that writes: process of the server, and when it started
-    fell_silent = False
+    longest_wait = LONGEST_WAIT
 
     def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
+        return super().wait(self._bounded(gen) if timeout is None else gen, interval, timeout)
+
+    def _bounded(self, steps: PQGen[Result]) -> PQGen[Result]:
+        """The driver resumes it when the server sent something, and with nothing after each interval."""
+        deadline, is_prolonged = time.monotonic() + self.longest_wait, False
         try:
-            try:
-                return super().wait(gen, interval, self.longest_wait if timeout is None else timeout)
-            except psycopg.errors._WaitTimeout:
-                if timeout is not None or not self._has_answered():
-                    raise
-            return super().wait(gen, interval, _REST_OF_ANSWER)
-        except psycopg.errors._WaitTimeout:
-            if timeout is not None:
-                raise
-            self.fell_silent = True
-            self.pgconn.finish()  # the response may still come: no other statement may take it for its own
-            raise psycopg.OperationalError("the database server does not answer") from None
+            wanted = next(steps)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > deadline:
+                    if is_prolonged or not self._has_answered():
+                        self.pgconn.finish()  # the response may still come: no other statement may take it for its own
+                        raise psycopg.OperationalError(_SILENT)
+                    deadline, is_prolonged = time.monotonic() + _REST_OF_ANSWER, True
+                wanted = steps.send(ready)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
     def _has_answered(self) -> bool:
         """Whether an answer came while this process was not running, and could not look in time."""
@@ -104,40 +125,55 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
             self.longest_wait = before
 
 
-def connect(url: DatabaseUrl, *, writes: bool = False, soon: bool = False) -> PostgresConnection:
+def has_connect_timeout(url: DatabaseUrl) -> bool:
+    """Whether the operator said how long a connection may take."""
+    return "connect_timeout" in _url_options(url)
+
+
+def connect(url: DatabaseUrl, *, writes: bool = False, soon: bool = False, purpose: str = "read") -> PostgresConnection:
     """Raises StoreUnreachable, or OperatorError when trying again cannot help. `soon`: a request waits for it."""
     given = _url_options(url) | (_SOON if soon else {})
-    limits = _LIMITS + (_WRITER_LIMITS if writes else _READER_LIMITS)
-    options = _DEFAULTS | given | {"options": f"{limits} {given.get('options', '')}".strip(), "client_encoding": "utf8"}
+    given["application_name"] = session_name(given.get("application_name", "relaydeck"), "write" if writes else purpose)
+    options = _DEFAULTS | given | {"client_encoding": "utf8"}
     try:
         connection = PostgresConnection.connect(make_conninfo("", **options), autocommit=True)
-        connection.longest_wait = _LONGEST_WAIT
-        if writes:
-            with connection.waiting(float(options["connect_timeout"]) or _LONGEST_WAIT):
-                connection.execute(_DURABLE)
-                connection.session = connection.execute(_SESSION).fetchone()
-                _notice_lost_clients(connection)
+        connection.longest_wait = float(options["connect_timeout"]) or LONGEST_WAIT
+        _set_up(connection, writes=writes)
+        connection.longest_wait = LONGEST_WAIT
     except psycopg.Error as error:
         first_line = str(error).partition("\n")[0]
-        raise StoreUnreachable(f"the database {url} cannot be reached: {first_line}") from None
+        unreachable = StoreUnreachable(f"the database {url} cannot be reached: {first_line}")
+        if refused := _REFUSED_PARAMETER.search(first_line):
+            unreachable.remedy = (
+                f"Add {refused[1]} to ignore_startup_parameters of the pooler, or remove it from the URL."
+            )
+        raise unreachable from None
     return _checked(connection, url)
 
 
-def _notice_lost_clients(connection: PostgresConnection) -> None:
-    connection.execute(_KEEPALIVES)
-    if connection.info.server_version >= _KNOWS_MORE:
-        with suppress(psycopg.DataError):
-            connection.execute(_MORE_KEEPALIVES)
+def _set_up(connection: PostgresConnection, *, writes: bool) -> None:
+    if not writes:
+        _set(connection, _READER_LIMITS)
+        return
+    limit_writes(connection)
+    connection.execute(_DURABLE)
+    with suppress(psycopg.DataError):
+        _set(connection, _CHECK_CLIENT)
 
 
-def end_session(silent: PostgresConnection, connection: PostgresConnection) -> None:
-    """End the transaction of a connection that fell silent: it keeps the lock that all writers need.
+def limit_writes(connection: PostgresConnection) -> None:
+    """Set the limits of a session that writes, or restore them."""
+    _set(connection, _WRITER_LIMITS)
 
-    The network may have lost the connection without the server noticing.
-    """
-    if silent.session is not None:
-        with translate_errors():
-            connection.execute(_END_SESSION, silent.session)
+
+def limit_long_statements(connection: PostgresConnection) -> None:
+    """Set the limits of statements that change any number of rows, until the transaction ends."""
+    _set(connection, _LONG_STATEMENTS, local=True)
+    connection.longest_wait = LONGEST_WAIT  # the block of the transaction restores it
+
+
+def _set(connection: PostgresConnection, values: dict[str, str], *, local: bool = False) -> None:
+    connection.execute(_SET, [local, list(values), list(values.values())])
 
 
 def interrupt(connection: PostgresConnection | None) -> None:
@@ -172,40 +208,11 @@ def _checked(connection: PostgresConnection, url: DatabaseUrl) -> PostgresConnec
     return connection
 
 
-class PostgresChangeFeed:
-    """A connection that receives a notification for each commit, by any machine."""
-
-    def __init__(self, url: DatabaseUrl) -> None:
-        self._connection = connect(url)
-        try:
-            with translate_errors():
-                self._connection.execute(f"LISTEN {CHANNEL}")
-                # A duplicate: the driver closes its socket when the connection breaks, while the event loop still
-                # watches it.
-                self._descriptor = os.dup(self._connection.fileno())
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def consume(self) -> None:
-        """Discard the notifications that arrived: a refresh finds out which revisions they were."""
-        with translate_errors():
-            self._connection.pgconn.consume_input()
-            while self._connection.pgconn.notifies() is not None:
-                pass
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-        self._connection.close()
-
-
 def create_database(url: DatabaseUrl, name: str) -> bool:
     """Create another database on the same server. False when this user may not, or the server refuses."""
     with connect(url, writes=True) as connection:
         try:
+            connection.execute("SET statement_timeout = '60s'")
             connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
         except psycopg.Error:
             return False
@@ -215,6 +222,7 @@ def create_database(url: DatabaseUrl, name: str) -> bool:
 def drop_database(url: DatabaseUrl, name: str) -> None:
     try:
         with connect(url, writes=True) as connection:
+            connection.execute("SET statement_timeout = '60s'")
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
     except psycopg.Error:
         raise StoreTrouble(f"the database {name} could not be dropped: drop it by hand") from None
@@ -236,4 +244,41 @@ def to_store_error(error: psycopg.Error) -> StoreError:
     if isinstance(error, psycopg.ProgrammingError) and not isinstance(error, psycopg.errors.InsufficientPrivilege):
         return StoreMisuse(first_line)
     refused = isinstance(error, psycopg.IntegrityError | psycopg.DataError)
-    return (StoreRefusal if refused else StoreTrouble)(first_line)
+    return (StoreRefusal if refused else StoreTrouble)(first_line, _cause_of(error))
+
+
+def _cause_of(error: psycopg.Error) -> str:
+    if str(error) == _SILENT:
+        return "timeout"
+    code = error.sqlstate or ("08" if isinstance(error, psycopg.OperationalError) else "")
+    return next((cause for start, cause in _CAUSES.items() if code.startswith(start)), "other")
+
+
+# -- our SQL, which SQLite runs as it is ----------------------------------------------------------
+
+_QUOTED = r"""'[^']*'|"[^"]*["]"""
+_PARTS = re.compile(rf"{_QUOTED}|::|%|:(?P<name>[A-Za-z_]\w*)|\b(?P<word>instr|json_group_array)\b")
+_TEXT = re.compile(rf"{_QUOTED}|\b(?P<text>TEXT)\b")
+_WORDS = {"instr": "strpos", "json_group_array": "json_agg"}
+
+
+@cache
+def to_postgres(sql: str) -> bytes:
+    """Writes `:name` as `%(name)s`, doubles `%`, and renames the few functions that have another name there."""
+    return _PARTS.sub(_part, sql).encode()
+
+
+def _part(match: "re.Match[str]") -> str:
+    if name := match["name"]:
+        return f"%({name})s"
+    if word := match["word"]:
+        return _WORDS[word]
+    return match[0].replace("%", "%%")
+
+
+def to_postgres_schema(sql: str) -> str:
+    """Gives text columns the collation "C": compared byte by byte, as in SQLite.
+
+    The order then does not depend on the server's locale, and an index stays valid when the locale's rules change.
+    """
+    return _TEXT.sub(lambda match: 'TEXT COLLATE "C"' if match["text"] else match[0], sql)

@@ -1,20 +1,22 @@
-"""The database table of a record type: columns, SQL and conversion, derived from the record's declared fields.
+"""The database table of a record type: columns and conversion, derived from the record's declared fields.
 
 A value that a column can hold is stored as it is, any other as JSON text; a field declared with `sealed_as` is stored
-encrypted in that column. An unset field is NULL.
+encrypted in that column. An unset field is NULL. The audit log records the facts of a record: its fields, with secrets
+replaced by what may be shown.
 """
 
+import hashlib
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET
 
+from relaydeck.errors import Damaged
 from relaydeck.fields import Field, fields_of
 from relaydeck.secret import Secret, decode_secret, reveal_secret
-from relaydeck.store.database import Row, Transaction
-from relaydeck.store.row_sets import Rows
+from relaydeck.store.database import Row
 from relaydeck.store.sealed_columns import VERSION
 from relaydeck.store.sealing import Keyring, Place
 from relaydeck.store.vault import Vault
@@ -25,8 +27,76 @@ StoredValues = dict[str, Any]  # of a record, by column
 _PLAIN = (str, int)
 
 
+Facts = dict[str, Any]
+LONGEST_FACT = 1024  # bytes
+_encode = msgspec.json.Encoder().encode
+
+
+class Hidden(NamedTuple):
+    """A value that is compared but not recorded; `shown` is recorded in its place."""
+
+    value: Any
+    shown: Any
+
+
+def record_facts(record: msgspec.Struct, identity: str, *, settable_only: bool = False) -> Facts:
+    """The facts of a record, from its declared fields. Those of a nested record are named `policies.min_balance`."""
+    facts: Facts = {}
+    for field in fields_of(type(record)):
+        value = getattr(record, field.name)
+        if field.name == identity or value is UNSET or (settable_only and field.traits.read_only):
+            continue
+        if field.traits.sealed_as:
+            facts[field.name] = Hidden(value, msgspec.to_builtins([each.redacted for each in value]))
+        elif isinstance(value, msgspec.Struct) and not field.may_be_unset:
+            facts |= {f"{field.name}.{name}": each for name, each in record_facts(value, "").items()}
+        else:
+            facts[field.name] = msgspec.to_builtins(value)
+    return facts
+
+
+def to_json(facts: Facts) -> str:
+    """The facts as JSON text."""
+    return _encode({name: _shown(value) for name, value in facts.items()}).decode()
+
+
+def difference(before: Facts, after: Facts) -> tuple[str, str]:
+    """The facts that differ, before and after, as JSON. A hidden value that looks the same after is `changed`."""
+    old: Facts = {}
+    new: Facts = {}
+    for name in dict.fromkeys([*before, *after]):
+        was, now = before.get(name), after.get(name)
+        if was != now:
+            old[name], new[name] = _shown(was), _shown(now)
+            if old[name] == new[name]:
+                new[name] = "changed"
+    return _encode(old).decode(), _encode(new).decode()
+
+
+def secret_fact(sealed: object) -> Hidden:
+    """A secret: records only whether it is set. Its sealed form is compared, to notice that it changed."""
+    return Hidden(sealed, None if sealed is None else "set")
+
+
+def _shown(value: Any) -> Any:
+    return _brief(value.shown if isinstance(value, Hidden) else value)
+
+
+def _brief(value: Any) -> Any:
+    """A value as it is recorded: a long one as its digest, because entries are kept for ever."""
+    if isinstance(value, str):
+        text = value.encode("utf-8", "surrogatepass") if len(value) > LONGEST_FACT else b""
+    else:
+        text = _encode(value) if isinstance(value, list | dict) else b""
+    if len(text) <= LONGEST_FACT:
+        return value
+    return f"sha256:{hashlib.sha256(text).hexdigest()} of {len(text)} bytes"
+
+
 class RecordTable(Generic[R]):
     """Converts rows that have the columns in `columns`, whatever else they have."""
+
+    more_columns: tuple[str, ...] = ()  # for which a derived class has values in `stored_values`
 
     def __init__(self, name: str, record: type[R], identity: str = "id") -> None:
         self.name = name
@@ -37,23 +107,12 @@ class RecordTable(Generic[R]):
         self.column_names = tuple(_column(field) for field in self._fields)
         self._stored_values = attrgetter(*self.column_names)
         self._sealed = [(at, field) for at, field in enumerate(self._fields) if field.traits.sealed_as]
-        self.columns = ", ".join([*self.column_names, *([VERSION] if self._sealed else [])])
+        self.columns = ", ".join([*self.column_names, *([VERSION] if self._sealed else []), *self.more_columns])
         self.sealed_fields = tuple(field.name for _, field in self._sealed)
         self._openers = {field.name: _opener(field) for _, field in self._sealed}
         self._converters = [(at, _reader(field)) for at, field in enumerate(self._fields) if not _is_plain(field)]
         kept = {_column(field) for field in self._fields if field.traits.read_only or field.name == identity}
         self.changeable = tuple(column for column in self.columns.split(", ") if column not in kept)
-        self._insert, self._update = self._statements()
-
-    def _statements(self) -> tuple[str, str]:
-        names = self.columns.split(", ")
-        values = ", ".join(f":{column}" for column in names)
-        changed = ", ".join(f"{column} = :{column}" for column in self.changeable)
-        return (
-            f"INSERT INTO {self.name} ({self.columns}, origin, created_at, revision)"
-            f" VALUES ({values}, :origin, :now, :revision)",
-            f"UPDATE {self.name} SET {changed}, revision = :revision WHERE {self.identity} = :{self.identity}",
-        )
 
     def place(self, identity: str, field: str, version: int) -> Place:
         return Place(self.name, identity, field, version)
@@ -88,28 +147,13 @@ class RecordTable(Generic[R]):
         sealed: bytes | None = next(getattr(row, _column(each)) for _, each in self._sealed if each.name == field)
         return sealed
 
-    def create(self, transaction: Transaction, vault: Vault, record: R, *, origin: str, now: int) -> None:
-        values = self._values_now(transaction, vault, record)
-        transaction.execute(self._insert, values | {"origin": origin, "now": now})
-
-    def create_all(self, transaction: Transaction, rows: Rows, *, origin: str, now: int) -> None:
-        """Insert many records, with the columns and values that `stored_values` returned for them."""
-        more = {"origin": origin, "created_at": now, "revision": transaction.revision}
-        transaction.insert_all(self.name, rows, more)
-
-    def update(self, transaction: Transaction, vault: Vault, record: R) -> None:
-        """Write every field except the identity and the read-only ones."""
-        transaction.erases_secrets = transaction.erases_secrets or bool(self._sealed)
-        transaction.execute(self._update, self._values_now(transaction, vault, record))
-
-    def update_all(self, transaction: Transaction, rows: Rows) -> None:
-        """Update many records, with their `seq` and some of the columns and values that `stored_values` returned."""
-        transaction.erases_secrets = transaction.erases_secrets or bool(self._sealed)
-        transaction.update_all(self.name, rows, {"revision": transaction.revision})
-
-    def _values_now(self, transaction: Transaction, vault: Vault, record: R) -> StoredValues:
-        keyring, version = vault.refreshed(transaction).keyring, transaction.chain_end[0]
-        return self.stored_values(record, keyring, version) | {"revision": transaction.revision}
+    def stored_facts(self, row: Row, vault: Vault, *, settable_only: bool = False) -> Facts:
+        """The facts of a stored record, also of one with sealed fields that do not open."""
+        try:
+            return record_facts(self.from_row(row, vault), self.identity, settable_only=settable_only)
+        except Damaged:
+            facts = record_facts(self.without_sealed(row), self.identity, settable_only=settable_only)
+            return facts | {name: Hidden(self.sealed_value(row, name), "damaged") for name in self.sealed_fields}
 
     def stored_values(self, record: R, keyring: Keyring, version: int) -> StoredValues:
         """By column. `version` is the one that sealed values get: see `sealed_columns.py`."""

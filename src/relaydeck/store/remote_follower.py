@@ -25,17 +25,13 @@ request sees a part of each history. Until everything was read, memory stays as 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
-from math import inf
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
-from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble
-from relaydeck.side_threads import SideThreads
-from relaydeck.store.change_listener import ChangeFeed, ChangeListener
-from relaydeck.store.commit_queries import CommitQueries, RecordedReads, Results
-from relaydeck.store.database import Reader, Row, Values
-from relaydeck.store.database_history import HISTORY_COLUMNS, History
+from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble, described
+from relaydeck.process.background import Backoff, SideThreads
+from relaydeck.store.database import Row, RowReader, Values
 from relaydeck.store.follower import (
     NO_SUCH_REVISION,
     FollowsTable,
@@ -44,45 +40,98 @@ from relaydeck.store.follower import (
     load_all,
     newest_revisions_query,
 )
-from relaydeck.store.listing import Listing
-from relaydeck.store.paced_reader import PacedReader
-from relaydeck.store.write_signal import Cells, Sent, WriteSignal
+from relaydeck.store.listing import Listing, paced
+from relaydeck.store.postgres import CommitQueries, PostgresDatabase, Results
+from relaydeck.store.postgres_reader import ChangeFeed
+from relaydeck.store.write_signal import Cells, Sent
+
+_MOST_ROWS = 300  # of a query: the writes of other processes wait for the commit
+
+
+class RecordedReads:
+    """Reads for a commit: the first pass records the statements, the second one returns what the commit returned."""
+
+    def __init__(self) -> None:
+        self.statements: dict[str, Values] = {}
+        self._results: dict[str, list[Row]] | None = None
+
+    def read(self, sql: str, values: Values) -> list[Row]:
+        """Raises KeyError for a statement that was not recorded."""
+        bounded = f"{sql} LIMIT {_MOST_ROWS}"
+        if self._results is None:
+            self.statements[bounded] = values
+            return []
+        return self._results[bounded]
+
+    def replay(self, results: Results) -> bool:
+        """False when a result may lack rows."""
+        self._results = dict(zip(self.statements, results, strict=True))
+        return all(len(rows) < _MOST_ROWS for rows in results)
+
+
+class PacedReader:
+    def __init__(self, reader: RowReader) -> None:
+        self._reader = reader
+        self.read = reader.read
+
+    def stream(self, sql: str) -> Iterator[Row]:
+        return paced(self._reader.stream(sql))
+
+
+# The end of the audit log, the entry that this process remembers, and the server's timeline, which changes with each
+# promotion. A standby writes nothing, so it has no timeline of its own.
+HISTORY_COLUMNS = (
+    "(SELECT max(seq) FROM audit) AS audit_end",
+    "(SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash",
+    "(SELECT hash FROM audit WHERE seq = :remembered) AS remembered_hash",
+    "(SELECT max(seq) FROM events) AS newest_event",
+    "CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline",
+)
+
+
+class History(NamedTuple):
+    """What this process remembers of the database's past, to notice that it was not continued."""
+
+    revision: int = -1
+    audit: tuple[int, bytes] = (0, b"")
+    timeline: str = ""
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        return {"remembered": self.audit[0]}
+
+    def problem(self, newest: Row) -> str:
+        """How the history differs; empty when it was continued."""
+        if newest.revision < self.revision:
+            return f"its revision went back from {self.revision} to {newest.revision}"
+        if self.audit[0] and newest.remembered_hash != self.audit[1]:
+            return f"entry {self.audit[0]} of the audit log is missing or another one"
+        if self.timeline and newest.timeline and newest.timeline != self.timeline:
+            return "another server was promoted"
+        return ""
+
+    def continued(self, newest: Row) -> "History":
+        return History(
+            newest.revision, (newest.audit_end or 0, newest.audit_hash or b""), newest.timeline or self.timeline
+        )
+
 
 REFRESH_SECONDS = 1.0  # between two regular refreshes
 _UNAVAILABLE_SECONDS = 3.0  # without a successful refresh
+_SILENT_SECONDS = 2.5  # of a query whether there are changes: with the pause before it, less than four
+_LONGEST_RETRY = 4.0  # between two refreshes that fail
 _LONGEST_WAIT = 2.0  # of a request, for a refresh
 _NEAR_SECONDS = 0.005  # of a round trip: below it, a refresh costs less than a longer commit
-_LONGEST_FETCH = 120.0  # of all changes since the last refresh
 _LONGEST_READ = 10.0  # of one query for changes, which may return a hundred thousand rows
 
 ReportProblem = Callable[[str], None]  # why the database is unavailable; empty when it is available again
 ReportFork = Callable[[str, int], None]  # how the history differs, and the newest event known of the one before
 
 
-class RemoteReader(Reader, Protocol):
-    def suspend(self) -> None:
-        """Close the connection, also when a thread waits on it."""
-
-    def interrupt(self) -> None:
-        """Break the connection, also when a thread waits on it. The next query connects again."""
-
-
-class RemoteDatabase(Protocol):
-    write_signal: WriteSignal
-    at_commit: Callable[[], CommitQueries | None]  # what to read in the message of each commit
-    newest_event: int  # the greatest number of an event that this process knows
-    serves_requests: bool  # the wait for a commit is shorter then
-
-    def open_reader(self) -> RemoteReader: ...
-
-    def listen(self) -> ChangeFeed:
-        """Raises StoreTrouble."""
-
-
 class RemoteFollower:
     def __init__(
         self,
-        database: RemoteDatabase,
+        database: PostgresDatabase,
         followers: list[FollowsTable],
         on_change: Callable[[], None],
         *,
@@ -107,15 +156,13 @@ class RemoteFollower:
         self.revision = -1
         self._thread = SideThreads(1, "follower")
         self._wanted = asyncio.Event()  # a refresh, before the next regular one
-        self._listener = ChangeListener(database.listen, self._wanted.set)
+        self._feed: ChangeFeed | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        self._fresh_at = self._silent_since = self._watched_at = monotonic()
-        self._answer_until = inf  # when the wait of the thread for the server ends
+        self._fresh_at = monotonic()
         self._fetching = False  # changes are read and encoded: that the last refresh is long ago says nothing
         self._reloading = False  # everything is read again, which may take long
-        self._answer_due = inf  # when the server, asked about changes, counts as silent
-        self._problem = ""
-        self._tasks: list[asyncio.Task[None]] = []
+        self._problem, self._backoff = "", Backoff(_LONGEST_RETRY, monotonic=monotonic)
+        self._task: asyncio.Task[None] | None = None
 
     def load(self) -> None:
         """Load everything before the first response: from then on no response waits for the database."""
@@ -124,10 +171,10 @@ class RemoteFollower:
             newest = self._newest(self._history)
             load_all(self._followers, self._reader)
         self._remember(newest)
-        self._fresh_at = self._silent_since = self._watched_at = self._monotonic()
+        self._fresh_at = self._monotonic()
         self._loop = asyncio.get_running_loop()
         self._database.at_commit, self._database.serves_requests = self._queries_at_commit, True
-        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch_for_silence())]
+        self._task = asyncio.create_task(self._run())
 
     def _remember(self, newest: Row) -> None:
         self.revision, self.read_only = newest.revision, not newest.timeline
@@ -144,17 +191,7 @@ class RemoteFollower:
     @property
     def problem(self) -> str:
         """Why the database is unavailable; empty when it is available."""
-        return self._problem or ("" if self._answers else "the database does not answer")
-
-    @property
-    def _answers(self) -> bool:
-        due = self._answer_due if self._fetching else self._silent_since + _UNAVAILABLE_SECONDS
-        return self._monotonic() - self._own_pause < due
-
-    @property
-    def _own_pause(self) -> float:
-        """How long this process itself was paused just now: that says nothing about the database."""
-        return max(self._monotonic() - self._watched_at - REFRESH_SECONDS, 0.0)
+        return self._problem
 
     def catch_up(self) -> Awaitable[Headers] | None:
         if self._last_write() == self._seen_write and self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS:
@@ -226,14 +263,14 @@ class RemoteFollower:
             for done in waiting:
                 if not done.done():
                     done.set_exception(problem) if problem else done.set_result(None)
-            if not problem and not self._listener.active:
+            if not problem and (self._feed is None or self._feed.closed):
                 await self._listen()
             else:
-                await self._pause()
+                await self._pause(self._backoff.pause() if problem else REFRESH_SECONDS)
 
-    async def _pause(self) -> None:
+    async def _pause(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(REFRESH_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._wanted.wait()
         except TimeoutError:
             return
@@ -253,93 +290,45 @@ class RemoteFollower:
             apply()
         except StoreError as error:
             self._set_problem(str(error))
+            self._stop_listening()  # its connection may be as silent
             return error
         except Exception as error:
             # Any error, a row that cannot be decoded for example, may be repaired: following must go on.
-            self._set_problem(f"an unexpected {type(error).__name__}")
-            return StoreTrouble(f"an unexpected {type(error).__name__}")
+            self._set_problem(f"an unexpected {described(error)}")
+            return StoreTrouble(f"an unexpected {described(error)}")
         self._fresh_at = started
-        self._silent_since = max(self._silent_since, started)
         if self._seen_signals == seen:  # otherwise a commit has brought a newer one
             self._set_seen_signals(signals)
         return None
-
-    async def _watch_for_silence(self) -> None:
-        """A refresh does not fail on a server that hangs: it does not end. Break its connection, and the next one."""
-        while True:
-            await asyncio.sleep(REFRESH_SECONDS)
-            pause, self._watched_at = self._own_pause, self._monotonic()
-            self._silent_since = min(self._silent_since + pause, self._watched_at)
-            if not self._problem:
-                self._set_problem(self.problem)
-            if self._watched_at - pause > self._answer_until:
-                self._reader.interrupt()
-                self._listener.stop()  # it may be as silent
 
     def _fetch(self) -> Callable[[], None]:
         """In the thread. Returns what remains to be done in the event loop."""
         # The history from before the query: a commit may continue it meanwhile.
         history, seen, started = self._history, self.revision, self._monotonic()
-        # Without a snapshot first, because most refreshes find nothing new.
-        with self._bounded(_UNAVAILABLE_SECONDS):
+        with self._reader.waiting(_SILENT_SECONDS):
+            # Without a snapshot first, because most refreshes find nothing new.
             newest = self._newest(history)
-        self._round_trip = self._monotonic() - started
-        if newest.revision <= max(seen, self.revision) and not history.problem(newest):
-            return partial(self._continue, newest, [])
-        with self._bounded(_LONGEST_FETCH), self._many_changes(), self._reader.snapshot():
-            newest = self._newest(history)
-            if problem := history.problem(newest):
-                apply = partial(self._replace_all, problem, newest, self._read_all())
-            else:
-                changes = fetch_all_changes(newest, self._followers, self._read_changes, seen)
-                apply = partial(self._continue, newest, changes)
-            self._answer_due = self._monotonic() + _UNAVAILABLE_SECONDS  # to the end of the snapshot
-            self._answer_until = self._monotonic() + _LONGEST_READ
-        return apply
+            self._round_trip = self._monotonic() - started
+            if newest.revision <= max(seen, self.revision) and not history.problem(newest):
+                return partial(self._continue, newest, [])
+            with self._reader.snapshot():
+                newest = self._newest(history)
+                with self._reader.waiting(_LONGEST_READ):
+                    return self._read_changes(newest, history, seen)
 
-    def _read_all(self) -> list[tuple[FollowsTable, Any]]:
-        self._distrust_tokens()
-        self._reloading = True
+    def _read_changes(self, newest: Row, history: History, seen: int) -> Callable[[], None]:
+        problem = history.problem(newest)
+        self._fetching, self._reloading = True, bool(problem)
         try:
-            reader = PacedReader(self._reader, self._awaiting_answer)
-            return [(follower, follower.read_all(reader)) for follower in self._followers]
+            if problem:
+                self._distrust_tokens()
+                reader = PacedReader(self._reader)
+                states = [(follower, follower.read_all(reader)) for follower in self._followers]
+                return partial(self._replace_all, problem, newest, states)
+            changes = fetch_all_changes(newest, self._followers, self._reader.read, seen)
+            return partial(self._continue, newest, changes)
         finally:
-            self._reloading = False
-
-    @contextmanager
-    def _many_changes(self) -> Iterator[None]:
-        """Encoding a hundred thousand records takes seconds, in which the server is not asked anything."""
-        self._answer_due, self._fetching = self._monotonic() + _UNAVAILABLE_SECONDS, True
-        try:
-            yield
-            self._silent_since = self._monotonic()  # no answer is missing
-        finally:
-            self._fetching = False
-
-    def _read_changes(self, sql: str, values: Values) -> list[Row]:
-        self._answer_due = self._monotonic() + _LONGEST_READ
-        try:
-            return self._reader.read(sql, values)
-        finally:
-            self._answer_due = inf
-
-    @contextmanager
-    def _awaiting_answer(self) -> Iterator[None]:
-        """One of the many queries of a reload, which may take long as a whole: each of them is bounded by itself."""
-        self._answer_due = self._answer_until = self._monotonic() + _LONGEST_READ
-        try:
-            yield
-        finally:
-            self._answer_due, self._answer_until = inf, self._monotonic() + _LONGEST_FETCH
-
-    @contextmanager
-    def _bounded(self, seconds: float) -> Iterator[None]:
-        """The connection is broken when the server does not answer the block within so many seconds."""
-        self._answer_until = self._monotonic() + seconds
-        try:
-            yield
-        finally:
-            self._answer_until = inf
+            self._fetching = self._reloading = False
 
     def _newest(self, history: History) -> Row:
         return self._reader.read(self._newest_query, history.remembered)[0]
@@ -396,19 +385,28 @@ class RemoteFollower:
     async def _listen(self) -> None:
         """Listen, then refresh at once: earlier commits are not notified."""
         try:
-            await self._thread.run(self._listener.open)
+            await self._thread.run(self._open_feed)
         except Exception:
-            await self._pause()  # the regular refreshes continue, and report what is wrong
-            return
-        self._listener.start()
+            await self._pause(REFRESH_SECONDS)  # the regular refreshes continue, and report what is wrong
+        else:
+            assert self._feed is not None
+            self._feed.watch(self._wanted.set)
+
+    def _open_feed(self) -> None:
+        """In the thread. Kept at once: whoever waits for it may be cancelled."""
+        self._feed = self._database.listen()
+
+    def _stop_listening(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._listener.stop()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._stop_listening()
         if self.problem:
             self._reader.suspend()  # a refresh may be waiting for a server that hangs
         if self._thread.end():
             self._reader.close()
-            self._listener.close()
+            self._stop_listening()  # the thread may have opened another one

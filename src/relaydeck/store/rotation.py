@@ -38,12 +38,13 @@ class Rotation:
     def begin(self, now: int, actor: str = "rotation") -> int:
         """Add a data key, unless there is a rotation to continue. Returns how many values are left to seal."""
         with self._database.transaction() as transaction:
+            transaction.allow_long_statements()
             seal = partial(self._vault.seal, transaction=transaction)
             transaction.erases_secrets = seal_webhook_urls(transaction.execute, seal) > 0
             if not self._is_in_progress(transaction):
                 self._vault.add_data_key(transaction, now)
                 AuditLog(self._vault).append(transaction, [AuditEntry(now, actor, "key.rotated", "")])
-            self._newest = _newest_key(transaction)
+            self._newest = transaction.newest_key
         return sum(self._count_older(column) for column in SEALED_COLUMNS)
 
     def _count_older(self, column: SealedColumn) -> int:
@@ -60,6 +61,7 @@ class Rotation:
             after = 0
             while True:
                 with self._database.transaction() as transaction:
+                    transaction.allow_long_statements()
                     found = _older(transaction, column, self._newest, after, rows)
                     for row in found:
                         self._reseal(transaction, column, row)
@@ -86,6 +88,7 @@ class Rotation:
     def finish(self) -> RotationReport:
         """Remove the data keys that no value uses any more."""
         with self._database.transaction() as transaction:
+            transaction.allow_long_statements()
             transaction.erases_secrets = True
             unused = [each for each in _older_keys(transaction) if not _values_under(transaction, each)]
             for key_id in unused:
@@ -106,11 +109,6 @@ class Rotation:
         except Damaged:
             return False
         return True
-
-
-def _newest_key(transaction: Transaction) -> int:
-    row = transaction.one("SELECT max(id) AS newest FROM data_keys")
-    return row.newest if row else 0
 
 
 def _older_keys(transaction: Transaction) -> list[int]:

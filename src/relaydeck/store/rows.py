@@ -1,9 +1,14 @@
-"""Rows that are read by the names of their columns, on every engine alike."""
+"""Rows, read by the names of their columns, and tables, described by those: alike for every engine.
+
+A copy of a database is made from these descriptions, not from a list in the code.
+"""
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from relaydeck.errors import StoreRefusal
 
 _STATEMENTS_KEPT = 1024
 
@@ -59,3 +64,92 @@ def _maker(names: tuple[str, ...]) -> RowMaker:
     base = namedtuple("Row", names, rename=True)  # type: ignore[misc]
     # Not namedtuple's own _make: this runs without a Python function for each row.
     return partial(tuple.__new__, type("Row", (base, Row), {"__slots__": ()}))
+
+
+Kind = Literal["integer", "text", "bytes", "boolean"]
+_KINDS: dict[str, Kind] = {  # by the names of types, of both engines
+    "int": "integer",
+    "integer": "integer",
+    "bigint": "integer",
+    "text": "text",
+    "blob": "bytes",
+    "bytea": "bytes",
+    "boolean": "boolean",
+}
+
+
+class Column(NamedTuple):
+    name: str
+    kind: Kind
+
+
+class Table(NamedTuple):
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]  # the primary key; empty when there is none
+    serial: str  # the column with automatic numbers; empty when there is none
+    references: tuple[str, ...]  # the tables that its foreign keys refer to
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def in_order(self) -> str:
+        """A query for every row, in an order that is the same on every engine."""
+        listed = ", ".join(f"{name} NULLS FIRST" for name in self.key or self.column_names)
+        return f"SELECT {', '.join(self.column_names)} FROM {self.name} ORDER BY {listed}"
+
+
+def table_of(name: str, found: list[Row], references: tuple[str, ...]) -> Table:
+    """From rows with the columns `name`, `type`, `serial` and `key_at`, the position in the primary key."""
+    key = sorted((row for row in found if row.key_at), key=lambda row: row.key_at)
+    return Table(
+        name,
+        tuple(Column(row.name, _kind_of(row.type)) for row in found),
+        tuple(row.name for row in key),
+        next((row.name for row in found if row.serial), ""),
+        references,
+    )
+
+
+def _kind_of(type_name: str) -> Kind:
+    if type_name.lower() not in _KINDS:
+        raise StoreRefusal(f"a column has the type {type_name!r}, which cannot be copied")
+    return _KINDS[type_name.lower()]
+
+
+class StagedRows(NamedTuple):
+    """Rows in a temporary table, from which one statement takes them. `table` also has `position`, from 0 on."""
+
+    columns: tuple[str, ...]
+    table: str
+
+
+Stage = Callable[[str, tuple[str, ...], Sequence[Sequence[Any]]], StagedRows]  # stages columns and rows of a table
+_MOST_SLICED = 10_000
+
+
+def slices(rows: Sequence[Any], size: int = _MOST_SLICED) -> list[tuple[int, Sequence[Any]]]:
+    """Parts of a bounded size, each with the position of its first row."""
+    return [(first, rows[first : first + size]) for first in range(0, len(rows), size)]
+
+
+def upsert_into(table: str, key: str, columns: Iterable[str]) -> str:
+    """Inserts a row, or updates the one with the same `key`: a column, or several with commas between them."""
+    names = list(columns)
+    changed = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key.split(", "))
+    values = ", ".join(f":{name}" for name in names)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values}) ON CONFLICT ({key}) DO UPDATE SET {changed}"
+
+
+def in_list(values: Sequence[int] | Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The names to write between the parentheses, and their values.
+
+    The last value is repeated up to a power of two: engines cache what they know of a statement by its text, and this
+    way a statement has few texts, however many values there are.
+    """
+    count = 1 << (len(values) - 1).bit_length()
+    padded = [*values, *[values[-1]] * (count - len(values))]
+    named = {f"s{number}": value for number, value in enumerate(padded)}
+    return ", ".join(f":{name}" for name in named), named

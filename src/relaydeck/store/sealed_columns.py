@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from relaydeck.errors import Damaged
-from relaydeck.store.database import Execute, Reader, Row
+from relaydeck.store.database import Advance, Execute, Reader, Row
 from relaydeck.store.sealing import Keyring, Place
 from relaydeck.web_addresses import may_contain_key, shown_address
 
@@ -84,21 +84,26 @@ def _problem(opener: Opener, column: SealedColumn, row: Row, replaced: set[str])
     return PutBack(column.table, row.record, column.field) if row.record in replaced else None
 
 
-def _replaced(reader: Reader, column: SealedColumn) -> set[str]:
-    """The records with at least two entries about the value that are newer than its version."""
-    changes = (
+def changes_of(column: SealedColumn) -> str:
+    """A query for the entries about each value, with their place from the newest on."""
+    return (
         "SELECT record, seq, row_number() OVER (PARTITION BY record ORDER BY seq DESC) AS place FROM audit"
         f" WHERE action IN ('{column.resource}.created', '{column.resource}.deleted')"
         f" OR (action = '{column.resource}.updated' AND after_change LIKE '%\"{column.audited}\":%')"
     )
+
+
+def _replaced(reader: Reader, column: SealedColumn) -> set[str]:
+    """The records with at least two entries about the value that are newer than its version."""
     rows = reader.stream(
-        f"SELECT {column.identity} AS record FROM {column.table} t JOIN ({changes}) c ON c.record = t.{column.identity}"
+        f"SELECT {column.identity} AS record FROM {column.table} t"
+        f" JOIN ({changes_of(column)}) c ON c.record = t.{column.identity}"
         f" WHERE t.{column.column} IS NOT NULL AND c.place = 2 AND t.{column.version_column} < c.seq"
     )
     return {row.record for row in rows}
 
 
-def add_versions(execute: Execute, keyring: Keyring) -> None:
+def add_versions(execute: Execute, keyring: Keyring, advance: Advance) -> None:
     """Seal the values of earlier versions again. Inside the migration that adds the columns."""
     ((version,),) = execute("SELECT coalesce(max(seq), 0) FROM audit").fetchall()
     for column in SEALED_COLUMNS:
@@ -111,6 +116,7 @@ def add_versions(execute: Execute, keyring: Keyring) -> None:
             after = rows[-1][0]
             for seq, record, sealed in rows:
                 _add_version(execute, keyring, column, seq, record, sealed, version if column.audited else 0)
+            advance(len(rows))
 
 
 def _add_version(

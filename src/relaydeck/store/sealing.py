@@ -1,12 +1,21 @@
-"""Secrets at rest: data keys seal values with AES-256-GCM. `master_key.py` wraps the data keys.
+"""Secrets at rest and proofs of rows. `vault.py` wraps the data keys.
 
-A sealed value is   format (1) | data key id (4) | nonce (12) | ciphertext and tag
+Data keys seal values with AES-256-GCM. A sealed value:   format (1) | data key id (4) | nonce (12) | ciphertext, tag
 Its place (table, record, field, version) is associated data: a value that is moved to another row does not open, nor
 does an old one that is put back into its row. `sealed_columns.py` describes versions.
+
+Proofs are keyed hashes (BLAKE2b, RFC 7693), under a key that is derived from the master key. They show that Relaydeck
+wrote a row. An attacker who can write to the database but does not have the master key can neither add a token, nor
+revive a revoked one, nor shorten the audit log without a row whose proof does not hold. A migration proves the tokens
+that versions without proofs wrote. It trusts what it finds, so these proofs are of another kind: a token has one until
+it is replaced.
 """
 
+import hashlib
+import hmac
 import os
-from collections import deque
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -15,12 +24,66 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from relaydeck.errors import Damaged
-from relaydeck.store.row_proofs import RowProofs
+from relaydeck.store.database import EMPTY_CHAIN, Execute
+
+PROOFS_SINCE = 12  # the migration step that adds the columns
+TOKEN_COLUMNS = ("name", "kind", "digest", "created_at", "expires_at", "revoked_at")
+_ISSUED, _MIGRATED = "tokens", "tokens as a migration found them"
+_SEQ_BYTES, _HASH_BYTES = 8, 32
+_HEAD_BYTES = _SEQ_BYTES + 2 * _HASH_BYTES
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RowProofs:
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def of(self, table: str, values: Sequence[Any]) -> bytes:
+        return hashlib.blake2b(_encode((table, *values)), digest_size=_HASH_BYTES, key=self._key).digest()
+
+    def holds(self, proof: bytes | None, table: str, values: Sequence[Any]) -> bool:
+        return proof is not None and hmac.compare_digest(proof, self.of(table, values))
+
+    def token_origin(self, proof: bytes | None, values: Sequence[Any]) -> Literal["issued", "migrated"] | None:
+        """Who proved the row of a token first: the service that issued it, or a migration. None: nobody did."""
+        if self.holds(proof, _ISSUED, values):
+            return "issued"
+        return "migrated" if self.holds(proof, _MIGRATED, values) else None
+
+    def signed_head(self, seq: int, link: bytes) -> bytes:
+        """The end of the audit log as the row of the clock stores it: number, hash, proof."""
+        return seq.to_bytes(_SEQ_BYTES, "big") + link + self.of("audit", (seq, link))
+
+    def stored_head(self, stored: bytes | None) -> tuple[int, bytes] | None:
+        """Number and hash of a stored head; None when its proof does not hold."""
+        if stored is None or len(stored) != _HEAD_BYTES:
+            return None
+        seq, link = int.from_bytes(stored[:_SEQ_BYTES], "big"), stored[_SEQ_BYTES : _SEQ_BYTES + _HASH_BYTES]
+        return (seq, link) if self.holds(stored[_SEQ_BYTES + _HASH_BYTES :], "audit", (seq, link)) else None
+
+
+def prove_stored_rows(execute: Execute, proofs: RowProofs) -> None:
+    """Add the proofs of the rows that earlier versions wrote. Inside the migration that adds the columns."""
+    _prove_tokens(execute, proofs, _MIGRATED)
+    last = execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchall()
+    head = proofs.signed_head(*(last[0] if last else EMPTY_CHAIN))
+    execute("UPDATE clock SET audit_head = :head", {"head": head})
+
+
+def prove_revoked_tokens(execute: Execute, proofs: RowProofs) -> None:
+    """Of a restored database. A forged row that gets a proof this way stays revoked."""
+    _prove_tokens(execute, proofs, _ISSUED, " WHERE revoked_at IS NOT NULL")
+
+
+def _prove_tokens(execute: Execute, proofs: RowProofs, kind: str, condition: str = "") -> None:
+    for seq, *values in execute(f"SELECT seq, {', '.join(TOKEN_COLUMNS)} FROM tokens{condition}").fetchall():
+        execute("UPDATE tokens SET proof = :proof WHERE seq = :seq", {"proof": proofs.of(kind, values), "seq": seq})
+
 
 _FORMAT = b"\2"
 _FIRST_FORMAT = b"\1"  # without the version
 _NONCE_BYTES = 12
-_NONCES_DRAWN = 256
 _HEADER_BYTES = 5
 
 
@@ -41,31 +104,12 @@ class Place(msgspec.Struct, frozen=True, gc=False):
         return self.bound().rpartition(b",")[0]
 
 
-class Nonces:
-    """Random nonces, drawn in batches, because each draw is a system call that releases the interpreter.
-
-    Several threads may use it: `deque.popleft` is atomic, so that no nonce is returned twice.
-    """
-
-    def __init__(self) -> None:
-        self._ready: deque[bytes] = deque()
-
-    def take(self) -> bytes:
-        while True:
-            try:
-                return self._ready.popleft()
-            except IndexError:
-                drawn = os.urandom(_NONCE_BYTES * _NONCES_DRAWN)
-                self._ready.extend([drawn[at : at + _NONCE_BYTES] for at in range(0, len(drawn), _NONCE_BYTES)])
-
-
 class Keyring:
     """The unwrapped data keys of one database. The key with the greatest id seals; every key opens."""
 
     def __init__(self, ciphers: dict[int, AESGCM], proofs: RowProofs) -> None:
         self._ciphers = ciphers
         self.proofs = proofs
-        self._nonces = Nonces()
         self.active = max(ciphers, default=0)
         # The first bytes of every value that this keyring seals.
         self.header = _FORMAT + self.active.to_bytes(4, "big")
@@ -74,7 +118,7 @@ class Keyring:
         return key_id in self._ciphers
 
     def seal(self, plain: bytes, place: Place) -> bytes:
-        header, nonce = self.header, self._nonces.take()
+        header, nonce = self.header, os.urandom(_NONCE_BYTES)
         return header + nonce + self._ciphers[self.active].encrypt(nonce, plain, header + place.bound())
 
     def open(self, sealed: bytes, place: Place) -> bytes:

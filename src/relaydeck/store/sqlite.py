@@ -1,32 +1,32 @@
 """SQLite: one file, shared by every process of the machine."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from relaydeck.errors import OperatorError, StoreError, StoreMisuse, StoreRefusal, StoreTrouble, StoreUnconfirmed
-from relaydeck.shared_memory import is_locked
-from relaydeck.store import sqlite_catalogue as catalogue
-from relaydeck.store.catalogue import Table
+from relaydeck.process.shared_memory import is_locked
 from relaydeck.store.database import (
     NO_VALUES,
     START_COLUMNS,
+    Database,
     Execute,
     OpenTransaction,
+    Reader,
     Result,
     Row,
+    Scoped,
     Transaction,
     Values,
     insert_statement,
 )
-from relaydeck.store.row_sets import RowSet, Stage, StagedRows, slices
-from relaydeck.store.rows import row_maker
-from relaydeck.store.served_file import OpenedFile
+from relaydeck.store.files import OpenedFile
+from relaydeck.store.lock_holder import LockHolder, OnLockWait, end_stopped_worker, find_file_lock_holder
+from relaydeck.store.rows import Stage, StagedRows, Table, row_maker, table_of
 from relaydeck.store.write_signal import WriteSignal
 
 _CACHE, _BULK_CACHE = -16_000, -256_000  # KiB; the pages of a bulk write fit, so none is written twice
@@ -44,10 +44,25 @@ _SCHEMA_TYPES = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
 _START = f"SELECT revision + 1 AS {START_COLUMNS} FROM clock"
 _END = "UPDATE clock SET revision = ?, audit_head = coalesce(?, audit_head)"
 _STATEMENTS_KEPT = 512  # compiled: an insertion has a statement for every number of rows
-_BUSY_TIMEOUT_MS = 10_000  # how long to wait for other processes that write
+_BUSY_TIMEOUT_MS = 3_000  # how long to wait for other processes that write, before looking who they are
+_ATTEMPTS = 3
 _NOT_TEXT = "Could not decode to UTF-8"
 _REFUSALS = (sqlite3.IntegrityError, sqlite3.DataError)
 _MISUSES = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
+_CAUSES = {  # of failed writes, by the low byte of SQLite's error code
+    sqlite3.SQLITE_BUSY: "lock_held",
+    sqlite3.SQLITE_FULL: "disk_full",
+    sqlite3.SQLITE_IOERR: "disk_error",
+    sqlite3.SQLITE_READONLY: "read_only",
+    sqlite3.SQLITE_CANTOPEN: "unreachable",
+}
+_TRY_TIMEOUT_MS = 1_000
+_NAMES = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name"
+_COLUMNS = (
+    "SELECT name, upper(type) AS type, pk AS key_at, pk = 1 AND :serial AS serial"
+    " FROM pragma_table_info(:table) ORDER BY cid"
+)
+_REFERENCES = 'SELECT DISTINCT "table" AS target FROM pragma_foreign_key_list(:table) ORDER BY 1'
 
 
 def _to_store_error(error: sqlite3.Error) -> StoreError:
@@ -56,7 +71,8 @@ def _to_store_error(error: sqlite3.Error) -> StoreError:
     if isinstance(error, _MISUSES) or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
         return StoreMisuse(str(error))
     # Python quotes a text that it cannot decode, which may be anything.
-    return StoreTrouble("a stored text is not UTF-8" if str(error).startswith(_NOT_TEXT) else str(error))
+    problem = "a stored text is not UTF-8" if str(error).startswith(_NOT_TEXT) else str(error)
+    return StoreTrouble(problem, _CAUSES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "other"))
 
 
 @contextmanager
@@ -68,6 +84,8 @@ def _translate_errors() -> Iterator[None]:
 
 
 class SqliteTransaction(Transaction):
+    schema = "main."
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         start = connection.execute(_START)
         super().__init__(row_maker(_START, start)(start.fetchone()))
@@ -81,11 +99,13 @@ class SqliteTransaction(Transaction):
             raise _to_store_error(error) from error
 
     def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
+        sql, values = self.scoped(sql, values)
         cursor = self.execute(sql, values)
         found = cursor.fetchone()
         return None if found is None else row_maker(sql, cursor)(found)
 
     def all(self, sql: str, values: Values = NO_VALUES) -> list[Row]:
+        sql, values = self.scoped(sql, values)
         return _rows(sql, self.execute(sql, values))
 
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
@@ -94,12 +114,6 @@ class SqliteTransaction(Transaction):
     def execute_many(self, sql: str, many: Sequence[Values]) -> None:
         with _translate_errors():
             self._connection.executemany(sql, many)
-
-    def matching(self, table: str, columns: Sequence[str], column: str, values: Sequence[str]) -> list[Row]:
-        return self.all(
-            f"SELECT {', '.join(columns)} FROM {table} WHERE {column} IN (SELECT value FROM json_each(:listed))",
-            {"listed": msgspec.json.encode(values).decode()},
-        )
 
 
 class OpenSqliteTransaction(SqliteTransaction, OpenTransaction):
@@ -125,10 +139,12 @@ def _rows(sql: str, cursor: sqlite3.Cursor) -> list[Row]:
     return list(map(row_maker(sql, cursor), found)) if found else []
 
 
-class SqliteReader:
+class SqliteReader(Scoped, Reader):
     """Reads a database over a connection of its own."""
 
+    schema = "main."
     soundness = "is sound"
+    clock_sql = ""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -146,12 +162,14 @@ class SqliteReader:
         return self._reader
 
     def read(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
+        sql, values = self.scoped(sql, values)
         with _translate_errors():
             return _rows(sql, self.reader.execute(sql, values))
 
     def stream(self, sql: str) -> Iterator[Row]:
+        sql, values = self.scoped(sql, NO_VALUES)
         with _translate_errors():
-            cursor = self.reader.execute(sql)
+            cursor = self.reader.execute(sql, values)
             yield from map(row_maker(sql, cursor), cursor)
 
     @contextmanager
@@ -173,13 +191,24 @@ class SqliteReader:
         return bool(self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name", {"name": name}))
 
     def tables(self) -> list[Table]:
-        return catalogue.tables(self.read)
+        return [self._table(row.name, has_serial=" AUTOINCREMENT" in row.sql.upper()) for row in self.read(_NAMES)]
+
+    def _table(self, name: str, *, has_serial: bool) -> Table:
+        columns = self.read(_COLUMNS, {"table": name, "serial": has_serial})
+        return table_of(name, columns, tuple(row.target for row in self.read(_REFERENCES, {"table": name})))
 
     def counter(self, table: Table) -> int:
-        return catalogue.counter(self.read, table)
+        rows = self.read("SELECT seq FROM sqlite_sequence WHERE name = :table", {"table": table.name})
+        return rows[0].seq if rows else 0
 
     def write_problem(self) -> str:
         return ""
+
+    def try_write(self) -> None:
+        raise StoreMisuse("this connection only reads the file")
+
+    def write_lock_holder(self) -> LockHolder | None:
+        return find_file_lock_holder(self._path)
 
     def damage(self) -> list[str]:
         return [row[0] for row in self.read("PRAGMA quick_check(5)") if row[0] != "ok"]
@@ -193,9 +222,9 @@ class SqliteReader:
         self._reader = None
 
 
-class SqliteDatabase(SqliteReader):
+class SqliteDatabase(SqliteReader, Database):
     remote = False
-    clock_sql = ""
+    server_sql = ""
 
     def __init__(self, path: Path, write_signal: WriteSignal) -> None:
         super().__init__(path)
@@ -203,7 +232,9 @@ class SqliteDatabase(SqliteReader):
         self.schema_types: Mapping[str, str] = _SCHEMA_TYPES
         self._writer: sqlite3.Connection | None = None
         self._unversioned: sqlite3.Connection | None = None
+        self._read_only: set[sqlite3.Connection] = set()  # those that found the file so
         self._busy_timeout = _BUSY_TIMEOUT_MS  # of the connection for writes
+        self.on_lock_wait: OnLockWait | None = None
         self.erasing = False  # the write-ahead log contains secrets that were removed
         self._opened: OpenedFile | None = None
 
@@ -214,7 +245,7 @@ class SqliteDatabase(SqliteReader):
 
     def _connect_for_writes(self) -> sqlite3.Connection:
         if problem := self.write_problem():
-            raise StoreTrouble(problem)
+            raise StoreTrouble(problem, "file_replaced")
         mode = "rwc" if self._opened is None else "rw"  # a file that was open before is not created again
         try:
             connection = sqlite3.connect(
@@ -247,9 +278,38 @@ class SqliteDatabase(SqliteReader):
     @property
     def writer(self) -> sqlite3.Connection:
         """The connection for writes; one thread at a time uses it."""
-        if self._writer is None:
-            self._writer = self._connect_for_writes()
-        return self._writer
+        found = self._writable(self._writer)
+        if found is not self._writer:
+            self._writer, self._busy_timeout = found, _BUSY_TIMEOUT_MS
+        return found
+
+    def _writable(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
+        """Another one if there is none, or if it found the file read-only, as it would for ever, and the file is not.
+
+        While the file is read-only it is not opened again: SQLite would keep a descriptor each time.
+        """
+        if connection is None:
+            return self._connect_for_writes()
+        if connection not in self._read_only or not os.access(self._path, os.W_OK):
+            return connection
+        other = self._connect_for_writes()
+        self._read_only.remove(connection)
+        connection.close()
+        return other
+
+    @contextmanager
+    def _noted_if_read_only(self, connection: sqlite3.Connection) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            if error.cause == "read_only":
+                self._read_only.add(connection)
+            raise
+
+    def open_reader(self) -> SqliteReader:
+        if problem := self.write_problem():
+            raise StoreTrouble(problem, "file_replaced")
+        return SqliteReader(self._path)
 
     async def run_in_reader(self, work: Callable[[], Result]) -> Result:
         return work()  # the pages are in memory: handing the work to a thread would take longer
@@ -268,15 +328,31 @@ class SqliteDatabase(SqliteReader):
     def _open_transaction(self, busy_timeout: int) -> Iterator[OpenTransaction]:
         connection = self.writer
         if problem := self.write_problem():
-            raise StoreTrouble(problem)
-        with _rolled_back_on_error(connection):
+            raise StoreTrouble(problem, "file_replaced")
+        with self._noted_if_read_only(connection), _rolled_back_on_error(connection):
             if busy_timeout != self._busy_timeout:
                 connection.execute(f"PRAGMA busy_timeout = {busy_timeout}")
                 self._busy_timeout = busy_timeout
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             transaction = OpenSqliteTransaction(connection, self._confirm)
             yield transaction
             connection.execute(_END, (transaction.revision, transaction.audit_head))
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or not self._busy_timeout:
+                    raise
+                self._report_holder()
+                if attempt == _ATTEMPTS:
+                    raise
+
+    def _report_holder(self) -> None:
+        if self.on_lock_wait is not None and (holder := self.write_lock_holder()) is not None:
+            self.on_lock_wait(holder, end_stopped_worker(holder))
 
     def _confirm(self, transaction: Transaction) -> None:
         self.erasing = self.erasing or transaction.erases_secrets
@@ -284,12 +360,13 @@ class SqliteDatabase(SqliteReader):
         # Invariant: when a write is acknowledged, the file that it was committed to is still the one at the path. The
         # check before BEGIN is not enough: a write may wait for others, or take long.
         if problem := self.write_problem():
-            raise StoreUnconfirmed(f"the write may be lost: {problem}")
+            raise StoreUnconfirmed(f"the write may be lost: {problem}", "file_replaced")
 
-    def bulk_transaction(
-        self, write_early: Callable[[Transaction], None], rows: int
-    ) -> AbstractContextManager[Transaction]:
-        return self.transaction()  # one lock for the whole file: nothing can be written before it
+    def try_write(self) -> None:
+        with self._open_transaction(_TRY_TIMEOUT_MS) as transaction:
+            transaction.execute("UPDATE clock SET revision = :revision", {"revision": transaction.revision})
+            transaction.revision -= 1  # the one before is stored again; SQLite writes nothing for a row left alone
+        transaction.commit()
 
     @contextmanager
     def staging(self) -> Iterator[Stage]:
@@ -298,10 +375,10 @@ class SqliteDatabase(SqliteReader):
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = {_BULK_CACHE}")
 
-        def stage(_table: str, rows: RowSet) -> StagedRows:
+        def stage(_table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> StagedRows:
             staged.append(f"staged_{len(staged)}")
-            _fill_staged(connection, staged[-1], rows)
-            return StagedRows(rows.columns, staged[-1])
+            _fill_staged(connection, staged[-1], columns, rows)
+            return StagedRows(columns, staged[-1])
 
         try:
             yield stage
@@ -313,18 +390,33 @@ class SqliteDatabase(SqliteReader):
 
     def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
         # A connection of its own: a thread may have a transaction open on the writer's.
-        if self._unversioned is None:
-            self._unversioned = self._connect_for_writes()
-        with _translate_errors():
-            return _rows(sql, self._unversioned.execute(sql, values))
+        connection = self._unversioned = self._writable(self._unversioned)
+        with self._noted_if_read_only(connection), _translate_errors():
+            return _rows(sql, connection.execute(sql, values))
 
     @contextmanager
-    def migration(self) -> Iterator[Execute]:
+    def migration(self, lock_seconds: float = 0) -> Iterator[Execute]:
         connection = self.writer
         with _rolled_back_on_error(connection):
             connection.execute("BEGIN IMMEDIATE")
             yield connection.execute
             connection.execute("COMMIT")
+
+    @contextmanager
+    def trial(self, rows: int) -> Iterator[Execute]:
+        connection, tables = self.writer, self.read(_NAMES)
+        with _translate_errors():
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute("BEGIN")
+            try:
+                connection.execute("PRAGMA defer_foreign_keys = ON")  # rows may refer to others that are not copied
+                for each in tables:
+                    connection.execute(each.sql.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
+                for each in tables:
+                    connection.execute(f"INSERT INTO temp.{each.name} SELECT * FROM main.{each.name} LIMIT {rows}")
+                yield connection.execute
+            finally:
+                connection.execute("ROLLBACK")
 
     def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
         self.writer.executemany(_insert_statement(table.name, table.column_names, 1), rows)
@@ -345,17 +437,8 @@ class SqliteDatabase(SqliteReader):
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             self.erasing = bool(busy)
 
-    def suspend(self) -> None:
-        return None  # there is no server that could hang
-
-    def resume(self) -> None:
-        return None
-
     def is_served(self) -> bool:
         return any(map(is_locked, self.write_signal.folder.glob("metrics-*")))  # workers hold rows of these files
-
-    def opening(self) -> AbstractContextManager[None]:
-        return nullcontext()  # `open_store` has a lock for the processes of this machine
 
     def close(self) -> None:
         self.write_problem()  # noted for the next start
@@ -367,16 +450,15 @@ class SqliteDatabase(SqliteReader):
         self._writer = self._unversioned = None
 
 
-def _fill_staged(connection: sqlite3.Connection, name: str, rows: RowSet) -> None:
-    with _translate_errors():
-        connection.execute(f"CREATE TEMP TABLE {name} (position INTEGER PRIMARY KEY, {', '.join(rows.columns)})")
-        for first, some in slices(rows.rows):
-            values = [(position, *row) for position, row in enumerate(some, first)]
-            statement = _insert_statement(f"temp.{name}", ("position", *rows.columns), 1)
-            with _rolled_back_on_error(connection):
-                connection.execute("BEGIN")
-                connection.executemany(statement, values)
-                connection.execute("COMMIT")
+def _fill_staged(
+    connection: sqlite3.Connection, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]
+) -> None:
+    statement = _insert_statement(f"temp.{name}", ("position", *columns), 1)
+    with _rolled_back_on_error(connection):
+        connection.execute("BEGIN")
+        connection.execute(f"CREATE TEMP TABLE {name} (position INTEGER PRIMARY KEY, {', '.join(columns)})")
+        connection.executemany(statement, ((position, *row) for position, row in enumerate(rows)))
+        connection.execute("COMMIT")
 
 
 @contextmanager

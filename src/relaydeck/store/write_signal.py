@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from relaydeck.shared_memory import map_cells
+from relaydeck.process.shared_memory import map_cells
 
 Cells = tuple[int, int]  # of all writes, and of writes of tokens
 _UNKNOWN: Cells = (-1, -1)  # equals no value of the cells

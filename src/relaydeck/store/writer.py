@@ -21,6 +21,7 @@ Invariants:
 import asyncio
 import queue
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -30,8 +31,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from relaydeck.errors import ServerFailure, StoreTrouble, StoreUnconfirmed
-from relaydeck.store.database import Database, Transaction
+from relaydeck.errors import OperatorError, ServerFailure, StoreError, StoreTrouble, StoreUnconfirmed
+from relaydeck.store.database import Database, Reader, Transaction
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -69,13 +70,41 @@ class _Task(NamedTuple):
     confirm: Callable[[], None] = _nothing  # in the event loop, before the group is answered
 
 
+class Failure(NamedTuple):
+    """Why the database did not accept a write. Not the exception, which holds the frames of requests."""
+
+    cause: str  # one of WRITE_CAUSES
+    problem: str
+
+    def explained(self, database: Reader) -> "Failure":
+        """With the session that holds the lock, or with what is wrong with the whole database."""
+        holder = database.write_lock_holder() if self.cause in {"lock_held", "standby_away", "timeout"} else None
+        if holder and (holder.since is None or time.time() - holder.since > 1):  # the others soon end by themselves
+            cause = "standby_away" if holder.awaits_standby else self.cause if holder.is_own else "lock_held"
+            return Failure(cause, "; ".join(filter(None, (self.problem, f"the lock is held by {holder}"))))
+        if self.cause in {"read_only", "other"} and (problem := database.write_problem()):
+            return Failure("read_only", problem)
+        return self
+
+
+Report = Callable[[Failure | None], None]
+
+
 class Writer:
-    def __init__(self, database: Database, problem: Callable[[], str] = str) -> None:
-        """`problem` returns why the database is unavailable, to refuse writes at once; empty when it is available."""
+    def __init__(
+        self, database: Database, problem: Callable[[], str] = str, report: Report = lambda failure: None
+    ) -> None:
+        """`problem` returns why the database is unavailable, to refuse writes at once; empty when it is available.
+
+        `report` is called after each commit, and with each failure of the database.
+        """
         self._database = database
         self._problem = problem
+        self._report = report
+        self._started_at = 0.0
         self._may_hang = problem is not str  # a server: `fail_pending` then answers the writes that wait for it
         self._collected: _Group = []
+        self._try_next = False  # before the next group, unless the present one shows whether writes work
         self._in_progress = False  # a group is being written, committed or answered, or has just been answered
         self._commit_lock = threading.Lock()
         self._committing: _Group = []  # the group whose commit is sent
@@ -112,6 +141,24 @@ class Writer:
         self._collected.append(_Waiting(work, item, answer, short))
         return answer
 
+    def try_write(self) -> None:
+        """Let `report` know soon whether writes work. While others are in progress, they may show it."""
+        if self._stopped or self._in_progress or self._collected:
+            self._try_next = not self._stopped
+        elif problem := self._problem():
+            self._report(Failure("unreachable", problem))
+        else:
+            self._start(_Task([], self._try_write))
+
+    def _try_write(self) -> list[Any]:
+        self._database.try_write()
+        return []
+
+    @property
+    def busy_seconds(self) -> float:
+        """For how long the writes in progress have not been answered."""
+        return time.monotonic() - self._started_at if self._in_progress else 0.0
+
     def fail_pending(self, problem: str) -> None:
         """Fail every pending write, because the database became unavailable. It is not made.
 
@@ -144,12 +191,17 @@ class Writer:
         """Start the group that was collected, unless another one is in progress."""
         if self._in_progress:
             return
-        if self._collected:
+        if self._try_next and not self._problem():
+            self._start(_Task([], self._try_write))
+        elif self._collected:
             collected, self._collected = self._collected, []
-            self._in_progress = True
-            self._tasks.put(self._begin(collected))
+            self._start(self._begin(collected))
         elif self._stopped:
             self._tasks.put(None)
+
+    def _start(self, task: _Task) -> None:
+        self._in_progress, self._started_at = True, time.monotonic()
+        self._tasks.put(task)
 
     def _begin(self, collected: _Group) -> _Task:
         by_work: dict[JointWork[Any, Any], _Group] = defaultdict(list)
@@ -177,13 +229,16 @@ class Writer:
 
         return _Task(group, commit, transaction.confirm)
 
-    def _answer(self, group: _Group, outcomes: list[Any], confirm: Callable[[], None]) -> None:
+    def _answer(self, group: _Group, outcomes: list[Any], confirm: Callable[[], None], failure: Failure | None) -> None:
         try:
             confirm()
         except BaseException as error:
-            outcomes = _all_failed(error, len(group))
+            outcomes, failure = _all_failed(error, len(group)), failure_of(error)
         try:
             _settle(group, outcomes)
+            if failure or not group or not all(isinstance(each, Exception) for each in outcomes):
+                self._try_next = False
+                self._report(failure)  # not if every write was at fault: nothing was committed then
         finally:
             self._collect(_COLLECT_TURNS)
 
@@ -204,11 +259,12 @@ class Writer:
         self._call_in_loop(self._set_ended)
 
     def _finish(self, group: _Group, finish: Callable[[], list[Any]], confirm: Callable[[], None]) -> None:
+        failure = None
         try:
             outcomes = finish()
         except BaseException as error:
-            outcomes, confirm = _all_failed(error, len(group)), _nothing
-        self._call_in_loop(self._answer, group, outcomes, confirm)
+            outcomes, confirm, failure = _all_failed(error, len(group)), _nothing, failure_of(error)
+        self._call_in_loop(self._answer, group, outcomes, confirm, failure)
 
     def _call_in_loop(self, function: Callable[..., None], *values: Any) -> None:
         with suppress(RuntimeError):  # the loop may have ended while this thread hung
@@ -248,6 +304,12 @@ class Writer:
     def _check(self, generation: int) -> None:
         if generation != self._generation:
             raise StoreTrouble("the write was failed while it waited for the database")
+
+
+def failure_of(error: BaseException) -> Failure:
+    if isinstance(error, StoreError):
+        return Failure(error.cause, str(error))
+    return Failure("other", error.problem if isinstance(error, OperatorError) else type(error).__name__)
 
 
 def _all_failed(error: BaseException, count: int) -> list[Any]:

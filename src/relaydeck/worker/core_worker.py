@@ -2,42 +2,54 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from relaydeck.contract.operations import contract_routes
-from relaydeck.contract.routes import ContractRoutes, Router, Routes
+from relaydeck.contract.operations import Pages, contract_routes, relayer_encoder, signer_encoder
 from relaydeck.contract.rpc import RelayerRpc
-from relaydeck.credentials.caller_writer import CallerWriter
-from relaydeck.credentials.token_book import TokenBook
+from relaydeck.credentials.token_cache import CallerWriter, FindOther, TokenCache
+from relaydeck.errors import ServerFailure, StoreError
 from relaydeck.fees.estimator import Estimator
-from relaydeck.http.access_log import AccessLog, open_access_log
+from relaydeck.fees.model import fee_options
+from relaydeck.http.access_log import open_access_log
 from relaydeck.http.body import BodyReader
-from relaydeck.http.connection_guard import ConnectionGuard, start_guard
-from relaydeck.http.health_routes import HealthRoutes
+from relaydeck.http.connection_guard import ConnectionGuard
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.pipeline import Pipeline
+from relaydeck.http.ratelimit import RateLimiter
+from relaydeck.http.request import Handle
+from relaydeck.http.router import Router, Routes
+from relaydeck.http.shared_limits import LimitClient, SharedLimiter
 from relaydeck.log import Log
-from relaydeck.notifications.database_changes import report_database_change
+from relaydeck.notifications.events import report_database_change
 from relaydeck.notifications.webhook_rule import WebhookRule
+from relaydeck.outgoing import http_client
+from relaydeck.relayers import relayer_rows
 from relaydeck.relayers.directory import RelayerDirectory
-from relaydeck.settings import Settings
+from relaydeck.settings.model import Settings
+from relaydeck.settings.needs import require_tracing
+from relaydeck.signers import signer_changes
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.follower import FollowsTable
+from relaydeck.store.follower import Follower, FollowsTable
+from relaydeck.store.listing import Listing
 from relaydeck.store.open_store import Store, open_served_store
+from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.remote_follower import RemoteFollower
+from relaydeck.store.scoped_lists import KeptScopes, ScopedTable
 from relaydeck.store.writer import Writer
-from relaydeck.worker import limits
-from relaydeck.worker.fee_settings import fee_options, warm_estimator
-from relaydeck.worker.following import Following
-from relaydeck.worker.list_pages import ListPages
-from relaydeck.worker.node_reports import report_nodes
-from relaydeck.worker.reports import Reports
-from relaydeck.worker.traces import make_estimator, make_handle, open_tracing
-from relaydeck.worker.upkeep import Upkeep, calm_garbage_collection
+from relaydeck.worker.health_routes import HealthRoutes, Readiness, follower_readiness, store_readiness
+from relaydeck.worker.housekeeping import (
+    WriteWatch,
+    calm_garbage_collection,
+    check_each_second,
+    store_uses_each_minute,
+    warm_listings,
+)
+from relaydeck.worker.reports import Reports, report_nodes
 
 if TYPE_CHECKING:
-    from relaydeck.tracing import Tracing
+    from relaydeck.http.tracing import Tracing
 
 
 class CoreWorker:
@@ -59,16 +71,19 @@ class CoreWorker:
         self._tracing = self._start_tracing()
         self._store = self._open_store()
         metrics.start()  # not before: the store may wait for another process that migrates it, for up to an hour
-        self._access_log = self._open_access_log()
+        self._access_log = open_access_log(settings, log, metrics)
+        self._closers.callback(self._access_log.flush)
         self._writer = self._start_writer()
         self._audit = AuditLog(self._store.vault)
-        self._estimator = self._start_estimator()
+        self._estimator = self._make_estimator()
+        self._closers.push_async_callback(self._estimator.close)
         self._build_read_model()
         pipeline = self._build_pipeline()
-        self._guard = self._start_guard(pipeline)
-        self.pipeline = make_handle(pipeline, self._tracing)
-        self._following.follower.load()
-        self._start_upkeep()
+        guard = ConnectionGuard(pipeline.busy, log, metrics, settings.write_timeout_seconds)
+        self._closers.callback(guard.close)
+        self.pipeline: Handle = pipeline if self._tracing is None else self._tracing.traced(pipeline)
+        self._follower.load()
+        self._start_housekeeping()
 
     async def stop(self) -> None:
         await self._closers.aclose()
@@ -84,44 +99,79 @@ class CoreWorker:
 
     def _open_store(self) -> Store:
         store = open_served_store(self._settings)
+        store.database.on_lock_wait = self._reports.lock_wait
         self._closers.callback(store.close)
         return store
-
-    def _open_access_log(self) -> AccessLog:
-        access_log = open_access_log(self._settings, self._log, self._metrics)
-        self._closers.callback(access_log.flush)
-        return access_log
 
     def _start_writer(self) -> Writer:
         database = self._store.database
         # The follower closes after the writer: until the last write has ended it reports a server that hangs.
-        self._closers.push_async_callback(self._close_following)
-        writer = Writer(database, self._problem) if database.remote else Writer(database)
+        self._closers.push_async_callback(self._close_follower)
+        self._writes = WriteWatch(database, self._metrics, self._log)
+        writer = Writer(database, lambda: self._follower.problem, self._writes.note)
         self._closers.push_async_callback(writer.stop)
         return writer
 
-    def _start_estimator(self) -> Estimator:
-        estimator = make_estimator(fee_options(self._settings), self._tracing)
-        self._closers.push_async_callback(estimator.close)
-        return estimator
+    def _make_estimator(self) -> Estimator:
+        options = fee_options(self._settings)
+        if self._tracing is None:
+            return Estimator(options)
+        from relaydeck.fees.traced_estimator import TracedEstimator
+
+        return TracedEstimator(options, self._tracing.tracer)
 
     def _build_read_model(self) -> None:
         """What this process keeps in memory of the database, and the follower that keeps it up to date."""
-        self._tokens = TokenBook(self._store.vault.proofs, self._reports.forged_token)
+        settings, (database, vault) = self._settings, self._store
+        self._tokens = TokenCache(vault.proofs, self._reports.forged_token, self._find_other_credential())
         self._caller_writer = CallerWriter(self._writer, self._tokens)
-        self._lists = ListPages(self._settings, self._store, self._reports)
-        self._directory = RelayerDirectory(*self._store)
-        self._tables: list[FollowsTable] = [self._tokens, self._lists.signers, self._lists.relayers]
+        self._widened = settings.signer_config == "non_secret"
+        encode_signer = signer_encoder(widened=self._widened)
+        encode_relayer = relayer_encoder(vault, self._reports.damage)
+        preload = database.remote
+        self._signers = Listing("signers", signer_changes.LIST_COLUMNS, encode_signer, database, preload=preload)
+        self._relayers = Listing("relayers", relayer_rows.COLUMNS, encode_relayer, database, preload=preload)
+        self._directory = RelayerDirectory(database, vault)
+        scopes = KeptScopes(database.open_reader, lambda revision: self._follower.reach(revision))
+        self._closers.callback(scopes.close)
+        scoped = [ScopedTable(each.table, scopes) for each in (self._signers, self._relayers)]
+        self._tables: list[FollowsTable] = [self._tokens, self._signers, self._relayers, *scoped]
         self._start_services()
-        followed = self._settings, self._store, self._tables
-        reports = self._report_problem, self._report_fork
-        self._following = Following(*followed, self._forget, *reports, self._tokens.distrust)
-        self._lists.render_with(self._following.follower.fill)
+        self._follower = self._make_follower()
+        self._signer_pages = Pages(self._signers, self._follower.fill, settings.max_per_page, scopes)
+        self._relayer_pages = Pages(self._relayers, self._follower.fill, settings.max_per_page, scopes)
+
+    def _find_other_credential(self) -> FindOther | None:
+        """Finds JSON Web Tokens of workloads, where issuers are set: only then is their library loaded."""
+        workloads = [each for each in self._settings.issuers if not each.is_for_people]
+        if not workloads:
+            return None
+        from relaydeck.credentials.json_web_tokens import TrustedIssuer, Workloads
+
+        found = Workloads([TrustedIssuer(each, self._reports.issuer_keys) for each in workloads])
+        self._closers.push_async_callback(found.close)
+        return found.find
+
+    def _make_follower(self) -> Follower | RemoteFollower:
+        database = self._store.database
+        if not isinstance(database, PostgresDatabase):
+            return Follower(database, self._tables, self._forget)
+        return RemoteFollower(
+            database,
+            self._tables,
+            self._forget,
+            stale_seconds=self._settings.stale_seconds,
+            report_problem=self._report_problem,
+            report_fork=self._report_fork,
+            distrust_tokens=self._tokens.distrust,
+        )
 
     def _build_pipeline(self) -> Pipeline:
-        settings, follower = self._settings, self._following.follower
-        router, limiter = self._router(), limits.local_limiter(settings)
-        shared_limiter = limits.shared_limiter(settings, limiter, self._log, self._metrics)
+        settings, follower = self._settings, self._follower
+        rate, burst = settings.rate_limit_per_second, settings.rate_limit_burst
+        router, limiter = self._router(), RateLimiter(settings.run_folder / "limits", rate or 1, burst)
+        # Without a common limit, the own limits of tokens are counted by each machine.
+        shared_limiter = _shared_limiter(settings, limiter, self._log, self._metrics) if rate else None
         if shared_limiter is not None:
             self._closers.push_async_callback(shared_limiter.close)
         return Pipeline(
@@ -132,59 +182,58 @@ class CoreWorker:
             reach=follower.reach,
             find_credential=self._tokens.find,
             limiter=limiter,
+            allowance=limiter.common if rate else None,
             shared_limiter=shared_limiter,
-            limit_policy=limits.limit_policy(settings),
             bodies=BodyReader(settings.max_body_bytes, settings.body_timeout_seconds),
             access_log=self._access_log,
             log=self._log,
             problem_paths=self._problem_paths,
+            is_draining=self._metrics.is_draining,
         )
 
-    def _start_guard(self, pipeline: Pipeline) -> ConnectionGuard:
-        guard = start_guard(pipeline.busy, self._log, self._metrics, self._settings.write_timeout_seconds)
-        self._closers.callback(guard.close)
-        return guard
-
-    def _contract_routes(self) -> ContractRoutes:
-        catch_up, reports = self._following.follower.catch_up, self._reports
+    def _contract_routes(self) -> Routes:
+        catch_up, reports = self._follower.catch_up, self._reports
         return contract_routes(
-            signers=self._lists.signer_pages,
-            relayers=self._lists.relayer_pages,
+            signers=self._signer_pages,
+            relayers=self._relayer_pages,
             rpc=RelayerRpc(self._directory, catch_up, self._estimator, reports.unforeseen_failure, reports.estimate),
             writer=self._caller_writer,
             audit=self._audit,
             webhooks=WebhookRule(self._settings.webhook_allow),
-            widened_signer_config=self._lists.shows_more_of_signers,
+            widened_signer_config=self._widened,
         )
 
     def _open_routes(self) -> Routes:
         """Routes that need no credential, unless another process serves them on their own port."""
         return {} if self._settings.operations_address is not None else self._make_open_routes()
 
-    def _start_upkeep(self) -> None:
-        upkeep = Upkeep(self._store.database, self._following, self._reports, self._log, self._erase_removed)
-        self._start_task(upkeep.check_each_second(self._guard))
-        self._start_task(self._warm(upkeep))
+    def _start_housekeeping(self) -> None:
+        parts = self._store.database, self._follower, self._reports, self._log
+        self._start_task(check_each_second(*parts, self._erase_removed))
+        self._start_task(self._writes.run(self._writer))
+        self._start_task(self._warm())
+        self._start_task(store_uses_each_minute(self._writer, self._access_log))
         self._start_task(report_nodes(self._estimator, self._settings.run_folder, self._log))
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._closers.callback(task.cancel)
 
-    async def _warm(self, upkeep: Upkeep) -> None:
-        await upkeep.warm(self._lists.signers, self._lists.relayers)
-        await self._load_more()
-        await warm_estimator(self._estimator, self._directory)
+    async def _warm(self) -> None:
+        await warm_listings(self._follower, self._reports, self._signers, self._relayers)
+        await _warm_estimator(self._estimator, self._directory)
         calm_garbage_collection()
 
     # -- the memory and its database --------------------------------------------------------------
 
     def _forget(self) -> None:
-        self._lists.forget()
-        self._directory.forget()
+        for each in (self._signer_pages, self._relayer_pages, self._directory):
+            each.forget()
 
-    def _problem(self) -> str:
-        return self._following.problem
+    async def _readiness(self) -> Readiness:
+        if isinstance(self._follower, RemoteFollower):
+            return follower_readiness(self._follower, self._settings.stale_seconds)
+        return await store_readiness(self._store.database)
 
     def _report_problem(self, problem: str) -> None:
         """While the database is unreachable, nothing waits for it."""
@@ -198,8 +247,8 @@ class CoreWorker:
         now = int(time.time())
         self._start_task(report_database_change(self._writer, self._log, problem, known_event, now))
 
-    async def _close_following(self) -> None:
-        await self._following.close()
+    async def _close_follower(self) -> None:
+        await self._follower.close()
 
     # -- what `Worker` overrides ------------------------------------------------------------------
 
@@ -207,13 +256,36 @@ class CoreWorker:
         """Start services that work beside requests. They follow tables, as the read model does."""
 
     def _router(self) -> Router:
-        return Router(self._open_routes(), self._contract_routes())
+        return Router(self._open_routes() | self._contract_routes())
 
     def _make_open_routes(self) -> Routes:
-        return HealthRoutes(self._metrics, self._following.readiness).routes()
-
-    async def _load_more(self) -> None:
-        """Load code in the background that a later request needs."""
+        return HealthRoutes(self._metrics, self._readiness).routes()
 
     async def _erase_removed(self) -> None:
         """Erase secrets that were removed through another connection than that of the store."""
+
+
+def _shared_limiter(settings: Settings, local: RateLimiter, log: Log, metrics: Metrics) -> SharedLimiter | None:
+    """None: there is no server."""
+    if settings.limits_url is None:
+        return None
+    client = LimitClient(settings.limits_url, settings.limits_password_file, settings.limits_timeout_seconds)
+    rate, burst = local.common.rate, local.common.burst
+    return SharedLimiter(client, local, rate, burst, log=log, metrics=metrics)
+
+
+def open_tracing(endpoint: str, report: Callable[[str], None]) -> "Tracing":
+    """`report` is called in another thread. Raises OperatorError when the extra is not installed."""
+    require_tracing()
+    from relaydeck.http.tracing import Tracing
+
+    tracing = Tracing(endpoint, report)
+    http_client.trace_with = tracing.outgoing
+    return tracing
+
+
+async def _warm_estimator(estimator: Estimator, directory: RelayerDirectory) -> None:
+    """Connect to the nodes before the first estimate, where there are relayers."""
+    with suppress(StoreError, ServerFailure):  # the first estimate reads what it needs
+        if networks := await directory.networks_in_use():
+            await estimator.warm(networks)

@@ -1,13 +1,26 @@
 """Wires what is around the five operations to a worker: the admin API, the console, events, the monitor, the checks."""
 
-from relaydeck.contract.routes import Router, Routes
-from relaydeck.notifications.delivery_service import DeliveryService
-from relaydeck.relayers.monitor_service import MonitorService
-from relaydeck.signers.check_service import SignerCheckService
-from relaydeck.signers.key_access import KeyAccess
+import asyncio
+import os
+from contextlib import suppress
+from functools import partial
+
+from relaydeck.admin.api import AdminApi
+from relaydeck.admin.idempotency import purge_each_hour
+from relaydeck.console.console import Console
+from relaydeck.console.page_request import Services
+from relaydeck.console.rendering import compile_templates
+from relaydeck.errors import StoreError
+from relaydeck.http.metrics import EVENT_TRIES, MONITOR_CHECKS, SIGNER_CHECKS
+from relaydeck.http.pipeline import Call, Find, Reply, Route
+from relaydeck.http.router import Router, Routes
+from relaydeck.notifications.dispatcher import Dispatcher
+from relaydeck.notifications.events import remove_expired_each_hour
+from relaydeck.relayers.monitor import Monitor, MonitorGauges, monitor_options
+from relaydeck.signers.check_results import SignerCheckRounds, check_options
+from relaydeck.signers.drivers.keys import SignerKeys
+from relaydeck.store.follower import Follower
 from relaydeck.worker.core_worker import CoreWorker
-from relaydeck.worker.late_admin import LateAdmin
-from relaydeck.worker.late_console import HOME_PAGE, LateConsole
 from relaydeck.worker.open_routes import open_routes
 
 
@@ -15,64 +28,93 @@ class Worker(CoreWorker):
     """What one worker process of the whole service holds."""
 
     _problem_paths = (b"/admin/",)
+    _has_templates = False
 
     def _start_services(self) -> None:
-        access = self._open_key_access()
-        self._admin = self._prepare_admin(access)
-        self._tables += [self._start_delivery(), self._start_monitor(), self._start_signer_checks(access)]
+        keys = SignerKeys(self._settings)
+        self._closers.push_async_callback(keys.close)
+        self._admin = AdminApi(self._settings, self._caller_writer, self._audit, self._estimator, keys)
+        self._closers.callback(self._admin.services.close)
+        for service in (self._make_dispatcher(), self._make_monitor(), self._make_signer_checks(keys)):
+            self._closers.push_async_callback(service.close)
+            self._tables.append(service)
 
-    def _open_key_access(self) -> KeyAccess:
-        access = KeyAccess(self._settings)
-        self._closers.push_async_callback(access.close)
-        return access
+    def _make_dispatcher(self) -> Dispatcher:
+        parts = self._store, self._writer, self._log, self._settings
+        count_try = partial(self._metrics.count, EVENT_TRIES)
+        return Dispatcher(*parts, clock_sql=self._store.database.clock_sql, count_try=count_try)
 
-    def _start_delivery(self) -> DeliveryService:
-        count = self._reports.delivery_attempt
-        service = DeliveryService(self._settings, self._store, self._writer, self._log, count)
-        self._closers.push_async_callback(service.close)
-        return service
+    def _make_monitor(self) -> Monitor:
+        parts = self._store, self._writer, self._audit, self._log, self._estimator.pool
+        gauges = MonitorGauges(partial(self._metrics.count, MONITOR_CHECKS), self._reports.monitor_round)
+        return Monitor(*parts, monitor_options(self._settings), gauges)
 
-    def _start_monitor(self) -> MonitorService:
-        parts = self._settings, self._store, self._writer, self._audit, self._log, self._estimator.pool
-        service = MonitorService(*parts, self._reports.relayer_check, self._reports.monitor_round)
-        self._closers.push_async_callback(service.close)
-        return service
+    def _make_signer_checks(self, keys: SignerKeys) -> SignerCheckRounds:
+        parts = self._store, self._writer, self._audit, self._log, keys
+        count_check = partial(self._metrics.count, SIGNER_CHECKS)
+        return SignerCheckRounds(*parts, count_check, check_options(self._settings, keys))
 
-    def _start_signer_checks(self, access: KeyAccess) -> SignerCheckService:
-        parts = self._settings, self._store, self._writer, self._audit, self._log
-        service = SignerCheckService(*parts, access, self._reports.signer_check)
-        self._closers.push_async_callback(service.close)
-        return service
+    def _make_console(self) -> Console:
+        return Console(
+            Services(
+                settings=self._settings,
+                writer=self._writer,
+                run=self._admin.run,
+                read=self._admin.services.read,
+                audit=self._admin.console_audit,
+                revision=self._revision,
+                is_stopping=self._settings.stop_mark(os.getppid()).exists,
+                report_issuer=self._reports.issuer_keys,
+                estimator=self._estimator,
+                examination=self._admin.services.examination,
+            )
+        )
 
-    def _prepare_admin(self, access: KeyAccess) -> LateAdmin:
-        parts = self._settings, self._caller_writer, self._audit, self._estimator, access
-        return LateAdmin(*parts, on_close=self._closers.callback)
-
-    def _prepare_console(self) -> LateConsole:
-        parts = self._settings, self._writer, self._admin, self._estimator
-        return LateConsole(*parts, revision=self._following.revision, on_close=self._closers.callback)
+    def _revision(self) -> int:
+        """Of the database, as far as this worker knows. A remote follower is notified and needs no look."""
+        if isinstance(self._follower, Follower):
+            with suppress(StoreError):  # the next look tries again
+                self._follower.catch_up()
+        return self._follower.revision
 
     def _router(self) -> Router:
-        routes, contract, admin = self._open_routes(), self._contract_routes(), self._admin.find
-        if self._settings.console == "off":
-            return Router(routes, contract, {b"admin": admin})
-        console = self._prepare_console().find
-        return Router({**routes, "/": HOME_PAGE}, contract, {b"admin": admin, b"console": console})
+        routes = self._open_routes() | self._contract_routes()
+        below: dict[bytes, Find] = {b"admin": self._admin.find}
+        if self._settings.console == "on":
+            self._console = self._make_console()
+            self._closers.push_async_callback(self._console.close)
+            routes["/"] = {"GET": Route("console", None, answer=_redirect)}
+            below[b"console"] = self._find_console
+        return Router(routes, below)
+
+    def _find_console(self, method: str, _path: str, raw_path: bytes) -> tuple[Route, str]:
+        """Every path below `/console` is one route: the console finds its pages by itself."""
+        route = Route("console", None, answer=self._answer_console, reads_late=True)
+        return route, f"{method} {raw_path.decode('latin-1')}"
+
+    async def _answer_console(self, call: Call) -> Reply:
+        """The first request compiles the templates, in a thread: that takes longer than the lists may wait."""
+        if not self._has_templates:
+            await asyncio.to_thread(compile_templates)
+            self._has_templates = True
+        return await self._console.answer(call)
 
     def _make_open_routes(self) -> Routes:
-        readiness = self._following.readiness
-        return open_routes(self._metrics, readiness, self._store, self._settings, serves_operations=True)
+        return open_routes(self._metrics, self._readiness, self._store, self._settings, serves_operations=True)
 
-    def _start_upkeep(self) -> None:
-        super()._start_upkeep()
-        self._start_task(self._admin.purge_each_hour(self._store.database, self._writer))
-
-    async def _load_more(self) -> None:
-        await self._admin.warm()
+    def _start_housekeeping(self) -> None:
+        super()._start_housekeeping()
+        database, days = self._store.database, self._settings.event_retention_days
+        self._start_task(purge_each_hour(database, self._writer))
+        self._start_task(remove_expired_each_hour(database, self._writer, self._log, days))
 
     async def _erase_removed(self) -> None:
-        await self._admin.erase_removed()
+        await self._admin.services.applies.erase_removed()
 
     def _report_problem(self, problem: str) -> None:
         super()._report_problem(problem)
-        self._admin.suspend() if problem else self._admin.resume()
+        self._admin.services.suspend() if problem else self._admin.services.resume()
+
+
+async def _redirect(_call: Call) -> Reply:
+    return Reply(303, b"", headers=((b"location", b"/console"),))

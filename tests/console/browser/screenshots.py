@@ -5,12 +5,11 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from relaydeck.cli.demo.loopback import serving
-from relaydeck.cli.demo.minimal_node import MinimalNode
+from relaydeck.cli.demo import MinimalNode, serving
 from tests.console.browser.conftest import chromium_path
 from tests.console.conftest import new_link
-from tests.running import Running, run_command
-from tests.seeding import issue
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
 
 ROOT = Path(__file__).parents[3]
 IMAGES = ROOT / "docs" / "images"

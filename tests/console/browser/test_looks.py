@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from relaydeck.console.page_request import PAGES
 from tests.conftest import DEMO
 from tests.console.browser.conftest import AXE, Observer
-from tests.console.conftest import every_page, new_link
-from tests.running import Running, run_command
-from tests.seeding import issue
+from tests.console.conftest import new_link
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
 
 pytestmark = pytest.mark.prove  # two themes and three widths of every page take a minute
 
@@ -25,7 +26,10 @@ IDENTIFIERS = {
 WIDTHS = (360, 768, 1440)
 THEMES: tuple[Any, ...] = ("light", "dark")
 _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-_PAGES = sorted(path for path, methods in every_page().items() if "GET" in methods and path != "/")
+_FILES = ("/csv", "/code")
+_PAGES = sorted(
+    path for path, methods in PAGES.items() if "GET" in methods and path != "/" and not path.endswith(_FILES)
+)
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from relaydeck.signers.signer_types import SHAPES
 from tests.conftest import DEMO
 from tests.console.browser.conftest import Observer
 from tests.console.test_changes import CONFIGS
-from tests.notifications.verifying import KEY, VerifyingReceiver, verifying_receiver
-from tests.places import choose
-from tests.postgres import PostgresServer
-from tests.running import Running, run_command
+from tests.support.places import choose
+from tests.support.postgres import PostgresServer
+from tests.support.running import Running, run_command
+from tests.support.verifying import KEY, VerifyingReceiver, verifying_receiver
 
 
 class Fleet(NamedTuple):
@@ -143,7 +143,7 @@ def edit_against_another(operator: Operator, fleet: Fleet) -> None:
     operator.sees("1 ETH")
     other.get_by_label("min balance").fill("5")
     second.press("Save")
-    second.sees("Somebody else has changed this relayer")
+    second.sees("This relayer has changed since you opened the form.")
     second.sees("1000000000000000000")
     second.press("Save")
     second.sees("Saved.")
@@ -265,12 +265,12 @@ def test_a_form_that_is_being_filled_in_and_the_focus_survive_an_update(browser:
     page = browser.new_page()
     sign_in(page, fleet)
     page.goto(f"http://127.0.0.1:{fleet.ports[0]}/console/relayers")
-    page.get_by_label("Name").fill("half-typed")
+    page.get_by_role("searchbox", name="Name").fill("half-typed")
     page.get_by_label("Select Sepolia one").check()
     paused = run_command(fleet.home, "relayer", "pause", "sepolia-1", **fleet.settings)
     assert paused.returncode == 0, paused.stderr
     expect(page.get_by_role("row", name="Sepolia one")).to_contain_text("paused")
-    assert page.get_by_label("Name").input_value() == "half-typed"
+    assert page.get_by_role("searchbox", name="Name").input_value() == "half-typed"
     assert page.get_by_label("Select Sepolia one").is_checked()
     run_command(fleet.home, "relayer", "resume", "sepolia-1", **fleet.settings)
     page.close()

@@ -45,6 +45,7 @@ class GoogleKmsStandIn(KeySystem):
         self.permitted = True
         self.disabled = False
         self.damaged = False
+        self.sends_numbers = False
         self.lifetime = 3600
 
     def config(self, key: dict[str, Any] | None = None) -> SecondKmsConfig:
@@ -114,8 +115,9 @@ class GoogleKmsStandIn(KeySystem):
         body = {"signature": b64encode(signature).decode(), "signatureCrc32c": self._checksum(signature)}
         return web.json_response(body | {"name": name, "verifiedDigestCrc32c": True, "protectionLevel": "HSM"})
 
-    def _checksum(self, content: bytes) -> str:
-        return str(google_crc32c.value(content) ^ (1 if self.damaged else 0))
+    def _checksum(self, content: bytes) -> str | int:
+        checksum: int = google_crc32c.value(content) ^ (1 if self.damaged else 0)
+        return checksum if self.sends_numbers else str(checksum)
 
     def _issue(self, body: bytes) -> web.Response:
         form = parse_qs(body.decode())

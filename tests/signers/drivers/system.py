@@ -9,10 +9,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
 
-from relaydeck.signers.drivers.interface import DriverOptions
+from relaydeck.settings.model import Settings
 from relaydeck.signers.signer_types import Config
-from tests.accounts import account
 from tests.signers.drivers.server import FaultyServer
+from tests.support.accounts import account
+from tests.support.driver_settings import bound
 
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 
@@ -67,9 +68,14 @@ class KeySystem(FaultyServer):
         self.key = OwnedKey()
         self.other_key = OwnedKey()
 
-    def options(self, *, deadline: float = 60.0, concurrency: int = 16) -> DriverOptions:
-        loopback = [ip_network("127.0.0.1")]
-        return DriverOptions(deadline=deadline, concurrency=concurrency, allow=loopback, endpoints=self.endpoints())
+    def settings(self, *, deadline: float = 60.0, concurrency: int = 16) -> Settings:
+        return bound(
+            {self.signer_type: self.driver},
+            self.endpoints(),
+            driver_deadline_seconds=deadline,
+            driver_concurrency=concurrency,
+            driver_allow=(ip_network("127.0.0.1"),),
+        )
 
     def endpoints(self) -> dict[str, str]:
         return {self.signer_type: self.url}

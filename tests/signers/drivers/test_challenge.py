@@ -1,12 +1,10 @@
-"""A challenge can be nothing else: no transaction, authorization, personal message or typed data hashes to it.
-
-`eth_account` is imported by the tests that need it, see `tests/accounts.py`.
-"""
+"""A challenge can be nothing else: no transaction, authorization, personal message or typed data hashes to it."""
 
 import rlp
 
 from relaydeck.networks.evm.keccak import keccak
 from relaydeck.signers.drivers import challenge
+from tests.support.accounts import eth_account, example
 
 
 def test_no_transaction_starts_like_a_challenge() -> None:
@@ -16,10 +14,9 @@ def test_no_transaction_starts_like_a_challenge() -> None:
 
 
 def test_no_message_starts_like_a_challenge() -> None:
-    from eth_account.messages import encode_defunct, encode_typed_data
-
-    personal = encode_defunct(text="hello")
-    typed = encode_typed_data({"name": "x"}, {"A": [{"name": "b", "type": "uint256"}]}, {"b": 1})
+    messages = eth_account().messages
+    personal = messages.encode_defunct(text="hello")
+    typed = messages.encode_typed_data({"name": "x"}, {"A": [{"name": "b", "type": "uint256"}]}, {"b": 1})
     assert challenge.preimage(bytes(32))[0] not in (0x19, *personal.version, *typed.version)
 
 
@@ -35,10 +32,7 @@ def test_no_challenge_comes_twice() -> None:
 
 def test_a_signed_challenge_is_no_signature_of_a_message() -> None:
     """A wallet that recovers the signer of the same bytes as a personal message finds somebody else."""
-    from eth_account import Account
-    from eth_account.messages import encode_defunct
-
-    account = Account.create()
     digest = challenge.new_challenge()
-    signature = account.unsafe_sign_hash(digest).signature
-    assert Account.recover_message(encode_defunct(primitive=digest), signature=signature) != account.address
+    signature = example().unsafe_sign_hash(digest).signature
+    personal = eth_account().messages.encode_defunct(primitive=digest)
+    assert eth_account().Account.recover_message(personal, signature=signature) != example().address

@@ -13,14 +13,16 @@ from datetime import timedelta
 import pytest
 from eth_keys.datatypes import Signature as EthSignature
 
+from relaydeck.settings.model import Settings
 from relaydeck.signers.check import SignerCheck, check_signer
 from relaydeck.signers.drivers.driver_errors import DriverError
-from relaydeck.signers.drivers.interface import DriverOptions
 from relaydeck.signers.drivers.keys import SignerKeys
-from relaydeck.signers.signer_types import Config
+from relaydeck.signers.signer_types import Config, NewSigner
 from tests.signers.drivers.aws_stand_in import AwsKmsStandIn
 from tests.signers.drivers.google_stand_in import GoogleKmsStandIn
 from tests.signers.drivers.system import ORDER, KeySystem
+
+pytestmark = pytest.mark.slow
 
 VAULT = ["vault-kv", "vault-transit"]
 CLOUD = ["aws-kms", "google-kms"]
@@ -37,9 +39,9 @@ def drivers(names: list[str]) -> pytest.MarkDecorator:
 
 @asynccontextmanager
 async def keys_for(
-    system: KeySystem, options: DriverOptions | None = None, clock: Callable[[], float] = lambda: 1_800_000_000.0
+    system: KeySystem, settings: Settings | None = None, clock: Callable[[], float] = lambda: 1_800_000_000.0
 ) -> AsyncIterator[SignerKeys]:
-    keys = SignerKeys({system.signer_type: system.driver}, options or system.options(), clock)
+    keys = SignerKeys(settings or system.settings(), clock=clock)
     try:
         yield keys
     finally:
@@ -47,7 +49,7 @@ async def keys_for(
 
 
 async def check(keys: SignerKeys, system: KeySystem, config: Config | None = None) -> SignerCheck:
-    return await check_signer(keys, "s1", system.signer_type, config or system.config())
+    return await check_signer(keys, NewSigner("s1", system.signer_type, config or system.config()))
 
 
 async def outcome(keys: SignerKeys, system: KeySystem, config: Config | None = None) -> str:
@@ -133,7 +135,7 @@ async def test_a_slow_answer_is_waited_for(system: KeySystem) -> None:
 @drivers(REMOTE)
 async def test_a_hanging_system_is_left_at_the_deadline(system: KeySystem) -> None:
     system.fault = "hang"
-    async with keys_for(system, system.options(deadline=0.3)) as keys:
+    async with keys_for(system, system.settings(deadline=0.3)) as keys:
         answer = await check(keys, system)
     assert (answer.outcome, answer.explanation) == (
         "unreachable",
@@ -188,7 +190,7 @@ async def test_signatures_have_a_low_s_and_either_recovery_id(system: KeySystem)
 @pytest.mark.parametrize("checks", [50, pytest.param(1000, marks=pytest.mark.prove)])
 async def test_checks_at_once_stay_within_the_bound(system: KeySystem, checks: int) -> None:
     config = system.config()
-    async with keys_for(system, system.options(concurrency=8)) as keys:
+    async with keys_for(system, system.settings(concurrency=8)) as keys:
         outcomes = await asyncio.gather(*(outcome(keys, system, config) for _ in range(checks)))
     assert set(outcomes) == {system.succeeds_with}
     assert system.most_at_once <= 8
@@ -230,7 +232,7 @@ async def test_no_secret_is_seen_in_logs_and_errors(system: KeySystem, caplog: p
     wanted: list[str] = []
     faults = [""] if system.driver == "local" else ["", "other key", "garbage", "unavailable", "throttle", "hang"]
     for fault in faults:
-        async with keys_for(system, system.options(deadline=0.5 if fault == "hang" else 60.0)) as keys:
+        async with keys_for(system, system.settings(deadline=0.5 if fault == "hang" else 60.0)) as keys:
             system.fault = fault
             await run(keys.prove(system.signer_type, config := system.config()))
             seen.append(repr((keys, config)) + str(await check(keys, system, config)))

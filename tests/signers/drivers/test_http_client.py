@@ -9,10 +9,11 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from relaydeck.settings.model import Settings
 from relaydeck.signers.drivers.driver_errors import ConfigUnusable, KeySystemUnreachable
 from relaydeck.signers.drivers.http_client import KeySystemClient
-from relaydeck.signers.drivers.interface import DriverOptions, HttpAnswer
-from tests.notifications.certificates import make_certificate
+from relaydeck.signers.drivers.interface import HttpAnswer
+from tests.support.certificates import make_certificate
 
 
 async def _answer(request: web.BaseRequest) -> web.Response:
@@ -51,8 +52,8 @@ async def secure(tmp_path: Path) -> AsyncIterator[Server]:
     await runner.cleanup()
 
 
-async def ask(url: str, options: DriverOptions | None = None, *, private: bool = True) -> HttpAnswer:
-    client = KeySystemClient(options or DriverOptions(), private=private)
+async def ask(url: str, settings: Settings | None = None, *, private: bool = True) -> HttpAnswer:
+    client = KeySystemClient(settings or Settings(), private=private)
     try:
         return await client.send("GET", url, {})
     finally:
@@ -75,13 +76,13 @@ async def test_an_unknown_certificate_is_refused(secure: Server) -> None:
 
 
 async def test_a_private_authority_is_trusted_once_it_is_named(secure: Server) -> None:
-    answer = await ask(f"https://localhost:{secure.port}/x", DriverOptions(ca_file=secure.certificate))
+    answer = await ask(f"https://localhost:{secure.port}/x", Settings(driver_ca_file=secure.certificate))
     assert answer.status == 200
 
 
 async def test_the_certificate_must_name_the_host(secure: Server) -> None:
     with pytest.raises(KeySystemUnreachable, match="certificate does not verify"):
-        await ask(f"https://127.0.0.1:{secure.port}/", DriverOptions(ca_file=secure.certificate))
+        await ask(f"https://127.0.0.1:{secure.port}/", Settings(driver_ca_file=secure.certificate))
 
 
 async def test_the_address_guard_refuses_what_is_not_public(plain: int) -> None:
@@ -90,7 +91,7 @@ async def test_the_address_guard_refuses_what_is_not_public(plain: int) -> None:
 
 
 async def test_the_address_guard_lets_allowed_addresses_pass(plain: int) -> None:
-    answer = await ask(f"http://127.0.0.1:{plain}/", DriverOptions(allow=[ip_network("127.0.0.0/8")]), private=False)
+    answer = await ask(f"http://127.0.0.1:{plain}/", Settings(driver_allow=(ip_network("127.0.0.0/8"),)), private=False)
     assert answer.status == 200
 
 

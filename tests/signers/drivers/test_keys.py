@@ -16,12 +16,13 @@ import pytest
 from relaydeck.secret import Secret
 from relaydeck.signers.drivers import registry
 from relaydeck.signers.drivers.driver_errors import ConfigUnusable, KeySystemUnreachable, NotBound
-from relaydeck.signers.drivers.interface import DriverContext, DriverOptions, KeyIdentity, RawSignature
+from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.signer_types import Config, KmsConfig, LocalConfig
-from tests.notifications.certificates import make_certificate
 from tests.signers.drivers.aws_stand_in import KEY_ID, REGION
 from tests.signers.drivers.system import KeySystem
+from tests.support.certificates import make_certificate
+from tests.support.driver_settings import bound
 
 KMS = KmsConfig(key_id="k", region="r")
 LOCAL = LocalConfig(key=Secret("0x" + "5a" * 32))
@@ -54,7 +55,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 async def prove(config: Config, **bindings: str) -> None:
     """With a signer of the type of the one binding."""
-    keys = SignerKeys(bindings, DriverOptions())
+    keys = SignerKeys(bound(bindings))
     try:
         await keys.prove(next(iter(bindings), "provider_a_kms"), config)
     finally:
@@ -127,7 +128,7 @@ async def test_a_file_of_certificates_that_cannot_be_used_is_named(tmp_path: Pat
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_text(content)
-    keys = SignerKeys({"plain": "local"}, DriverOptions(ca_file=file))
+    keys = SignerKeys(bound({"plain": "local"}, driver_ca_file=file))
     with pytest.raises(NotBound) as failure:
         await keys.load("plain")
     assert str(failure.value) == (
@@ -148,7 +149,7 @@ async def test_what_takes_long_is_found_and_read_in_a_thread(monkeypatch: pytest
 
     monkeypatch.setattr(registry, "installed", noting("packages", registry.installed))
     monkeypatch.setattr(ssl, "create_default_context", noting("certificates", ssl.create_default_context))
-    keys = SignerKeys({"plain": "local"}, DriverOptions(ca_file=make_certificate(tmp_path, "localhost")))
+    keys = SignerKeys(bound({"plain": "local"}, driver_ca_file=make_certificate(tmp_path, "localhost")))
     await keys.prove("plain", LOCAL)
     await keys.close()
     assert threading.current_thread() not in threads.values()
@@ -157,7 +158,7 @@ async def test_what_takes_long_is_found_and_read_in_a_thread(monkeypatch: pytest
 async def test_two_first_uses_at_the_same_time_share_a_driver(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     monkeypatch.setattr(BrokenDriver, "__init__", lambda self, context: made.append(self))
-    keys = SignerKeys({"provider_a_kms": broken}, DriverOptions())
+    keys = SignerKeys(bound({"provider_a_kms": broken}))
     await asyncio.gather(*(keys.load("provider_a_kms") for _ in range(2)))
     await keys.close()
     assert len(made) == 1
@@ -166,10 +167,10 @@ async def test_two_first_uses_at_the_same_time_share_a_driver(broken: str, monke
 FIRST_CHECK = """
 import asyncio, sys, threading
 from relaydeck.secret import Secret
-from relaydeck.settings import read_settings
+from relaydeck.settings.model import read_settings
 from relaydeck.signers.check import check_signer
-from relaydeck.signers.key_access import KeyAccess
-from relaydeck.signers.signer_types import KmsConfig, LocalConfig
+from relaydeck.signers.drivers.keys import SignerKeys
+from relaydeck.signers.signer_types import KmsConfig, LocalConfig, NewSigner
 
 class Watch:
     '''Comes before every finder of modules, and finds none.'''
@@ -182,8 +183,8 @@ imported = {{True: [], False: []}}
 async def check():
     await asyncio.to_thread(int)  # as in a worker, which has used a thread before
     sys.meta_path.insert(0, Watch())
-    access = KeyAccess(read_settings())
-    found = await check_signer(await access.keys(), "s1", {type!r}, {config})
+    access = SignerKeys(read_settings())
+    found = await check_signer(access, NewSigner("s1", {type!r}, {config}))
     await access.close()
     print(found.outcome, imported[True], {library!r} in imported[False])
 
@@ -194,7 +195,7 @@ asyncio.run(check())
 @pytest.mark.parametrize(
     ("system", "config", "library"),
     [
-        ("local", "LocalConfig(key=Secret('0x' + '5a' * 32))", "coincurve"),
+        ("local", "LocalConfig(key=Secret('0x' + '5a' * 32))", "relaydeck.signers.drivers.local"),
         ("aws-kms", f"KmsConfig(key_id={KEY_ID!r}, region={REGION!r})", "botocore.session"),
     ],
     indirect=["system"],

@@ -53,8 +53,9 @@ async def test_google_key_that_names_nothing(system: GoogleKmsStandIn, key: dict
 
 
 @drivers(["google-kms"])
-async def test_google_answer_that_was_damaged_on_the_way(system: GoogleKmsStandIn) -> None:
-    system.damaged = True
+@pytest.mark.parametrize("sends_numbers", [False, True])
+async def test_google_answer_that_was_damaged_on_the_way(system: GoogleKmsStandIn, sends_numbers: bool) -> None:
+    system.damaged, system.sends_numbers = True, sends_numbers
     async with keys_for(system) as keys:
         assert (await check(keys, system)).explanation == "the checksum of Cloud KMS's answer does not hold"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.database_url import DatabaseUrl
+from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.write_signal import WriteSignal
-from tests.places import place_of
+from tests.support.places import place_of
 
 
 @pytest.fixture

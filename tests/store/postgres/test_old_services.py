@@ -1,26 +1,41 @@
 """A version that rewrites values refuses to migrate while a service of an earlier version uses the database."""
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
-from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError
+from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.database import Database
-from relaydeck.store.master_key import create_master_key, read_master_key
 from relaydeck.store.migrate import migrate, newest_version, schema_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sealed_columns import URLS_SINCE
-from relaydeck.store.vault import Vault
+from relaydeck.store.vault import Vault, create_master_key, read_master_key
 from relaydeck.store.write_signal import WriteSignal
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 OLD = URLS_SINCE - 1
 
 
-def test_a_start_beside_an_old_service_is_refused_and_changes_nothing(postgres: PostgresServer, tmp_path: Path) -> None:
+def listening(database: PostgresDatabase, _: DatabaseUrl) -> closing[Any]:
+    """A worker has one such connection, whatever its version."""
+    return closing(database.listen())
+
+
+def named_as_before(_: PostgresDatabase, url: DatabaseUrl) -> closing[Any]:
+    """A connection of an old worker whose listening one was lost."""
+    return closing(psycopg.connect(url.reveal(), application_name="relaydeck"))
+
+
+@pytest.mark.parametrize("connection", [listening, named_as_before])
+def test_a_start_beside_an_old_service_is_refused_and_changes_nothing(
+    postgres: PostgresServer, tmp_path: Path, connection: Callable[[PostgresDatabase, DatabaseUrl], closing[Any]]
+) -> None:
     url, key = postgres.url(postgres.fresh()), tmp_path / "master.key"
     create_master_key(key)
     with closing(PostgresDatabase(url, WriteSignal(tmp_path / "signal"))) as old:
@@ -31,7 +46,7 @@ def test_a_start_beside_an_old_service_is_refused_and_changes_nothing(postgres: 
                 "INSERT INTO notifications (id, type, url, origin, created_at, revision)"
                 " VALUES ('pager', 'webhook', 'https://h.example/hook', 'api', 0, 1)"
             )
-        with closing(old.listen()), pytest.raises(OperatorError) as refused:  # a worker of a service has one
+        with connection(old, url), pytest.raises(OperatorError) as refused:
             open_store_at(tmp_path / "home", url, key)
         assert (schema_version(old), addresses(old)) == (OLD, ["https://h.example/hook"])
     assert str(refused.value) == (

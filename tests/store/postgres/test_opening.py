@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from relaydeck.database_url import DatabaseUrl
 from relaydeck.errors import OperatorError, StoreUnreachable
-from relaydeck.settings import Settings
+from relaydeck.settings.model import Settings
+from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store import postgres_connection
 from relaydeck.store.migrate import newest_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import OPENING_LOCK, PostgresDatabase
 from relaydeck.store.postgres_connection import connect
 from relaydeck.store.write_signal import WriteSignal
-from tests.pooler import TransactionPooler
-from tests.postgres import PostgresServer
-from tests.running import COMMAND, Running, ask, clean_environment, eventually, free_port, run_command
-from tests.seeding import issue
+from tests.support.pooler import TransactionPooler
+from tests.support.postgres import PostgresServer
+from tests.support.running import COMMAND, Running, ask, clean_environment, eventually, free_port, run_command
+from tests.support.seeding import issue
 
 PASSWORD = "planted-password-4711"
 
@@ -107,11 +107,11 @@ def planted(port: int, rest: str = "/name") -> str:
     return f"postgresql://relaydeck:{PASSWORD}@127.0.0.1:{port}{rest}"
 
 
-@pytest.mark.parametrize("command", [("token", "list"), ("doctor",), ("serve", "--port", "1")])
+@pytest.mark.parametrize("command", [("token", "list"), ("doctor",), ("serve",)])
 def test_a_password_is_in_no_message(postgres: PostgresServer, tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "home").mkdir()
     for port in (postgres.port, free_port()):
-        done = run_command(tmp_path / "home", *command, database_url=planted(port))
+        done = run_command(tmp_path / "home", *command, database_url=planted(port), port=str(free_port()))
         assert done.returncode == 1
         assert f"postgresql://127.0.0.1:{port}/name" in done.stdout + done.stderr
         assert PASSWORD not in done.stdout + done.stderr
@@ -149,7 +149,7 @@ def test_a_pooler_in_transaction_mode_is_refused(postgres: PostgresServer, url: 
 def test_a_start_waits_for_another_one_that_takes_longer_than_a_lock_may(
     url: DatabaseUrl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_connection, "_LIMITS", "-c statement_timeout=200ms -c lock_timeout=50ms")
+    monkeypatch.setattr(postgres_connection, "_WRITER_LIMITS", {"statement_timeout": "200ms", "lock_timeout": "50ms"})
     first, second = (PostgresDatabase(url, WriteSignal(tmp_path / f"signal-{number}")) for number in (1, 2))
     opened = threading.Event()
 

@@ -1,38 +1,31 @@
-"""The pages of the console, one module for each part of it."""
+"""The pages of the console, one module for each part of it, and the menu that leads to them."""
 
-from collections.abc import Callable
-
-from relaydeck.console.pages import (
+from relaydeck.console.page_request import Menu
+from relaydeck.console.pages import (  # noqa: F401  # registers the pages
     apply,
     audit,
     estimate,
     events,
+    find,
     health,
     networks,
-    notification,
     notifications,
     overview,
-    relayer,
-    relayer_forms,
     relayers,
+    runway,
     signers,
     tokens,
 )
-from relaydeck.console.services import Pages, PageServices
 
-PAGES: tuple[Callable[[PageServices], Pages], ...] = (
-    overview.pages,
-    relayers.pages,
-    relayer.pages,
-    relayer_forms.pages,
-    signers.pages,
-    notifications.pages,
-    notification.pages,
-    networks.pages,
-    events.pages,
-    audit.pages,
-    health.pages,
-    tokens.pages,
-    estimate.pages,
-    apply.pages,
+# Groups of an address and a label.
+MENU: Menu = (
+    (("", "Overview"), ("/runway", "Runway"), ("/health", "Health")),
+    (
+        ("/relayers", "Relayers"),
+        ("/signers", "Signers"),
+        ("/notifications", "Notifications"),
+        ("/networks", "Networks"),
+    ),
+    (("/deliveries", "Deliveries"), ("/events", "Events"), ("/audit", "Audit")),
+    (("/estimate", "Fee estimator"), ("/apply", "Apply"), ("/tokens", "Tokens")),
 )

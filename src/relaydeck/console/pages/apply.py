@@ -1,60 +1,79 @@
 """Apply: a file is pasted, its plan is shown, and exactly that plan is applied.
 
+The page with the plan carries the file to the next one without showing it: it may contain secrets. It is sealed with a
+key of the session, which only the cookie and this service know.
+
 Reading a large file and rendering its plan run in a thread: each takes longer than other requests should wait.
 """
 
 import asyncio
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
 from typing import Any
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from relaydeck.bounded_toml import parse_toml
-from relaydeck.console.carried_text import carried, carry
+from relaydeck.console.page_request import PageRequest, get, post
 from relaydeck.console.request import reason_of
-from relaydeck.console.services import Pages, PageServices
-from relaydeck.console.visit import Visit
 from relaydeck.errors import BadRequest, MistakenDocument, PlanChanged, RequestError
 from relaydeck.http.pipeline import Reply
+from relaydeck.secret import Secret
+
+_NONCE_BYTES = 12
+_INFO = b"relaydeck console carried text 2"
 
 
-def pages(_services: PageServices) -> Pages:
-    return {"/apply": {"GET": show, "POST": plan}, "/apply/plan": {"POST": apply}}
+@get("/apply")
+async def show(request: PageRequest) -> Reply:
+    return request.page("apply.html", problem="", mistakes=[])
 
 
-async def show(visit: Visit) -> Reply:
-    return visit.page("apply.html", problem="", mistakes=[])
-
-
-async def plan(visit: Visit) -> Reply:
-    form = visit.form
+@post("/apply", "apply")
+async def plan(request: PageRequest) -> Reply:
+    form = request.form
     text, prune = form.get("file", "").replace("\r\n", "\n"), bool(form.get("prune"))
-    return await _plan_page(visit, text, prune=prune)
+    return await _plan_page(request, text, prune=prune)
 
 
-async def _plan_page(visit: Visit, text: str, *, prune: bool, changed: PlanChanged | None = None) -> Reply:
+async def _plan_page(
+    request: PageRequest, text: str, *, prune: bool, changed: PlanChanged | None = None, problem: str = ""
+) -> Reply:
     try:
-        request = await asyncio.to_thread(_request, text, prune=prune, plan_only=True)
-        found = await visit.admin.change("POST", "apply", document=request)
+        document = await asyncio.to_thread(_document, text, prune=prune, plan_only=True)
+        found = await request.call("apply", document=document)
     except RequestError as error:
-        return await _refused(visit, error)
-    sealed = carry(visit.visitor.secret, text)
-    status = 412 if changed else 200
-    values = {"plan": found.data, "sealed": sealed, "prune": prune, "changed": changed}
-    return await asyncio.to_thread(visit.page, "apply_plan.html", status=status, **values)
+        return await _refused(request, error)
+    removals = Counter(step["kind"] for step in found.data["steps"] if step["action"] == "remove")
+    sealed = carry(request.operator.secret, f"{removals.total()}\n{text}")
+    status = 412 if changed else 400 if problem else 200
+    values = {"plan": found.data, "sealed": sealed, "prune": prune, "changed": changed, "problem": problem}
+    values["removals"] = removals
+    return await asyncio.to_thread(request.page, "apply_plan.html", status=status, **values)
 
 
-async def apply(visit: Visit) -> Reply:
-    form = visit.form
-    text, prune = carried(visit.visitor.secret, form.get("sealed", "")), bool(form.get("prune"))
+@post("/apply/plan", "apply")
+async def apply(request: PageRequest) -> Reply:
+    form = request.form
+    removals, _, text = carried(request.operator.secret, form.get("sealed", "")).partition("\n")
+    prune = bool(form.get("prune"))
+    if removals not in ("0", form.get("removals", "").strip()):
+        return await _plan_page(request, text, prune=prune, problem="Type the number of removals exactly.")
     try:
-        request = await asyncio.to_thread(_request, text, prune=prune, plan_only=False)
-        done = await visit.admin.change("POST", "apply", document=request, if_match=f'"{form.get("revision", "")}"')
+        document = await asyncio.to_thread(_document, text, prune=prune, plan_only=False)
+        done = await request.call("apply", document=document, if_match=f'"{form.get("revision", "")}"')
     except PlanChanged as changed:
-        return await _plan_page(visit, text, prune=prune, changed=changed)
+        return await _plan_page(request, text, prune=prune, changed=changed)
     except RequestError as error:
-        return await _refused(visit, error)
-    return await asyncio.to_thread(visit.page, "apply_done.html", plan=done.data)
+        return await _refused(request, error)
+    return await asyncio.to_thread(request.page, "apply_done.html", plan=done.data)
 
 
-def _request(text: str, *, prune: bool, plan_only: bool) -> dict[str, Any]:
+def _document(text: str, *, prune: bool, plan_only: bool) -> dict[str, Any]:
     """Raises BadRequest. The message of the TOML reader names a place, and no value."""
     try:
         document = parse_toml(text)
@@ -63,7 +82,25 @@ def _request(text: str, *, prune: bool, plan_only: bool) -> dict[str, Any]:
     return {"document": document, "prune": prune, "plan_only": plan_only}
 
 
-async def _refused(visit: Visit, error: RequestError) -> Reply:
+async def _refused(request: PageRequest, error: RequestError) -> Reply:
     mistakes = error.members["mistakes"] if isinstance(error, MistakenDocument) else []
     problem = "" if mistakes else reason_of(error)
-    return await asyncio.to_thread(visit.page, "apply.html", status=error.status, problem=problem, mistakes=mistakes)
+    return await asyncio.to_thread(request.page, "apply.html", status=error.status, problem=problem, mistakes=mistakes)
+
+
+def _cipher(session: Secret) -> AESGCM:
+    return AESGCM(HKDF(SHA256(), 32, None, _INFO).derive(session.reveal().encode()))
+
+
+def carry(session: Secret, text: str) -> str:
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return urlsafe_b64encode(nonce + _cipher(session).encrypt(nonce, text.encode(), None)).decode()
+
+
+def carried(session: Secret, sealed: str) -> str:
+    """Raises BadRequest when the text was not sealed in this session."""
+    try:
+        raw = urlsafe_b64decode(sealed.encode())
+        return _cipher(session).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], None).decode()
+    except (ValueError, InvalidTag):
+        raise BadRequest("the file does not belong to this session: paste it again") from None

@@ -6,42 +6,39 @@ from typing import Any
 from markupsafe import Markup
 
 from relaydeck.console.formats import coins, fact, gwei
+from relaydeck.console.page_request import PageRequest, get, post
 from relaydeck.console.request import reason_of
-from relaydeck.console.services import Pages, PageServices
-from relaydeck.console.visit import Visit
 from relaydeck.errors import RequestError
 from relaydeck.http.pipeline import Reply
 
 _PRICE = re.compile("per_gas_wei$|gas_price_cap_wei$|base_fee(_wei)?$|^priority_fee$")  # Wei for one unit of gas
 
 
-def pages(_services: PageServices) -> Pages:
-    return {"/estimate": {"GET": show, "POST": estimate}}
+@get("/estimate")
+async def show(request: PageRequest) -> Reply:
+    return await _page(request, {"relayer": request.query.get("relayer", "")})
 
 
-async def show(visit: Visit) -> Reply:
-    return await _page(visit, {"relayer": visit.query.get("relayer", "")})
-
-
-async def estimate(visit: Visit) -> Reply:
-    form = visit.form
+@post("/estimate", "explain_estimate")
+async def estimate(request: PageRequest) -> Reply:
+    form = request.form
     asked = {"transaction": form.get("transaction", "").strip()}
     if form.get("token", "").strip():
         asked["token"] = form["token"].strip()
     try:
-        found = await visit.admin.change("POST", "relayers", form.get("relayer", ""), "estimate", document=asked)
+        found = await request.call("explain_estimate", form.get("relayer", ""), document=asked)
     except RequestError as error:
-        return await _page(visit, form, error.status, problem=reason_of(error))
-    return await _page(visit, form, report=await _shown(visit, found.data))
+        return await _page(request, form, error.status, problem=reason_of(error))
+    return await _page(request, form, report=await _shown(request, found.data))
 
 
-async def _shown(visit: Visit, report: dict[str, Any]) -> dict[str, Any]:
+async def _shown(request: PageRequest, report: dict[str, Any]) -> dict[str, Any]:
     """The report with its result apart, and with its amounts in whole coins."""
     steps = report["steps"]
     if not steps:
         return {"steps": [], "error": report.get("error"), "result": None}
     inputs, last = steps[0], steps[-1]
-    symbol = (await visit.admin.read("networks", inputs["network"])).data["native_symbol"]
+    symbol = (await request.call("get_network", inputs["network"])).data["native_symbol"]
     return {
         "steps": [(step["step"], facts_of(step, symbol)) for step in steps],
         "error": report.get("error"),
@@ -61,8 +58,8 @@ def _written(name: str, value: Any, symbol: str) -> tuple[str, Markup]:
     return label, coins(value, symbol) if name.endswith("_wei") else fact(value)
 
 
-async def _page(visit: Visit, form: dict[str, str], status: int = 200, **values: Any) -> Reply:
-    listed = await visit.admin.read("relayers", per_page="200", order="newest")
+async def _page(request: PageRequest, form: dict[str, str], status: int = 200, **values: Any) -> Reply:
+    listed = await request.call("list_relayers", per_page="200", order="newest")
     shown: dict[str, Any] = {"report": None, "problem": ""} | values
     relayers = [each["id"] for each in listed.data]
-    return visit.page("estimate.html", status=status, form=form, relayers=relayers, **shown)
+    return request.page("estimate.html", status=status, form=form, relayers=relayers, **shown)

@@ -1,82 +1,82 @@
 """Events and their deliveries: the latest first, every attempt, and sending again."""
 
-from relaydeck.console.responses import path_to, redirect
-from relaydeck.console.services import Pages, PageServices
-from relaydeck.console.visit import Visit
+from urllib.parse import urlencode
+
+from relaydeck.api.list_filters import conditions
+from relaydeck.api.operations import REPLAY_DEAD
+from relaydeck.console.admin_calls import Json
+from relaydeck.console.page_request import PageRequest, act, get, post
+from relaydeck.console.rendering import redirect
 from relaydeck.errors import BadRequest, RecordNotFound
 from relaydeck.http.pipeline import Reply
-from relaydeck.notifications import deliveries, events
+from relaydeck.notifications import delivery_queries, events
 
 _PER_PAGE = 50
-_STATES = ("pending", "delivered", "dead")
 _GREATEST_DIGITS = 18
+_STATES = ("pending", "delivered", "dead")
+
+act("replay_delivery", done="replayed")
+_CHOSEN = tuple(each.name for each in REPLAY_DEAD.query)
 
 
-def pages(_services: PageServices) -> Pages:
-    return {
-        "/events": {"GET": show_events},
-        "/events/{id}": {"GET": show_event},
-        "/deliveries": {"GET": show_deliveries},
-        "/deliveries/replay": {"POST": replay_dead},
-        "/deliveries/{id}": {"GET": show_delivery},
-        "/deliveries/{id}/replay": {"POST": replay},
-    }
-
-
-def _before(visit: Visit) -> int | None:
-    given = visit.query.get("before", "")
+@get("/events")
+async def show_events(request: PageRequest) -> Reply:
+    given, relayer = request.query.get("before", ""), request.query.get("relayer_id") or None
     if given and not (given.isascii() and given.isdigit() and len(given) <= _GREATEST_DIGITS):
         raise BadRequest("before must be a whole number of at least 0")
-    return int(given) if given else None
-
-
-async def show_events(visit: Visit) -> Reply:
-    before, relayer = _before(visit), visit.query.get("relayer_id") or None
-    found = await visit.read(
-        lambda store: events.list_latest(store.database.read, limit=_PER_PAGE, before=before, relayer_id=relayer)
-    )
-    return visit.page("events.html", events=found, more=len(found) == _PER_PAGE)
-
-
-async def show_event(visit: Visit) -> Reply:
-    name = visit.identifier
-    event = await visit.read(lambda store: events.find_event(store.database.read, name))
-    if event is None:
-        raise RecordNotFound("event")
-    found = await visit.admin.read("events", name)
-    return visit.page("event.html", event=event, body=found.data)
-
-
-async def show_deliveries(visit: Visit) -> Reply:
-    before, query = _before(visit), visit.query
-    state = query.get("state") or None
-    if state is not None and state not in _STATES:
-        raise BadRequest(f"state must be one of {', '.join(_STATES)}")
-    found = await visit.read(
-        lambda store: deliveries.list_latest(
-            store.database.read,
-            limit=_PER_PAGE,
-            before=before,
-            state=state,
-            notification_id=query.get("notification_id") or None,
-            relayer_id=query.get("relayer_id") or None,
+    found = await request.services.read(
+        lambda store: events.list_latest(
+            store.database.read, limit=_PER_PAGE, before=int(given or 0), relayer_id=relayer
         )
     )
-    counts = await visit.read(lambda store: deliveries.count_deliveries(store.database.read))
-    return visit.page("deliveries.html", deliveries=found, more=len(found) == _PER_PAGE, counts=counts, states=_STATES)
+    return request.page("events.html", events=found, more=len(found) == _PER_PAGE)
 
 
-async def show_delivery(visit: Visit) -> Reply:
-    found = await visit.admin.read("deliveries", visit.identifier)
-    event = await visit.admin.read("events", visit.identifier)
-    return visit.page("delivery.html", delivery=found.data, body=event.data)
+@get("/events/{id}")
+async def show_event(request: PageRequest) -> Reply:
+    name = request.identifier
+    event = await request.services.read(lambda store: events.find_event(store.database.read, name))
+    if event is None:
+        raise RecordNotFound("event")
+    found = await request.call("get_event", name)
+    return request.page("event.html", event=event, body=found.data)
 
 
-async def replay(visit: Visit) -> Reply:
-    await visit.admin.change("POST", "deliveries", visit.identifier, "replay")
-    return redirect(f"{path_to('deliveries', visit.identifier)}?done=replayed")
+@get("/deliveries")
+async def show_deliveries(request: PageRequest) -> Reply:
+    filters = ("before", "state", "notification_id", "relayer_id")
+    query: Json = {name: request.query.get(name, "") for name in filters}
+    found = (await request.call("list_deliveries", **query, order="newest", per_page=str(_PER_PAGE))).data
+    chosen, dead = await _dead(request)
+    more = len(found) == _PER_PAGE
+    values: Json = {"deliveries": found, "more": more, "chosen": chosen, "dead": dead, "states": _STATES}
+    return request.page("deliveries.html", **values)
 
 
-async def replay_dead(visit: Visit) -> Reply:
-    await visit.admin.change("POST", "deliveries", "replay")
-    return redirect("/deliveries?done=replayed")
+async def _dead(request: PageRequest) -> tuple[Json, str]:
+    """The filters of the request that choose dead deliveries, and how many they choose; empty: none."""
+    chosen: Json = {name: request.query[name] for name in _CHOSEN if request.query.get(name)}
+    where = conditions(REPLAY_DEAD.query, chosen)
+    count = await request.services.read(lambda store: delivery_queries.count_replayable(store.database.read, *where))
+    limit = delivery_queries.COUNT_LIMIT
+    return chosen, f"{limit:,} or more" if count >= limit else str(count or "")
+
+
+@get("/deliveries/replay")
+async def ask_to_replay(request: PageRequest) -> Reply:
+    chosen, count = await _dead(request)
+    return request.page("deliveries_confirm.html", chosen=chosen, count=count)
+
+
+@post("/deliveries/replay", "replay_dead")
+async def replay(request: PageRequest) -> Reply:
+    chosen: Json = {name: request.form[name] for name in _CHOSEN if request.form.get(name)}
+    await request.call("replay_dead", **chosen)
+    return redirect(f"/deliveries?{urlencode({**chosen, 'done': 'replayed'})}")
+
+
+@get("/deliveries/{id}")
+async def show_delivery(request: PageRequest) -> Reply:
+    found = await request.call("get_delivery", request.identifier)
+    event = await request.call("get_event", request.identifier)
+    return request.page("delivery.html", delivery=found.data, body=event.data)

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
-from relaydeck.console.services import Pages, PageServices
-from relaydeck.console.visit import Visit
-from relaydeck.console.work import answer_with_result
-from relaydeck.doctor.finding import Finding
+from relaydeck.console.live import answer_with_result
+from relaydeck.console.page_request import PageRequest, get
+from relaydeck.doctor import Finding
 from relaydeck.http.pipeline import Reply
 from relaydeck.quantities import counted
 from relaydeck.timestamps import utc
@@ -14,25 +14,23 @@ from relaydeck.timestamps import utc
 _WORST_FIRST = ("FAIL", "warn", "ok")
 
 
-def pages(services: PageServices) -> Pages:
-    async def show_checks(visit: Visit) -> Reply:
-        return await answer_with_result(
-            visit, services.examination, lambda found: _findings_page(visit, found), services.is_stopping
-        )
-
-    return {"/health": {"GET": show}, "/health/checks": {"GET": show_checks}}
+@get("/health")
+async def show(request: PageRequest) -> Reply:
+    return request.page("health.html")
 
 
-async def show(visit: Visit) -> Reply:
-    return visit.page("health.html")
+@get("/health/checks")
+async def show_checks(request: PageRequest) -> Reply:
+    return await answer_with_result(request, request.services.examination, lambda found: _findings_page(request, found))
 
 
-def _findings_page(visit: Visit, found: Sequence[Finding]) -> Reply:
+def _findings_page(request: PageRequest, found: Sequence[Finding]) -> Reply:
     worst_first = sorted(found, key=lambda each: _WORST_FIRST.index(each.result))
     counts = {result: sum(each.result == result for each in found) for result in _WORST_FIRST}
     counted_up = summary(counts["FAIL"], counts["warn"], len(found))
     now = utc(time.time())
-    return visit.page("health_checks.html", findings=worst_first, counts=counts, summary=counted_up, checked_at=now)
+    values: dict[str, Any] = {"findings": worst_first, "counts": counts, "summary": counted_up, "checked_at": now}
+    return request.page("health_checks.html", is_live=False, **values)
 
 
 def summary(failed: int, doubtful: int, total: int) -> str:

@@ -1,38 +1,105 @@
-"""Notifications: the list, and the form for a new one."""
+"""Notifications: the list, the forms with the three ways to treat a signing key, tests, and deliveries."""
 
-from relaydeck.console.forms import document_of, inputs_of, submitted, with_problem, without_nulls
-from relaydeck.console.pages.notification import hint_query
-from relaydeck.console.paging import PER_PAGE, Pager, kept, page_number
-from relaydeck.console.responses import path_to, redirect
-from relaydeck.console.services import Pages, PageServices
-from relaydeck.console.visit import Visit
-from relaydeck.errors import RequestError
+import secrets
+from collections.abc import Mapping, Sequence
+
+from relaydeck.console.forms import document_of, filled, inputs_of, new_document, refused, submitted, without_others
+from relaydeck.console.page_request import PageRequest, deletion, get, listing, post
+from relaydeck.console.rendering import path_to, redirect
+from relaydeck.console.request import reason_of
+from relaydeck.errors import BadRequest, OutOfDate, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.model import Notification
+from relaydeck.notifications.webhook_rule import REFUSED, UNREADABLE
 
 _NEW = inputs_of(Notification, leave_out=("type",))
+_EDITED = inputs_of(Notification, leave_out=("id", "type", "signing_key"))
+_HINTS = {"refused": REFUSED, "unreadable": UNREADABLE}  # by their names in the query
+_SAFE_KEY_BYTES = 24
+_NO_KEY = "Type the new signing key, or choose to remove the present one."
+_TWO_CHOICES = "A signing key was typed, and another choice was made. Choose one of them."
+_UNSEEN_KEY = "If you sent the form twice, a random key was saved that you did not see: generate another."
+_CONFLICT = "Somebody else has changed this notification meanwhile. Compare, then save again."
+
+listing("list_notifications")
+deletion("notifications", "One that a relayer uses cannot be removed.")
 
 
-def pages(_services: PageServices) -> Pages:
-    return {"/notifications": {"GET": show_list, "POST": create}, "/notifications/new": {"GET": show_new}}
+@get("/notifications/new")
+async def show_new(request: PageRequest) -> Reply:
+    return request.page("notification_new.html", inputs=_NEW, problem="")
 
 
-async def show_list(visit: Visit) -> Reply:
-    query, number = kept(visit.query, "id", "order"), page_number(visit.query)
-    found = await visit.admin.read("notifications", page=str(number), per_page=str(PER_PAGE), **query)
-    return visit.page("notifications.html", notifications=found.data, pager=Pager(number, found.total, query))
-
-
-async def show_new(visit: Visit) -> Reply:
-    return visit.page("notification_new.html", inputs=_NEW, problem="")
-
-
-async def create(visit: Visit) -> Reply:
-    form = visit.form
+@post("/notifications", "create_notification")
+async def create(request: PageRequest) -> Reply:
     try:
-        document = without_nulls(document_of(_NEW, form)) | {"type": "webhook"}
-        created = await visit.admin.change("POST", "notifications", document=document)
+        document = new_document(_NEW, request.form) | {"type": "webhook"}
+        created = await request.call("create_notification", document=document)
     except RequestError as error:
-        inputs, problem = with_problem(submitted(_NEW, form), error)
-        return visit.page("notification_new.html", status=error.status, inputs=inputs, problem=problem)
-    return redirect(f"{path_to('notifications', document['id'])}?done=created{hint_query(created.notes)}")
+        return request.page("notification_new.html", **refused(_NEW, request.form, error))
+    return _shown(document["id"], "created", created.notes, document.get("signing_key", ""))
+
+
+def _shown(name: str, done: str, notes: Sequence[str], key: str) -> Reply:
+    hints = "".join(f"&hint={each}" for each, hint in _HINTS.items() if f"url {hint}" in notes)
+    short = "&key=short" if 0 < len(key.encode()) < _SAFE_KEY_BYTES else ""
+    return redirect(f"{path_to('notifications', name)}?done={done}{hints}{short}")
+
+
+@get("/notifications/{id}")
+async def show(request: PageRequest, status: int = 200, problem: str = "", new_key: str = "") -> Reply:
+    """`new_key`: shown once."""
+    name = request.identifier
+    found = await request.call("get_notification", name)
+    used = await request.call("list_relayers", notification_id=name, per_page="20")
+    deliveries = await request.call("list_deliveries", notification_id=name, order="newest", per_page="10")
+    return request.page(
+        "notification.html",
+        status=status,
+        notification=found.data,
+        etag=found.etag,
+        inputs=submitted(_EDITED, request.form) if problem else filled(_EDITED, found.data),
+        problem=problem,
+        new_key=new_key,
+        choice=request.form.get("key", "keep") if problem else "keep",
+        used=used,
+        deliveries=deliveries.data,
+        hint=_HINTS.get(request.query.get("hint", "")),
+    )
+
+
+@post("/notifications/{id}", "update_notification")
+async def edit(request: PageRequest) -> Reply:
+    form, name = request.form, request.identifier
+    try:
+        key = _key_change(form)
+        stored = await request.call("get_notification", name)
+        change = without_others(document_of(_EDITED, form), stored.data) | key
+        changed = await request.call("update_notification", name, document=change, if_match=form.get("etag", "*"))
+    except RequestError as error:
+        return await show(request, error.status, _conflict(form) if isinstance(error, OutOfDate) else reason_of(error))
+    if form.get("key") == "generate":
+        return await show(request, new_key=key["signing_key"])
+    return _shown(name, "saved", changed.notes, key.get("signing_key", ""))
+
+
+def _conflict(form: Mapping[str, str]) -> str:
+    return f"{_CONFLICT} {_UNSEEN_KEY}" if form.get("key") == "generate" else _CONFLICT
+
+
+def _key_change(form: Mapping[str, str]) -> dict[str, str]:
+    """Nothing, if the key stays. A key that was typed replaces the present one. Raises BadRequest."""
+    choice, typed = form.get("key", "keep"), form.get("signing_key", "")
+    if typed and choice in ("remove", "generate"):
+        raise BadRequest(_TWO_CHOICES)
+    if choice == "replace" and not typed:
+        raise BadRequest(_NO_KEY)
+    if choice == "generate":
+        return {"signing_key": secrets.token_urlsafe(32)}
+    return {"signing_key": typed} if typed or choice == "remove" else {}
+
+
+@post("/notifications/{id}/test", "test_notification")
+async def send_test(request: PageRequest) -> Reply:
+    event = await request.call("test_notification", request.identifier)
+    return redirect(f"{path_to('deliveries', event.data['id'])}?done=sent")

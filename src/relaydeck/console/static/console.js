@@ -64,7 +64,16 @@ async function onDrop(event) {
   field.value = await file.text();
 }
 
+/** Typing a new value chooses it. @param {Event} event */
+function onInput(event) {
+  const field = event.target;
+  if (!(field instanceof HTMLInputElement) || !field.dataset.chooses) return;
+  const choice = field.form?.querySelector(`input[type=radio][value=${field.dataset.chooses}]`);
+  if (choice instanceof HTMLInputElement) choice.checked = true;
+}
+
 document.addEventListener("click", onClick);
+document.addEventListener("input", onInput);
 document.addEventListener("drop", onDrop);
 revealControls(document);
 // On a narrow screen the sections are a row that scrolls.

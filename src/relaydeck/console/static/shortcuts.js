@@ -12,17 +12,23 @@ function isTyping(target) {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
+function focusSearch() {
+  const search = document.querySelector("[data-search-all]");
+  if (!(search instanceof HTMLInputElement)) return false;
+  search.focus();
+  search.select();
+  return true;
+}
+
 /** @param {KeyboardEvent} event */
 function onKey(event) {
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+    if (focusSearch()) event.preventDefault();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (event.key === "/") {
-    const search = document.querySelector("[data-search]");
-    if (search instanceof HTMLElement) {
-      event.preventDefault();
-      search.focus();
-    } else {
-      location.assign(`${document.body.dataset.root}/relayers`);
-    }
+    if (focusSearch()) event.preventDefault();
   } else if (event.key === "?") {
     const dialog = document.querySelector("#shortcuts");
     if (dialog instanceof HTMLDialogElement && !dialog.open) dialog.showModal();

@@ -2,15 +2,16 @@
 // Relative times stay true while a page is open.
 
 const EVERY_MS = 5000;
-/** @type {[number, string, number][]} */
-const STEPS = [[60, "s", 1], [3600, "min", 60], [86400, "h", 3600], [Infinity, "d", 86400]];
+/** @type {[string, number, string, number][]} each with the next one, if it is shown too */
+const UNITS = [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "", 60], ["s", 1, "", 1]];
 
 /** @param {number} seconds */
 function distance(seconds) {
   const size = Math.abs(seconds);
   if (size < 1.5) return "now";
-  const [, unit, length] = STEPS.find(([below]) => size < below) ?? STEPS[3];
-  const text = `${Math.floor(size / length)} ${unit}`;
+  const [unit, length, minor, part] = UNITS.find(([, least]) => size >= least) ?? UNITS[3];
+  const rest = minor ? Math.floor((size % length) / part) : 0;
+  const text = `${Math.floor(size / length).toLocaleString("en")} ${unit}${rest ? ` ${rest} ${minor}` : ""}`;
   return seconds > 0 ? `in ${text}` : `${text} ago`;
 }
 

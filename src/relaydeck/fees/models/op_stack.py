@@ -27,7 +27,7 @@ class OpStack(FeeModel):
             contract_question(ORACLE, GET_OPERATOR_FEE, _FAR),
         )
 
-    def charge(self, transaction: Transaction, gas: Gas, answers: Sequence[Any]) -> Charge:
+    def charge(self, transaction: Transaction, gas: Gas, answers: Sequence[Any], margin: int = 0) -> Charge:
         fee, bound, *operator = answers
         source = "getL1Fee" if answered(fee, 1) else "getL1FeeUpperBound"
         (l1_fee,) = answered(fee, 1) or returned(bound, 1, f"the gas price oracle at {ORACLE}")

@@ -3,14 +3,15 @@
 import asyncio
 from typing import Any, TypeVar
 
-from relaydeck.background import TaskSet
-from relaydeck.networks.evm.calls import Answer
-from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, error_kind
+from relaydeck.networks.evm.agreement import Decision
+from relaydeck.networks.evm.errors import NodeError, NodesDisagree, NodesUnreachable
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question
+from relaydeck.process.background import TaskSet
 
 T = TypeVar("T")
-_Waiting = list[tuple[Question[Any], "asyncio.Future[Answer[Any]]"]]
+_QUIET_TURNS = 4  # a source of a rate asks its feeds, and each of these two questions
+_Waiting = list[tuple[Question[Any], "asyncio.Future[Any]"]]
 
 
 class Batcher:
@@ -20,25 +21,26 @@ class Batcher:
     def __init__(self, pool: NodePool, max_batch: int) -> None:
         self._pool = pool
         self._max_batch = max_batch
-        self._waiting: dict[str, tuple[Question[Any], asyncio.Future[Answer[Any]]]] = {}
+        self._waiting: dict[str, tuple[Question[Any], asyncio.Future[Any]]] = {}
         self._tasks = TaskSet()
 
-    async def ask(self, question: Question[T]) -> Answer[T]:
-        if self._pool.compares(question.method):
-            return await self._pool.ask(question)  # of several nodes, so it cannot share a request
+    async def ask(self, question: Question[T]) -> T:
+        """What the nodes agree on. Raises `NodeError`, `NodesUnreachable`, `NodesDisagree`."""
         key = f"{question.method} {question.params!r}"
         entry = self._waiting.get(key)
         if entry is None:
             loop = asyncio.get_running_loop()
             if not self._waiting:
-                loop.call_soon(self._flush_when_quiet, 0)
+                loop.call_soon(self._flush_when_quiet, 0, 0)
             entry = self._waiting[key] = (question, loop.create_future())
-        return await asyncio.shield(entry[1])
+        found: T = await asyncio.shield(entry[1])
+        return found
 
-    def _flush_when_quiet(self, before: int) -> None:
-        """An estimate asks its questions over a few turns of the event loop: wait for a turn without a new one."""
-        if len(self._waiting) > before:
-            asyncio.get_running_loop().call_soon(self._flush_when_quiet, len(self._waiting))
+    def _flush_when_quiet(self, before: int, turns: int) -> None:
+        """An estimate asks its questions over a few turns of the event loop: wait for some without a new one."""
+        turns = 0 if len(self._waiting) > before else turns + 1
+        if turns < _QUIET_TURNS:
+            asyncio.get_running_loop().call_soon(self._flush_when_quiet, len(self._waiting), turns)
         else:
             self._flush()
 
@@ -49,35 +51,16 @@ class Batcher:
 
     async def _send(self, waiting: _Waiting) -> None:
         try:
-            if len(waiting) == 1:
-                waiting[0][1].set_result(await self._pool.ask(waiting[0][0]))
-                return
-            answer = await self._pool.ask_all([question for question, _ in waiting])
+            found = await self._pool.ask_each([question for question, _ in waiting])
+            answers = [each.chosen.value if isinstance(each, Decision) else each for each in found]
         except (NodeError, NodesUnreachable) as error:
-            for _, future in waiting:
-                _fail(future, error)
-            return
-        for (question, future), value in zip(waiting, answer.value, strict=True):
-            await self._resolve(question, future, Answer(value, answer.node))
-
-    async def _resolve(
-        self, question: Question[Any], future: "asyncio.Future[Answer[Any]]", answer: Answer[Any]
-    ) -> None:
-        error = answer.value
-        try:
-            if isinstance(error, NodeError) and error_kind(error) in (ErrorKind.BUSY, ErrorKind.PASSING):
-                answer = await self._pool.ask(question)  # another node may know
-            elif isinstance(error, NodeError):
-                raise error
-        except (NodeError, NodesUnreachable) as failure:
-            _fail(future, failure)
-        else:
-            future.set_result(answer)
+            answers = [error] * len(waiting)
+        for (_, future), answer in zip(waiting, answers, strict=True):
+            if isinstance(answer, NodeError | NodesUnreachable | NodesDisagree):
+                future.set_exception(answer)
+                future.exception()  # marks it as retrieved: the caller may be gone
+            else:
+                future.set_result(answer)
 
     async def close(self) -> None:
         await self._tasks.cancel()
-
-
-def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
-    future.set_exception(error)
-    future.exception()  # marks it as retrieved: the caller may be gone

@@ -1,28 +1,36 @@
 """One question on its way over the URLs of a pool: which URL is asked, for how long, and what a failure means."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from relaydeck.background import TaskSet
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, NodesUnreachable, UrlFailed, error_kind
-from relaydeck.networks.evm.hedge import HedgeBudget, hedge_delay
+from relaydeck.networks.evm.header import NEWEST_BLOCK
 from relaydeck.networks.evm.node import Node, State
+from relaydeck.networks.evm.node_health import NodeHealth
 from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.networks.evm.ranking import choose
-from relaydeck.networks.evm.upkeep import Upkeep
+from relaydeck.process.background import TaskSet
 
 T = TypeVar("T")
 _MAX_TRIES = 2  # of one question on one URL; the second one only after a successful probe
+_SCALE = 1000  # shares are integers: the choice is exact
+_SIMILAR = 0.025  # seconds; nodes of one data centre and a busy machine differ by as much
+_PATIENCE = 0.05  # seconds for which a node that is not needed is waited for, at least
 
 
 class Answer(msgspec.Struct, Generic[T], frozen=True):
     value: T
-    node: str  # scheme and host
+    node: str  # scheme and host; of several nodes that agree, separated by commas
+
+
+class Said(NamedTuple):
+    """What one node answered: a value, or a `NodeError` that is its answer."""
+
+    node: Node
+    value: Any
 
 
 @dataclass(slots=True)
@@ -32,12 +40,14 @@ class Call(Generic[T]):
     send: Callable[[Node], Awaitable[T]]
     deadline: float  # on the event loop's clock
     key: object  # the question: a URL that fails the same one again is not blamed twice
-    label: str  # of its times; empty: not measured and not hedged
+    label: str  # of its times; empty: not measured
+    for_all: bool = False  # asked of every node, so that it says nothing about whose turn is next
+    first: Collection[Node] = ()  # asked before others
     tries: dict[Node, int] = field(default_factory=dict)
+    taken: set[Node] = field(default_factory=set)  # being asked, or heard
     failed: dict[Node, UrlFailed] = field(default_factory=dict)
     passing: NodeError | None = None
-    second: "asyncio.Task[None] | None" = None  # the hedge
-    won: Answer[T] | None = None  # the answer of the hedge
+    ended: NodesUnreachable | None = None  # for want of time
 
 
 class Moved(Exception):
@@ -48,78 +58,110 @@ class Slow(Exception):
     """The URL did not answer this call in time, but it did answer others."""
 
 
-class Overtaken(Exception):
-    """The second request was answered first."""
-
-
 class Calls:
-    def __init__(self, nodes: Sequence[Node], options: PoolOptions, upkeep: Upkeep) -> None:
-        self.hedges = HedgeBudget()
+    def __init__(self, nodes: Sequence[Node], options: PoolOptions, health: NodeHealth) -> None:
         self._nodes = nodes
         self._options = options
-        self._upkeep = upkeep
+        self._health = health
         self._tasks = TaskSet()
 
-    async def run(self, call: Call[T]) -> Answer[T]:
-        try:
-            while node := await self._next(call):
-                answer = await self._try(node, call)
-                if answer is not None:
-                    if call.failed:
-                        self._upkeep.blame(call.failed, call.key)
-                    return answer
-        finally:
-            if call.second is not None:
-                call.second.cancel()
+    async def hear(self, call: Call[T], count: int) -> list[Said]:
+        """The answers of up to so many nodes, asked at the same time; at least one. Raises when no node answers."""
+        said = await self.hear_more(call, count)
+        if not said:
+            self._give_up(call)
+        return said
+
+    async def hear_more(self, call: Call[T], count: int) -> list[Said]:
+        """The same for nodes that this call has not heard yet. There may be none."""
+        if count == 1:
+            found = [await self._one(call)]
+        else:
+            found = await asyncio.gather(*(self._one(call) for _ in range(count)))
+        return [each for each in found if each is not None]
+
+    async def hear_most(self, call: Call[T], count: int, needed: int) -> list[Said]:
+        """The answers of so many nodes, until most of them are equal: the others cannot change what is decided.
+
+        When one answer is enough, the others get as much time again as the first one took. What arrives late is noted.
+        """
+        if count == 1:
+            return await self.hear(call, 1)
+        loop = asyncio.get_running_loop()
+        started, until = loop.time(), None
+        waiting = {self._tasks.start(self._one(call)) for _ in range(count)}
+        said: list[Said] = []
+        while waiting and not is_settled(said, count):
+            left = None if until is None else max(0.0, until - loop.time())
+            done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                break
+            said += [found for each in done if (found := each.result()) is not None]
+            if said and needed == 1 and until is None:
+                until = loop.time() + max(_PATIENCE, loop.time() - started)
+        if not said:
+            self._give_up(call)
+        return said
+
+    def _give_up(self, call: Call[T]) -> None:
         for node, problem in call.failed.items():
             node.note_failure(problem)
-        raise call.passing or NodesUnreachable(self.problems())
+        raise call.passing or call.ended or NodesUnreachable(self.problems())
 
-    async def _try(self, node: Node, call: Call[T]) -> Answer[T] | None:
+    async def _one(self, call: Call[T]) -> Said | None:
+        """The answer of one more node; None: there is no other."""
+        while node := await self._next(call):
+            call.taken.add(node)
+            said = await self._try(node, call)
+            if said is not None:
+                if call.failed:
+                    self._health.blame(call.failed, call.key)
+                return said
+            call.taken.discard(node)
+            if call.ended is not None:
+                break
+        return None
+
+    async def answer_of(self, node: Node, call: Call[T]) -> T | None:
+        """The answer of this node and no other; None: it has none."""
+        said = await self._try(node, call)
+        return None if said is None or isinstance(said.value, NodeError) else said.value
+
+    async def _try(self, node: Node, call: Call[T]) -> Said | None:
         """None: the next URL is to be asked."""
         try:
-            return Answer(await self.attempt(node, call), node.shown)
-        except Overtaken:
-            return call.won
+            value: T = await self.attempt(node, call)
+            return Said(node, value)
         except Moved:
-            return call.won
+            return None
         except Slow:
             pass
+        except NodesUnreachable as failure:
+            call.ended = failure
         except UrlFailed as failure:
-            self._upkeep.doubt(node, failure)
+            self._health.doubt(node, failure)
             call.failed[node] = failure
         except NodeError as error:
+            if error_kind(error) in (ErrorKind.REVERTED, ErrorKind.REFUSED):
+                return Said(node, error)
             self._note_error(node, error, call)
         call.tries[node] = call.tries.get(node, 0) + 1
-        if call.second is not None:
-            await asyncio.wait((call.second,))
-        return call.won
-
-    def refusal(self, node: Node, error: NodeError, call: Call[T]) -> NodeError | None:
-        """The error as the node's answer; None: the URL is over its limits, or does not serve us."""
-        try:
-            self._note_error(node, error, call)
-        except NodeError as answer:
-            return answer
-        return call.passing
+        return None
 
     def _note_error(self, node: Node, error: NodeError, call: Call[T]) -> None:
-        """An error after which another node may answer. Raises an error that is the node's answer."""
+        """An error after which another node may answer."""
         match error_kind(error):
             case ErrorKind.BUSY:
-                self._upkeep.doubt(node, UrlFailed("is over its limits", busy=True, wait=error.wait))
+                self._health.doubt(node, UrlFailed("is over its limits", busy=True, wait=error.wait))
             case ErrorKind.DENIED:
                 wait = self._options.pause_max
-                self._upkeep.doubt(node, UrlFailed("does not accept our key", busy=True, wait=wait))
-            case ErrorKind.PASSING:
-                call.tries[node] = _MAX_TRIES  # it would answer the same again
-                call.passing = node.scrubbed(error)
+                self._health.doubt(node, UrlFailed("does not accept our key", busy=True, wait=wait))
             case _:
-                raise node.scrubbed(error) from None
+                call.tries[node] = _MAX_TRIES  # it would answer the same again
+                call.passing = error
 
-    async def attempt(self, node: Node, call: Call[T], *, is_second: bool = False) -> T:
+    async def attempt(self, node: Node, call: Call[T]) -> T:
         loop, epoch, started, granted = asyncio.get_running_loop(), node.epoch, 0.0, 0.0
-        timer: asyncio.TimerHandle | None = None
         try:
             async with asyncio.timeout_at(call.deadline) as scope:
                 node.scopes.add(scope)
@@ -131,24 +173,18 @@ class Calls:
                     granted = self._share(node, remaining, call.tries)
                     if granted < remaining:
                         scope.reschedule(started + granted)
-                    timer = None if is_second else self._plan_second(node, call, scope)
                     result = await call.send(node)
         except TimeoutError:
-            if call.won is not None and not is_second:
-                node.pace.add(call.label, loop.time() - started)  # at least so long
-                raise Overtaken from None
             raise self._too_late(node, epoch, started, granted) from None
         except NodeError:
             node.answered_at = loop.time()
             raise
         finally:
             node.scopes.discard(scope)
-            if timer is not None:
-                timer.cancel()
         now = loop.time()
         node.note_answer(now)
         if call.label:
-            node.pace.add(call.label, now - started)
+            node.latency.add(call.label, now - started)
         return result
 
     def _share(self, node: Node, remaining: float, tries: dict[Node, int]) -> float:
@@ -173,71 +209,87 @@ class Calls:
             return NodesUnreachable("no node answered in time: " + self.problems())
         return UrlFailed("timed out", silent=True)
 
-    # -- a second request -------------------------------------------------------------------------
-
-    def _plan_second(self, node: Node, call: Call[T], scope: asyncio.Timeout) -> asyncio.TimerHandle | None:
-        if not call.label or len(self._nodes) == 1 or call.tries or call.second is not None:
-            return None
-        delay = hedge_delay(node.pace.p95(call.label))
-        if delay is None:
-            return None
-        return asyncio.get_running_loop().call_later(delay, self._send_second, node, call, scope)
-
-    def _send_second(self, node: Node, call: Call[T], scope: asyncio.Timeout) -> None:
-        others = [other for other in self._upkeep.fresh if other is not node]
-        if others and self.hedges.take():
-            call.second = self._tasks.start(self._answer_first(choose(others, call.label), call, scope))
-
-    async def _answer_first(self, node: Node, call: Call[T], scope: asyncio.Timeout) -> None:
-        try:
-            value = await self.attempt(node, call, is_second=True)
-        except UrlFailed as failure:
-            self._upkeep.doubt(node, failure)
-            return
-        except (NodeError, NodesUnreachable, Moved, Slow):
-            return  # the first request decides
-        call.won = Answer(value, node.shown)
-        with suppress(RuntimeError):  # the first request ended in this turn of the loop
-            scope.reschedule(asyncio.get_running_loop().time())
-
     # -- which URL is next ------------------------------------------------------------------------
 
     async def _next(self, call: Call[T]) -> Node | None:
         only = self._nodes[0] if len(self._nodes) == 1 else None
-        if only is not None and only.state is State.UP and not call.tries:
+        if only is not None and only.state is State.UP and not call.tries and not call.taken:
             return only
         loop = asyncio.get_running_loop()
         while True:
-            candidates, probes = self._candidates(call.tries)
+            candidates, probes = self._candidates(call)
             if candidates:
-                return choose(candidates, call.label)
+                preferred = candidates if call.for_all else [node for node in candidates if node in call.first]
+                return preferred[0] if preferred else choose(candidates, call.label)
             if not probes or loop.time() >= call.deadline:
                 return None
             await asyncio.wait(probes, timeout=call.deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED)
 
-    def _candidates(self, tries: dict[Node, int]) -> tuple[list[Node], list[asyncio.Task[None]]]:
+    def _candidates(self, call: Call[T]) -> tuple[list[Node], list[asyncio.Task[None]]]:
         """The URLs to choose from now, or else the probes to wait for."""
         probes: list[asyncio.Task[None]] = []
-        for tier in self._tiers(tries):
-            self._upkeep.probe_where_due(tier)
+        for tier in self._tiers(call):
+            self._health.probe_where_due(tier)
             # A URL that failed this call is tried again after its probe.
-            usable = [node for node in tier if node.state is State.UP and not (node in tries and node.probe)]
+            usable = [node for node in tier if node.state is State.UP and not (node in call.tries and node.probe)]
             probes += [node.probe for node in tier if node.probe is not None]
             if usable or any(node.state is State.NEW for node in tier):
                 return usable, probes
         return [], probes
 
-    def _tiers(self, tries: dict[Node, int]) -> Iterator[list[Node]]:
+    def _tiers(self, call: Call[T]) -> Iterator[list[Node]]:
         """In the order of use: spare URLs, URLs that are behind, URLs that failed this call."""
-        yield [node for node in self._nodes if not node.spare and not node.stale and node not in tries]
-        yield [node for node in self._nodes if node.spare and not node.stale and node not in tries]
-        yield [node for node in self._nodes if node.stale and node not in tries]
-        yield [node for node in self._nodes if 0 < tries.get(node, 0) < _MAX_TRIES]
+        left = [node for node in self._nodes if node not in call.taken]
+        fresh = [node for node in left if not node.stale and node not in call.tries]
+        yield [node for node in fresh if not node.spare and not node.lag]
+        yield [node for node in fresh if not node.spare and node.lag]
+        yield [node for node in fresh if node.spare]
+        yield [node for node in left if node.stale and node not in call.tries]
+        yield [node for node in left if 0 < call.tries.get(node, 0) < _MAX_TRIES]
 
-    def problems(self) -> str:
+    def problems(self, heard: Iterable[Node] = ()) -> str:
+        """Why no node answered, or none of the others that were heard."""
         if not self._nodes:
             return "no RPC URL is configured"
-        return "; ".join(f"{node.shown} {node.reason or 'did not answer in time'}" for node in self._nodes[:8])
+        silent = [node for node in self._nodes if node not in heard]
+        return "; ".join(f"{node.shown} {node.reason or 'did not answer in time'}" for node in silent[:8])
 
     async def close(self) -> None:
         await self._tasks.cancel()
+
+
+def is_settled(said: Sequence[Said], count: int) -> bool:
+    return any(2 * sum(one.value == other.value for other in said) > count for one in said)
+
+
+def choose(nodes: Sequence[Node], method: str = "") -> Node:
+    """Smooth weighted round robin: converges to the shares without bursts. Spare URLs take turns."""
+    if len(nodes) == 1:
+        return nodes[0]
+    total = 0
+    for node, share in zip(nodes, shares(nodes, method), strict=True):
+        node.credit += share
+        total += share
+    chosen = max(nodes, key=lambda node: node.credit)
+    chosen.credit -= total
+    return chosen
+
+
+def shares(nodes: Sequence[Node], method: str) -> list[int]:
+    """The weights, each reduced by the square of how much slower than the fastest, and how unreliable, a node is.
+
+    A node that is at most twice as slow as the fastest keeps its whole weight.
+    """
+    latencies = [node.latency.average(method, NEWEST_BLOCK.method) or 0.0 for node in nodes]
+    fastest = min(latencies)
+    similar = max(2 * fastest, fastest + _SIMILAR)
+    return [_share(node, similar, latency) for node, latency in zip(nodes, latencies, strict=True)]
+
+
+def _share(node: Node, similar: float, latency: float) -> int:
+    share = float(_SCALE * (node.weight or 1))
+    if latency > similar:
+        share *= (similar / latency) ** 2
+    if node.latency.error_rate:
+        share *= (1 - node.latency.error_rate) ** 2
+    return max(1, round(share))

@@ -1,23 +1,41 @@
-"""JSON-RPC to one URL: responses are bounded in size and checked. The pool sets the timeouts."""
+"""JSON-RPC to nodes over HTTP or a WebSocket: answers are bounded in size and checked. The pool sets the timeouts."""
 
 import asyncio
 import gc
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
+from yarl import URL
 
-from relaydeck.networks.evm.connections import Connections
-from relaydeck.networks.evm.endpoint import Response, refused
-from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
+from relaydeck.networks.evm.errors import (
+    AnswerTooLarge,
+    ErrorKind,
+    NodeError,
+    UrlFailed,
+    error_kind,
+    failure_of,
+    refused,
+    seconds_of,
+)
 from relaydeck.networks.evm.questions import Question
+from relaydeck.networks.evm.websocket import WebSocketEndpoint
 from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import UNGUARDED, NodeGuards
-from relaydeck.outgoing_connections import Resolve
+from relaydeck.outgoing.address_guard import AddressGuard
+from relaydeck.outgoing.connections import (
+    ConnectionFailed,
+    ConnectionFailure,
+    NameResolver,
+    Opener,
+    Resolve,
+    ResponseTooLarge,
+)
+from relaydeck.outgoing.http_client import Limits, Response, Server, request_head
 
 T = TypeVar("T")
 _LARGE = 32 * 1024  # bytes of an answer
-Inspect = Callable[[Question[Any], Any], None]  # raises `UrlFailed` for a result that is not believed
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "relaydeck"}
 
 
 class _Reply(msgspec.Struct):
@@ -42,17 +60,15 @@ class Client:
         self.drop = self._connections.drop
         self.close = self._connections.close
 
-    async def ask(self, url: RpcUrl, question: Question[T], inspect: Inspect | None = None) -> T:
+    async def ask(self, url: RpcUrl, question: Question[T]) -> T:
         """Return the answer. Raises `NodeError` for the node's error object and `UrlFailed` for anything else."""
         self._number = number = self._number + 1
         response = await self._send(url, msgspec.json.encode(question.body(number)), (number,))
         if response.status == 200:
-            return _read(question, _decode(self._single, response.body), number, response, inspect)
-        return _read(question, self._error_reply(response), number, response, inspect)
+            return _read(question, _decode(self._single, response.body), number, response)
+        return _read(question, self._error_reply(response), number, response)
 
-    async def ask_batch(
-        self, url: RpcUrl, questions: Sequence[Question[Any]], inspect: Inspect | None = None
-    ) -> list[Any]:
+    async def ask_batch(self, url: RpcUrl, questions: Sequence[Question[Any]]) -> list[Any]:
         """Return the answers in the order of the questions, with a `NodeError` for each error object."""
         first = self._number + 1
         self._number += len(questions)
@@ -63,7 +79,7 @@ class Client:
         by_number = {reply.id: reply for reply in replies if type(reply.id) is int}
         if len(replies) != len(questions) or len(by_number) != len(questions):
             raise UrlFailed("answered a batch with the wrong number of answers")
-        return [_result(question, by_number, first + i, response, inspect) for i, question in enumerate(questions)]
+        return [_result(question, by_number, first + i, response) for i, question in enumerate(questions)]
 
     async def _send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
         response = await self._connections.send(url, body, numbers)
@@ -118,7 +134,7 @@ def _busy_reply(replies: _Reply | list[_Reply], response: Response) -> NodeError
 def _refusal(response: Response) -> Exception:
     if response.status == 413:
         return NodeError(413, "the node accepts no request of this size (HTTP 413)", status=413)
-    return refused(response.status, response.wait)
+    return refused(response.status, seconds_of(response.retry_after))
 
 
 def _decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
@@ -139,16 +155,14 @@ def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
         raise UrlFailed("answered something other than a JSON-RPC response") from None
 
 
-def _result(
-    question: Question[Any], replies: dict[int, _Reply], number: int, response: Response, inspect: Inspect | None
-) -> Any:
+def _result(question: Question[Any], replies: dict[int, _Reply], number: int, response: Response) -> Any:
     try:
-        return _read(question, replies.get(number, _Reply()), number, response, inspect)
+        return _read(question, replies.get(number, _Reply()), number, response)
     except NodeError as error:
         return error
 
 
-def _read(question: Question[T], reply: _Reply, number: int, response: Response, inspect: Inspect | None) -> T:
+def _read(question: Question[T], reply: _Reply, number: int, response: Response) -> T:
     if reply.error is not None and reply.id is None:  # the node did not read the request as far as its id
         raise _node_error(reply.error, response)
     if type(reply.id) is not int or reply.id != number:
@@ -157,10 +171,7 @@ def _read(question: Question[T], reply: _Reply, number: int, response: Response,
         raise _node_error(reply.error, response)
     if reply.result is msgspec.UNSET:
         raise UrlFailed("answered with neither result nor error")
-    value = question.read(reply.result)
-    if inspect is not None:
-        inspect(question, reply.result)
-    return value
+    return question.read(reply.result)
 
 
 def _node_error(error: Any, response: Response) -> NodeError:
@@ -168,4 +179,79 @@ def _node_error(error: Any, response: Response) -> NodeError:
         raise UrlFailed("answered with an error of the wrong shape")
     code = error.get("code")
     number = code if type(code) is int else 0
-    return NodeError(number, error["message"], error.get("data"), status=response.status, wait=response.wait)
+    return NodeError(
+        number, error["message"], error.get("data"), status=response.status, wait=seconds_of(response.retry_after)
+    )
+
+
+class Endpoint(Protocol):
+    async def send(self, body: bytes, numbers: Sequence[int]) -> Response:
+        """Send a request with these JSON-RPC ids. Raises `UrlFailed` and nothing else."""
+
+    def close(self, *, abort: bool = False) -> None: ...
+
+
+class Connections:
+    """One per event loop. Keeps connections alive; the slots of the pools limit how many are open.
+
+    URLs with different guards share no connection: one that is kept alive is not checked again.
+    """
+
+    def __init__(self, max_response_bytes: int, guards: NodeGuards, resolve: Resolve | None = None) -> None:
+        self._limit = max_response_bytes
+        self._guards = guards
+        self._resolve = resolve or NameResolver()
+        self._endpoints: dict[RpcUrl, Endpoint] = {}
+        self._openers: dict[AddressGuard, Opener] = {}
+
+    async def send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
+        """Send a request with these JSON-RPC ids. Raises `UrlFailed` and nothing else."""
+        endpoint = self._endpoints.get(url)
+        if endpoint is None:
+            endpoint = self._endpoints[url] = self._make(url)
+        return await endpoint.send(body, numbers)
+
+    def _make(self, url: RpcUrl) -> Endpoint:
+        guard = self._guards.over_http if url.set_over_http else self._guards.others
+        opener = self._openers.get(guard)
+        if opener is None:
+            opener = self._openers[guard] = Opener(guard, self._resolve)
+        try:
+            address, headers = URL(url.url), dict(url.revealed_headers)
+            if address.scheme in ("ws", "wss"):
+                return WebSocketEndpoint(address, headers, opener, self._limit)
+            return HttpEndpoint(address, headers, opener, self._limit)
+        except ValueError:
+            raise failure_of(ConnectionFailed(ConnectionFailure.BAD_URL)) from None
+
+    async def drop(self, urls: Sequence[RpcUrl]) -> None:
+        """These are not used any more. Another pool that uses one of them connects again."""
+        for url in urls:
+            if endpoint := self._endpoints.pop(url, None):
+                endpoint.close()
+        await asyncio.sleep(0)  # in which the transports close their sockets
+
+    async def close(self) -> None:
+        while self._endpoints:
+            self._endpoints.popitem()[1].close(abort=True)
+        await asyncio.sleep(0)
+
+
+class HttpEndpoint:
+    """JSON-RPC over HTTP to one URL, whose part of each request is built once."""
+
+    def __init__(self, url: URL, headers: dict[str, str], opener: Opener, limit: int) -> None:
+        own = {name.lower() for name in headers}
+        given = {name: value for name, value in _HEADERS.items() if name.lower() not in own}
+        self._head = request_head("POST", url, {**given, **headers})
+        self._limit = limit
+        self._server = Server(url, opener, Limits(limit), "node call")
+        self.close = self._server.close
+
+    async def send(self, body: bytes, numbers: Sequence[int]) -> Response:
+        try:
+            return await self._server.read(self._head, body)
+        except ResponseTooLarge:
+            raise AnswerTooLarge(f"answered more than {self._limit} bytes") from None
+        except ConnectionFailed as error:
+            raise failure_of(error) from None

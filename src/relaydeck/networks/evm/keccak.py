@@ -1,7 +1,6 @@
 """Keccak-256, the hash of Ethereum.
 
-Its library takes a tenth of a second to load. Commands, which rarely need it, import this module where they do. In a
-worker it is loaded in a thread, with `fees.engine` or `signers.drivers.keys`.
+Its library takes a tenth of a second to load. Commands, which rarely need it, import this module where they do.
 """
 
 from Crypto.Hash import keccak as _keccak

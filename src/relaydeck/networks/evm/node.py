@@ -5,22 +5,19 @@ NEW ──probe──> UP ──failure──> OUT ──probe, when its pause i
 """
 
 import asyncio
-import re
 import time
 from enum import Enum
 from math import inf
 from typing import NamedTuple
 
-from relaydeck.networks.evm.errors import NodeError, UrlFailed
-from relaydeck.networks.evm.landmark import Landmark
+from relaydeck.networks.evm.errors import UrlFailed
+from relaydeck.networks.evm.header import Header
 from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.networks.evm.pace import Pace
-from relaydeck.networks.evm.url_secrets import secrets_pattern
 from relaydeck.networks.model import RpcUrl
 
-_URL = re.compile(r"\b\w+://\S+")
-_LONGEST_SCRUBBED, _LONGEST_SHOWN = 64_000, 2_000  # characters of a node's message
-_LONGEST_SPELLING = 6  # times the length of a secret: as a JSON escape of each character
+_RECENT = 0.2  # the weight of the newest time in the average
+_ERROR_WEIGHT = 0.1
+_NEGLIGIBLE = 0.01
 
 
 class State(Enum):
@@ -39,9 +36,6 @@ class Node:
         self.url = url
         self.shown = url.shown
         self.weight = max(url.weight, 0)
-        values = [value for _, value in url.revealed_headers]
-        self._secrets = secrets_pattern(url.url, values)
-        self._longest_secret = _LONGEST_SPELLING * max(map(len, [url.url, *values]))
         self.state = State.NEW
         self.batches = True
         self.batch_size = options.largest_batch  # of the next batch
@@ -55,12 +49,11 @@ class Node:
         self.reason = "not asked yet"
         self.last_fault: Fault | None = None  # stays when the node is back
         self.errors = 0  # ever
-        self.pace = Pace()
-        self.landmark: Landmark | None = None  # its newest block, when it was last read
+        self.latency = Latency()
+        self.outvoted = 0  # times, ever, that it answered differently from most nodes
+        self.header: Header | None = None  # its newest block, when it was last read
         self.has_blocks = True  # it returns blocks; one that does not is asked for their number
-        self.lag: int | None = None  # blocks behind the best of the pool; unknown until it is compared
-        self.moved = False  # its newest block is newer than the one before
-        self.still_rounds = 0  # comparisons since it moved, with others ahead
+        self.lag: int | None = None  # blocks behind the newest that most nodes have; unknown until it is compared
         self.stale = ""  # why it is not asked while a fresher node answers
         self.answers = True  # as far as known, a node of this chain is there; it may refuse to serve us
         self.probed_at = -inf  # on the pool's clock
@@ -78,14 +71,6 @@ class Node:
         """Usable now, or perhaps soon: a URL being probed may be back before a silent one answers."""
         return self.state is not State.OUT or self.probe is not None
 
-    @property
-    def head(self) -> int:
-        return self.landmark.number if self.landmark else 0
-
-    def note_block(self, landmark: Landmark) -> None:
-        self.moved = landmark.number > self.head
-        self.landmark = landmark
-
     def needs_probe(self, now: float) -> bool:
         if self.probe is not None or self.state is State.UP:
             return False
@@ -94,6 +79,10 @@ class Node:
     def note_fault(self, reason: str) -> None:
         self.errors += 1
         self.last_fault = Fault(reason, time.time())
+
+    def note_dispute(self, answered: str) -> None:
+        """It and others contradict each other, and nobody knows who is right."""
+        self.last_fault = Fault(answered, time.time())
 
     def note_answer(self, loop_time: float) -> None:
         self.answered_at = loop_time
@@ -106,13 +95,6 @@ class Node:
         """No URL answered a question. The state shows why this one did not, until it answers another."""
         if self.state is State.UP:
             self.answers, self.reason = failure.busy, failure.reason
-
-    def scrubbed(self, error: NodeError) -> NodeError:
-        """The same error without the secret parts of this URL, should the node quote them."""
-        message = _URL.sub("(a URL)", self._secrets.sub("…", error.message[:_LONGEST_SCRUBBED]))
-        if len(error.message) > _LONGEST_SCRUBBED:  # a secret may have been cut in two there
-            message = message[: -self._longest_secret]
-        return NodeError(error.code, message[:_LONGEST_SHOWN], error.data)
 
     def shrink_batches(self, failed: int) -> None:
         """A batch of so many questions failed. Several that were under way together shrink the size once."""
@@ -128,3 +110,31 @@ class Node:
         for scope in self.scopes:
             if not scope.expired():
                 scope.reschedule(now)
+
+
+class Latency:
+    """The average time of each method, and how often the node failed or was outvoted lately."""
+
+    def __init__(self) -> None:
+        self.error_rate = 0.0
+        self._methods: dict[str, float] = {}  # of the few methods that the service uses
+
+    def add(self, method: str, seconds: float) -> None:
+        """An answer arrived."""
+        if self.error_rate:
+            rate = self.error_rate * (1 - _ERROR_WEIGHT)
+            self.error_rate = rate if rate > _NEGLIGIBLE else 0.0
+        average = self._methods.get(method, seconds)
+        self._methods[method] = average + _RECENT * (seconds - average)
+
+    def add_error(self, weight: float = _ERROR_WEIGHT) -> None:
+        self.error_rate += weight * (1 - self.error_rate)
+
+    def average(self, *methods: str) -> float | None:
+        """The average of the first of these methods that was asked."""
+        return next((self._methods[each] for each in methods if each in self._methods), None)
+
+    @property
+    def slowest(self) -> float | None:
+        """The average of the slowest method; None before the first answer."""
+        return max(self._methods.values(), default=None)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from relaydeck.networks.chains import UNKNOWN, ChainFacts
+
 
 @dataclass(frozen=True)
 class PoolOptions:
@@ -12,7 +14,6 @@ class PoolOptions:
     longest_wait: float = 3600.0  # that a node can request with Retry-After
     connections_per_url: int = 64
     max_response_bytes: int = 1 << 20
-    head_interval: float = 4.0  # between two comparisons of the nodes' newest blocks, while the pool is in use
     first_look: float = 1.0  # that the first question waits for slow nodes, so that it knows which are behind
     max_batch: int = 16  # questions that every node is expected to take together
     largest_batch: int = 200  # that is tried; a node that refuses it gets smaller ones
@@ -22,10 +23,9 @@ class PoolOptions:
 class PoolRules:
     """What a network requires of its nodes' answers.
 
-    Three blocks: public endpoints are often one or two behind, and in three blocks a base fee moves by less than a
-    half. The factor of ten: the price of gas rarely moves as far within the two minutes that prices are compared.
+    Three blocks: public endpoints are often one or two behind.
     """
 
     max_lag_blocks: int = 3
-    quorum: int = 1  # nodes that must agree on fee data
-    price_factor: int = 10
+    quorum: int | None = None  # nodes that must agree; None: by the size of the pool
+    facts: ChainFacts = UNKNOWN

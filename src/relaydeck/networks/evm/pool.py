@@ -1,11 +1,11 @@
-"""A weighted pool over the URLs of one chain: when one URL fails, the question goes to the next.
+"""A weighted pool over the URLs of one chain: as many nodes as must agree are asked, and others when one fails.
 
 Invariants:
 - Only reads are asked, so a question may be repeated on another URL.
 - A URL is asked only after a probe has found the right chain id on it. There is one probe at a time per URL.
 - A call never waits for the probe of one URL while another URL is usable, except for a moment before the first answer.
-- A URL that is behind the others is asked only when no fresher one answers. An answer that contradicts what the pool
-  knows counts as a failure.
+- The newest block is the one that most nodes have. A URL that is behind it is asked only when no fresher one answers.
+- Nodes that must agree are asked about the same block, each for itself: no answer of one counts as that of another.
 - A timeout counts against a URL only when it had a fair time to answer and answered no other call meanwhile.
 - A question that fails never closes a URL by itself: a probe that fails does, or two different questions in a row that
   fail here and that another URL answers. One caller's question cannot take the nodes away from the others.
@@ -17,21 +17,37 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from relaydeck.networks.evm.calls import Answer, Call, Calls
+from relaydeck.networks.chains import UNKNOWN, ChainFacts
+from relaydeck.networks.evm.agreement import (
+    FORGED,
+    MOST_NODES,
+    Agreement,
+    Decision,
+    Dispute,
+    Poll,
+    Subject,
+    by_question,
+    least,
+    poll,
+    similar,
+)
+from relaydeck.networks.evm.calls import Answer, Call, Calls, Said, is_settled
 from relaydeck.networks.evm.client import Client
-from relaydeck.networks.evm.fee_comparison import FeeComparison
-from relaydeck.networks.evm.node import Fault, Node
+from relaydeck.networks.evm.errors import NodeError, NodesDisagree
+from relaydeck.networks.evm.header import NEWEST_BLOCK, Header, block_question, fitting_facts
+from relaydeck.networks.evm.node import Fault, Node, State
 from relaydeck.networks.evm.node_figures import NodeFigures, fault_key, newer, node_figures
+from relaydeck.networks.evm.node_health import NodeHealth
 from relaydeck.networks.evm.options import PoolOptions, PoolRules
+from relaydeck.networks.evm.probe import newest_block
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.evm.sender import OneNode, Sender
-from relaydeck.networks.evm.upkeep import Upkeep
-from relaydeck.networks.evm.view import ChainView
 from relaydeck.networks.model import RpcUrl
 
 T = TypeVar("T")
+AtBlock = Callable[[str], Sequence[Question[Any]]]  # questions about a block
 _MAX_LARGE_BATCHES = 4  # under way: more would time out in the queue of a node that answers one after the other
-_CONVERSATION = "conversation"  # the label of its times
+_WITH_NODE = "with_node"  # the label of its times
 
 
 class NodeState(NamedTuple):
@@ -40,6 +56,13 @@ class NodeState(NamedTuple):
     node: str  # scheme and host
     answers: bool
     problem: str
+
+
+class Reading(NamedTuple):
+    """The newest block, and what the nodes that have it answered about it."""
+
+    head: Header
+    said: list[Said]
 
 
 class NodePool:
@@ -51,102 +74,243 @@ class NodePool:
         options: PoolOptions,
         *,
         monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
         jitter: random.Random | None = None,
     ) -> None:
         self.chain_id = chain_id
+        self.rules = PoolRules()
+        self.newest: Header | None = None  # that most nodes had, when it was last read
         self.large_batches = asyncio.Semaphore(_MAX_LARGE_BATCHES)  # held by callers that send one
+        self.nodes = [Node(url, options) for url in urls]
         self._options = options
         self._client = client
-        self._nodes = [Node(url, options) for url in urls]
-        self._view = ChainView(PoolRules(), monotonic)
+        self._now = now
+        self._fitting = (UNKNOWN, UNKNOWN)  # the facts as given, and without the rules that the chain does not follow
         spread = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
-        self._upkeep = Upkeep(self._nodes, chain_id, client, options, self._view, monotonic, spread)
-        self._sender = Sender(client, options.max_batch, self._upkeep.problem_with)
-        self._calls = Calls(self._nodes, options, self._upkeep)
-        self._comparison = FeeComparison(self._calls, self._sender, self._upkeep, self._view)
-        self.hedges = self._calls.hedges
-        self.compares = self._comparison.compares
-        self.probe_unreachable = self._upkeep.probe_unreachable
-        self.probe_each = self._upkeep.probe_each
-        self.seen_block = self._upkeep.seen_block
+        self._health = NodeHealth(self.nodes, chain_id, client, options, monotonic, spread)
+        self._sender = Sender(client, options.max_batch)
+        self._calls = Calls(self.nodes, options, self._health)
+        self._agreement = Agreement(self._calls, lambda: self.quorum, self._health.outvote)
+        self.settle = self._agreement.settle
+        self.probe_unreachable = self._health.probe_unreachable
+        self.probe_each = self._health.probe_each
+
+    @property
+    def quorum(self) -> int:
+        """How many nodes must agree. A third can decide between two; of two, neither can."""
+        if self.rules.quorum is not None:
+            return self.rules.quorum
+        regular = sum(not node.spare for node in self.nodes) or len(self.nodes)
+        return 2 if regular > 2 else 1
+
+    @property
+    def usable(self) -> list[Node]:
+        return [node for node in self.nodes if node.state is State.UP]
+
+    @property
+    def least(self) -> int:
+        """How many answers there must be at least."""
+        return least(self.quorum)
 
     @property
     def head(self) -> int:
-        """The newest block number in any answer."""
-        return self._upkeep.head
+        """The number of the newest block."""
+        return self.newest.number if self.newest else 0
 
     @property
-    def disagreements(self) -> int:
-        """Times that nodes answered different fee data."""
-        return self._comparison.disagreements
-
-    @property
-    def rules(self) -> PoolRules:
-        return self._view.rules
-
-    @rules.setter
-    def rules(self, rules: PoolRules) -> None:
-        self._view.rules = rules
+    def facts(self) -> ChainFacts:
+        """What is known about the chain, without a rule that its blocks have contradicted."""
+        if self._fitting[0] is not self.rules.facts:
+            self._fitting = (self.rules.facts, self.rules.facts)
+        return self._fitting[1]
 
     # -- asking -----------------------------------------------------------------------------------
 
-    async def ask(self, question: Question[T], deadline: float | None = None) -> Answer[T]:
-        """`deadline` is on the event loop's clock. Raises `NodeError` or `NodesUnreachable`."""
-        call = Call(lambda node: self._sender.ask(node, question), self._deadline(deadline), question, question.method)
-        await self._prepare()
-        try:
-            if self._comparison.compares(question.method):
-                return await self._comparison.compare(question, call)
-            return await self._calls.run(call)
-        finally:
-            self._upkeep.watch_heads()
-
-    async def ask_all(self, questions: Sequence[Question[Any]], deadline: float | None = None) -> Answer[list[Any]]:
-        """Independent questions to one URL, together. An answer may be a `NodeError`."""
-        send: Callable[[Node], Awaitable[list[Any]]] = lambda node: self._sender.ask_batch(node, questions)  # noqa: E731
-        call = Call(send, self._deadline(deadline), questions, "")
-        await self._upkeep.introduce()
-        return await self._calls.run(call)
-
-    async def converse(
-        self, talk: Callable[[OneNode], Awaitable[T]], deadline: float | None = None, *, about: object = None
+    async def agree(
+        self, work: Callable[[OneNode], Awaitable[T]], about: Subject[T], deadline: float | None = None, *, key: object
     ) -> Answer[T]:
-        """Questions to one URL that depend on each other. When the URL fails, `talk` starts again with the next.
+        """What a quorum of nodes finds by questions that depend on each other. A node that fails is replaced.
 
-        `about`: what the questions are about. A URL that fails the same again is not blamed twice.
+        `key`: what the questions are about. A URL that fails the same again is not blamed twice. Raises `NodeError`
+        when the nodes agree on it, `NodesUnreachable`, `NodesDisagree`.
         """
-        key = talk if about is None else about
-        call = Call(lambda node: talk(OneNode(node, self._sender)), self._deadline(deadline), key, _CONVERSATION)
-        await self._prepare()
+        call = Call(lambda node: work(OneNode(node, self._sender)), self._deadline(deadline), key, _WITH_NODE)
+        await self._health.introduce()
+        return await self._agreement.ask(call, about)
+
+    async def ask(self, question: Question[T], deadline: float | None = None) -> Answer[T]:
+        """`deadline` is on the event loop's clock. Raises as `agree`."""
+        call = Call(lambda node: self._sender.ask(node, question), self._deadline(deadline), question, question.method)
+        await self._health.introduce()
+        return await self._agreement.ask(call, _subject(question))
+
+    async def ask_each(
+        self, questions: Sequence[Question[Any]], deadline: float | None = None
+    ) -> list[Decision | NodesDisagree]:
+        """Independent questions in one request to each node. What is decided may be a `NodeError`."""
+        await self._health.introduce()
+        return await self._ask_each(self._batch(questions, deadline), questions)
+
+    async def _ask_each(
+        self, call: Call[list[Any]], questions: Sequence[Question[Any]]
+    ) -> list[Decision | NodesDisagree]:
+        return await self._agreement.ask_each(call, [_subject(each) for each in questions])
+
+    async def ask_newest(self, questions: AtBlock, deadline: float | None = None) -> list[Decision | NodesDisagree]:
+        """The same about the newest state. Nodes may be a block apart: what they answer differently, they are asked
+        again about the block that most of them have."""
+        asked, deadline = questions("latest"), self._deadline(deadline)
+        call = self._batch(asked, deadline)
+        await self._health.introduce()
+        said = await self._calls.hear(call, self.quorum)
+        found = {
+            place: self._agreement.settled(answers, _subject(asked[place]))
+            for place, answers in enumerate(by_question(said, len(asked)))
+            if len(said) < self.least or _are_equal(answers)
+        }
+        left = [place for place in range(len(asked)) if place not in found]
+        if left:
+            found |= await self._ask_again(questions, left, [each.node for each in said], deadline)
+        return [found[place] for place in range(len(asked))]
+
+    async def _ask_again(
+        self, questions: AtBlock, places: Sequence[int], first: Sequence[Node], deadline: float
+    ) -> dict[int, Decision | NodesDisagree]:
         try:
-            return await self._calls.run(call)
-        finally:
-            self._upkeep.watch_heads()
+            block = hex((await self.read(lambda _: (), deadline)).head.number)
+        except NodesDisagree as failure:  # about the block: the other answers stand
+            return dict.fromkeys(places, failure)
+        again = [questions(block)[place] for place in places]
+        decided = await self._ask_each(self._batch(again, deadline, first=first), again)
+        return dict(zip(places, decided, strict=True))
+
+    async def ask_any(self, questions: Sequence[Question[Any]], deadline: float | None = None) -> Answer[list[Any]]:
+        """The same of one node, whichever answers."""
+        await self._health.introduce()
+        ((node, value),) = await self._calls.hear(self._batch(questions, deadline), 1)
+        if isinstance(value, NodeError):
+            raise value
+        return Answer(value, node.shown)
+
+    def _batch(
+        self, questions: Sequence[Question[Any]], deadline: float | None, first: Sequence[Node] = ()
+    ) -> Call[list[Any]]:
+        send: Callable[[Node], Awaitable[list[Any]]] = lambda node: self._sender.ask_together(node, questions)  # noqa: E731
+        return Call(send, self._deadline(deadline), questions, "", first=first)
 
     def _deadline(self, deadline: float | None) -> float:
         return asyncio.get_running_loop().time() + self._options.deadline if deadline is None else deadline
 
-    async def _prepare(self) -> None:
-        if not self._upkeep.is_introduced:
-            await self._upkeep.introduce()
-        self.hedges.earn()
+    # -- the newest block -------------------------------------------------------------------------
+
+    async def read(self, questions: AtBlock, deadline: float | None = None) -> Reading:
+        """The newest block of most nodes, and their answers about it, in one request to each node.
+
+        Raises `NodesUnreachable`, `NodesDisagree`.
+        """
+        deadline = self._deadline(deadline)
+        await self._health.introduce()
+        ask: Callable[[Node], Awaitable[list[Any]]] = lambda node: self._read_node(node, questions("latest"))  # noqa: E731
+        call = Call(ask, deadline, "newest", NEWEST_BLOCK.method, for_all=True)
+        heard = await self._calls.hear_most(call, self._width(), self.quorum)
+        said = [(node, value) for node, value in heard if not isinstance(value, NodeError)]
+        try:
+            head = await self._head({node: value[0] for node, value in said}, deadline)
+        except NodesDisagree as failure:
+            self._agreement.note("the newest block", Dispute(str(failure), {node for node, _ in said}))
+            for node, value in said:
+                node.note_dispute(f"has {value[0].shown} as its newest block; {failure}")
+            raise
+        self._agreement.disputes.pop("the newest block", None)
+        answers: list[Said] = [
+            Said(node, value[1:]) for node, value in said if value[0].number == head.number and not node.stale
+        ]
+        ahead = [node for node, value in said if value[0].number > head.number and not node.stale]
+        if ahead and questions("latest") and not is_settled(answers, len(said)):
+            again = await self._of_each(ahead, questions(hex(head.number)), deadline)
+            answers += [Said(node, found) for node, found in again.items()]
+        return Reading(head, answers)
+
+    def _width(self) -> int:
+        up = sum(node.state is State.UP and not node.spare for node in self.nodes)
+        return min(MOST_NODES, max(self.quorum, up))
+
+    async def _read_node(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
+        """Its newest block, and the answers. A node that returns no blocks is asked for the number of its newest."""
+        if node.has_blocks:
+            header, *answers = await self._sender.ask_together(node, [NEWEST_BLOCK, *questions])
+            if not isinstance(header, NodeError):
+                return [header, *answers]
+        return [await newest_block(self._client, node), *await self._sender.ask_together(node, questions)]
+
+    async def _head(self, read: Mapping[Node, Header], deadline: float) -> Header:
+        polled = poll(read, self.quorum, self.facts, self._now())
+        try:
+            head = polled.head({})
+        except NodesDisagree:
+            unclear = await self._of_each(polled.unclear(), [block_question(hex(polled.number))], deadline)
+            head = polled.head({node: found[0] for node, found in unclear.items() if isinstance(found[0], Header)})
+        self._note(polled, head)
+        return head
+
+    async def _of_each(
+        self, nodes: Sequence[Node], questions: Sequence[Question[Any]], deadline: float
+    ) -> dict[Node, list[Any]]:
+        """The answers of these nodes; one that fails is left out."""
+        calls = [Call(lambda node: self._sender.ask_batch(node, questions), deadline, "again", "") for _ in nodes]
+        found = await asyncio.gather(*map(self._calls.answer_of, nodes, calls))
+        return {node: answers for node, answers in zip(nodes, found, strict=True) if answers is not None}
+
+    def _note(self, polled: Poll, head: Header) -> None:
+        """What the newest block says about the nodes, and about the rules of the chain."""
+        for node, header in polled.read.items():
+            ahead = header.number - head.number
+            node.header, node.lag = header, max(0, -ahead)
+            node.stale = polled.problems.get(node, "")
+            if not node.stale and -ahead > self.rules.max_lag_blocks:
+                node.stale = f"is {-ahead} blocks behind"
+            elif not node.stale and ahead > self.rules.max_lag_blocks:
+                node.stale = f"reports block {header.number}, which most nodes have not reached"
+            elif ahead == 0 and header.fields and header != head:
+                node.stale = node.stale or f"has another block {head.number} than most nodes"
+                self._health.outvote(node, node.stale)
+            elif node.stale == FORGED:
+                self._health.outvote(node, node.stale)
+        if self.newest is not None:
+            self._fitting = (self.rules.facts, fitting_facts(self.facts, self.newest, head))
+        self.newest = head
 
     # -- what is known ----------------------------------------------------------------------------
 
     def states(self) -> list[NodeState]:
         """The last known state of every URL, in the configured order."""
-        return [NodeState(node.shown, node.answers, node.reason) for node in self._nodes]
+        return [NodeState(node.shown, node.answers, node.reason) for node in self.nodes]
 
     def last_faults(self, seen: Mapping[str, Fault]) -> list[Fault | None]:
         """What last went wrong with each URL, here or in another process (`NodeFigures.faults`); None: nothing yet."""
-        return [newer(node.last_fault, seen.get(fault_key(self.chain_id, node.url.url))) for node in self._nodes]
+        return [newer(node.last_fault, seen.get(fault_key(self.chain_id, node.url.url))) for node in self.nodes]
 
     def figures(self) -> NodeFigures:
-        found, dispute = node_figures(self._nodes, self.chain_id, self.disagreements), self._comparison.dispute
-        found.disputes = {self.chain_id: dispute} if dispute else {}
+        found, disputes = node_figures(self.nodes, self.chain_id, self.disagreements), self._agreement.disputes
+        if disputes:
+            found.disputes = {self.chain_id: "; ".join(f"{name}: {each.said}" for name, each in disputes.items())}
         return found
+
+    @property
+    def disagreements(self) -> int:
+        """Times that nodes answered differently."""
+        return self._agreement.disagreements
 
     async def close(self) -> None:
         await self._calls.close()
-        await self._upkeep.close()
-        await self._client.drop([node.url for node in self._nodes])
+        await self._health.close()
+        await self._client.drop([node.url for node in self.nodes])
+
+
+def _are_equal(said: Sequence[Said]) -> bool:
+    return not isinstance(said[0].value, NodeError) and all(each.value == said[0].value for each in said)
+
+
+def _subject(question: Question[Any]) -> Subject[Any]:
+    name = question.about or f"the answer to {question.method}"
+    return Subject(name) if question.exact else Subject(name, similar, int)

@@ -4,9 +4,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from relaydeck.errors import described
 from relaydeck.networks.evm.client import BatchRefused, Client
 from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
-from relaydeck.networks.evm.landmark import NEWEST_BLOCK, Landmark
+from relaydeck.networks.evm.header import NEWEST_BLOCK, Header
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.questions import BLOCK_NUMBER, CHAIN_ID
 
@@ -18,7 +19,7 @@ class Evidence:
     node: str  # scheme and host
     ok: bool
     chain_id: int | None
-    landmark: Landmark | None
+    header: Header | None
     error: str
     seconds: float
     wait: float | None = None  # the pause that the node requested
@@ -26,7 +27,7 @@ class Evidence:
 
     @property
     def block(self) -> int | None:
-        return self.landmark.number if self.landmark else None
+        return self.header.number if self.header else None
 
 
 async def probe(client: Client, node: Node, chain_id: int, timeout: float) -> Evidence:  # noqa: ASYNC109
@@ -47,11 +48,11 @@ async def probe(client: Client, node: Node, chain_id: int, timeout: float) -> Ev
     except NodeError as answer:
         error, wait = f"answered error {answer.code} when asked for its chain id", answer.wait
     except Exception as defect:  # ours; without an end of the probe the URL would be probed again at once
-        error, answers = f"could not be probed: an unexpected {type(defect).__name__}", False
+        error, answers = f"could not be probed: an unexpected {described(defect)}", False
     return Evidence(node.shown, not error, chain, block, error, loop.time() - started, wait, answers)
 
 
-async def _identify(client: Client, node: Node) -> tuple[int, Landmark]:
+async def _identify(client: Client, node: Node) -> tuple[int, Header]:
     """Ask in a batch, which shows whether the node accepts one, or else one question after the other."""
     answers: list[Any]
     try:
@@ -68,7 +69,7 @@ async def _identify(client: Client, node: Node) -> tuple[int, Landmark]:
         raise chain
     if isinstance(block, NodeError):  # some gateways return no blocks
         block = await newest_block(client, node)
-    return chain, block if isinstance(block, Landmark) else Landmark(block)
+    return chain, block if isinstance(block, Header) else Header(block)
 
 
 async def _one_by_one(client: Client, node: Node) -> list[Any]:
@@ -77,7 +78,7 @@ async def _one_by_one(client: Client, node: Node) -> list[Any]:
     return answers
 
 
-async def newest_block(client: Client, node: Node) -> Landmark:
+async def newest_block(client: Client, node: Node) -> Header:
     """Its block, or only the number of a node that returns no blocks."""
     if node.has_blocks:
         try:
@@ -86,4 +87,4 @@ async def newest_block(client: Client, node: Node) -> Landmark:
             if error_kind(error) in (ErrorKind.BUSY, ErrorKind.DENIED):
                 raise
         node.has_blocks = False
-    return Landmark(await client.ask(node.url, BLOCK_NUMBER))
+    return Header(await client.ask(node.url, BLOCK_NUMBER))

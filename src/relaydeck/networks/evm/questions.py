@@ -9,10 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from relaydeck.networks.evm.errors import UrlFailed
 
 T = TypeVar("T")
+QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}\Z")
+_BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*\Z")
 
 
 class Question(msgspec.Struct, Generic[T], frozen=True):
@@ -21,23 +24,28 @@ class Question(msgspec.Struct, Generic[T], frozen=True):
     method: str
     params: Sequence[Any]
     read: Callable[[Any], T]
+    exact: bool = True  # whether nodes of one chain answer the same about one block
+    about: str = ""  # in messages; empty: its method
 
     def body(self, number: int) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "id": number, "method": self.method, "params": self.params}
 
 
-def contract_call(to: str, data: str, read: Callable[[Any], T]) -> Question[T]:
-    """A call of a contract's view function at the newest block."""
-    return Question("eth_call", ({"to": to, "data": data}, "latest"), read)
+def contract_call(to: str, data: str, read: Callable[[Any], T], block: str = "latest") -> Question[T]:
+    """A call of a contract's view function."""
+    return Question("eth_call", ({"to": to, "data": data}, block), read)
 
 
-_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}\Z")
-_BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*\Z")
+def at_block(question: Question[T], block: str) -> Question[T]:
+    """The same question about the state after a block, if it is about a state."""
+    if question.method != "eth_call":
+        return question
+    return structs.replace(question, params=(question.params[0], block))
 
 
 def read_quantity(answer: Any) -> int:
     """A hex integer of at most 256 bits. Leading zeros are tolerated: some nodes send them."""
-    if not isinstance(answer, str) or not _QUANTITY.match(answer):
+    if not isinstance(answer, str) or not QUANTITY.match(answer):
         raise UrlFailed("answered something other than a number")
     return int(answer, 16)
 

@@ -1,45 +1,36 @@
-"""Sends questions to one node: singly or in batches of a size that it accepts. Every result is inspected."""
+"""Sends questions to one node: singly or in batches of a size that it accepts."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from relaydeck.background import gather_some
 from relaydeck.networks.evm.client import BatchRefused, Client
-from relaydeck.networks.evm.errors import NodeError, UrlFailed
-from relaydeck.networks.evm.figures import Figures, figures_of
+from relaydeck.networks.evm.errors import ErrorKind, NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.questions import Question
+from relaydeck.process.background import gather_some
 
 T = TypeVar("T")
 _MAX_TOGETHER = 16  # requests of one batch that a node does not take whole
 
 
 class Sender:
-    def __init__(self, client: Client, max_batch: int, problem: Callable[[Node, Figures], str]) -> None:
-        """`problem` tells why an answer with these figures is not believed."""
+    def __init__(self, client: Client, max_batch: int) -> None:
         self._client = client
         self._max_batch = max_batch
-        self._problem = problem
 
     async def ask(self, node: Node, question: Question[T]) -> T:
-        return await self._client.ask(node.url, question, partial(self._inspect, node))
+        return await self._client.ask(node.url, question)
 
-    async def ask_with_figures(self, node: Node, question: Question[T]) -> tuple[T, Figures]:
-        """For a question that has figures."""
-        found: list[Figures] = []
-        value = await self._client.ask(node.url, question, partial(self._inspect, node, found=found))
-        return value, found[0] if found else Figures()
-
-    def _inspect(self, node: Node, question: Question[Any], result: Any, found: list[Figures] | None = None) -> None:
-        figures = figures_of(question.method, question.params, result)
-        if figures is None:
-            return
-        if problem := self._problem(node, figures):
-            raise UrlFailed(problem)
-        if found is not None:
-            found.append(figures)
+    async def ask_together(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
+        """The answers in order, some of which may be a `NodeError`. Raises that of a node over its limits."""
+        answers = await self.ask_batch(node, questions)
+        for answer in answers:
+            if isinstance(answer, NodeError) and error_kind(answer) is ErrorKind.BUSY:
+                node.shrink_batches(len(questions))
+                raise answer
+        return answers
 
     async def ask_batch(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
         """Independent questions. An answer may be a `NodeError`."""
@@ -52,9 +43,9 @@ class Sender:
         """In one request, unless the node refuses batches: then in several smaller ones, or one by one."""
         if node.batches and len(questions) > 1:
             try:
-                answers = await self._client.ask_batch(node.url, questions, partial(self._inspect, node))
+                answers = await self._client.ask_batch(node.url, questions)
                 node.grow_batches(len(questions))
-                return [node.scrubbed(each) if isinstance(each, NodeError) else each for each in answers]
+                return answers
             except BatchRefused:
                 if len(questions) > self._max_batch:  # smaller batches may be accepted
                     node.shrink_batches(len(questions))
@@ -69,7 +60,7 @@ class Sender:
         try:
             return await self.ask(node, question)
         except NodeError as error:
-            return node.scrubbed(error)
+            return error
 
 
 class OneNode:
@@ -79,10 +70,7 @@ class OneNode:
         self.key = node  # the same object in every conversation with this URL
         self._sender = sender
 
-    async def ask(self, question: Question[T]) -> T:
-        """Raises `NodeError` or `UrlFailed`."""
-        return await self._sender.ask(self.key, question)
-
-    async def ask_all(self, questions: Sequence[Question[Any]]) -> list[Any]:
-        """Independent questions in one request. An answer may be a `NodeError`."""
-        return await self._sender.ask_batch(self.key, questions)
+    async def ask(self, *questions: Question[Any]) -> list[Any]:
+        """Independent questions in one request. An answer may be a `NodeError`. Raises `UrlFailed`, or the `NodeError`
+        of a node over its limits."""
+        return await self._sender.ask_together(self.key, questions)

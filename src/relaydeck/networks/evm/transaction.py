@@ -1,22 +1,30 @@
-"""Decodes transactions: legacy and EIP-2718 types 1 to 4, signed or not, in canonical form only.
-
-`rlp.py` decodes RLP and `signature.py` recovers signers; this module knows the fields of each type.
-"""
+"""Decodes transactions: legacy, types 1 to 4, and those of Celo and ZKsync, signed or not, in canonical form only."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
+from coincurve import PublicKey
 
-from relaydeck.networks.evm import rlp_fields as fields
+from relaydeck.networks.chains import GAS_PER_BLOB
+from relaydeck.networks.evm import rlp
+from relaydeck.networks.evm.address import address_of
 from relaydeck.networks.evm.errors import BadTransaction
-from relaydeck.networks.evm.rlp import decode_list
-from relaydeck.networks.evm.rlp_fields import AccessList, Item
-from relaydeck.networks.evm.signature import Signature, legacy_signature, recover, typed_signature
+from relaydeck.networks.evm.keccak import keccak
 
-GAS_PER_BLOB = 131_072  # EIP-4844
+FEE_CURRENCY_TYPE = 0x7B  # CIP-64, of Celo
+ZKSYNC_TYPE = 0x71
 _NONCE_LIMIT = (1 << 64) - 1  # EIP-2681
+_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+class Signature(NamedTuple):
+    signed: bytes  # the bytes that were hashed and signed
+    y_parity: int
+    r: int
+    s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +63,14 @@ class Transaction(msgspec.Struct, frozen=True):
     max_priority_fee_per_gas: int | None = None
     max_fee_per_gas: int | None = None
     max_fee_per_blob_gas: int | None = None
-    access_list: AccessList = ()
+    access_list: rlp.AccessList = ()
     blob_hashes: tuple[str, ...] = ()
     authorizations: tuple[Authorization, ...] = ()
     sender: str | None = None
     unsigned: bytes = b""  # its encoding without the signature, which some chains charge for by size
-    signed_bytes: int = 0  # the size of its encoding with the signature; 0: not signed
+    signed: bytes = b""  # its encoding with the signature; empty: not signed, or not known
+    fee_currency: str | None = None  # in whose units its prices are (CIP-64); None: in Wei
+    zksync_fields: dict[str, Any] | None = None  # that only ZKsync has, as its nodes take them
 
     @property
     def is_signed(self) -> bool:
@@ -81,6 +91,8 @@ class Transaction(msgspec.Struct, frozen=True):
             call["blobVersionedHashes"] = self.blob_hashes
         if self.authorizations:
             call["authorizationList"] = [entry.as_call() for entry in self.authorizations]
+        if self.zksync_fields is not None:
+            call |= {"type": hex(ZKSYNC_TYPE), "eip712Meta": self.zksync_fields}
         return call
 
 
@@ -90,9 +102,11 @@ def decode(text: str, *, chain_id: int, max_bytes: int) -> Transaction:
     if not raw:
         raise BadTransaction("the transaction is empty")
     if raw[0] >= 0xC0:
-        transaction = _legacy(decode_list(raw), raw)
+        transaction = _legacy(rlp.decode_list(raw), raw)
+    elif raw[0] == ZKSYNC_TYPE:
+        transaction = _zksync(rlp.decode_list(raw[1:]), raw)
     elif shape := _SHAPES.get(raw[0]):
-        transaction = _typed(raw, shape, decode_list(raw[1:]))
+        transaction = _typed(raw, shape, rlp.decode_list(raw[1:]))
     else:
         raise BadTransaction(f"transaction type {raw[0]} is not supported")
     _check(transaction, chain_id)
@@ -115,7 +129,7 @@ def _unhex(text: str, max_bytes: int) -> bytes:
 def _encodings(raw: bytes, signature: Signature | None) -> dict[str, Any]:
     if signature is None:
         return {"unsigned": raw}
-    return {"unsigned": signature.signed, "signed_bytes": len(raw)}
+    return {"unsigned": signature.signed, "signed": raw}
 
 
 def _legacy(items: list[Any], raw: bytes) -> Transaction:
@@ -124,15 +138,46 @@ def _legacy(items: list[Any], raw: bytes) -> Transaction:
     nonce, price, limit, to, value, data = items[:6]
     # Before the signature, for which the fields are encoded again: that is slow for those of a wrong form.
     found: dict[str, Any] = {
-        "nonce": fields.integer("nonce", nonce, 64),
-        "gas_price": fields.integer("gas price", price, 256),
-        "gas_limit": fields.integer("gas limit", limit, 64),
-        "to": fields.receiver(to),
-        "value": fields.integer("value", value, 256),
-        "data": fields.octets("data", data),
+        "nonce": rlp.integer("nonce", nonce, 64),
+        "gas_price": rlp.integer("gas price", price, 256),
+        "gas_limit": rlp.integer("gas limit", limit, 64),
+        "to": rlp.receiver(to),
+        "value": rlp.integer("value", value, 256),
+        "data": rlp.octets("data", data),
     }
     signature, chain = legacy_signature(items)
     return Transaction(type=0, chain_id=chain, sender=recover(signature), **found, **_encodings(raw, signature))
+
+
+def _zksync(items: list[Any], raw: bytes) -> Transaction:
+    """As `serializeEip712` of zksync-ethers encodes it. Its sender is a field: an account may check any signature."""
+    if len(items) != 16:
+        raise BadTransaction(f"a type {ZKSYNC_TYPE} transaction has 16 fields, not {len(items)}")
+    nonce, tip, most, limit, to, value, data, _, r, s, chain, sender, per_pubdata, dependencies, signature, payer = (
+        items
+    )
+    found: dict[str, Any] = {"gasPerPubdata": hex(rlp.integer("gas per pubdata", per_pubdata, 256))}
+    found["factoryDeps"] = [
+        list(rlp.octets("factory dependency", each)) for each in rlp.listed("factory deps", dependencies)
+    ]
+    if rlp.listed("paymaster", payer):
+        where, given = rlp.listed("paymaster", payer, 2)
+        found["paymasterParams"] = {
+            "paymaster": rlp.address("paymaster", where),
+            "paymasterInput": list(rlp.octets("paymaster input", given)),
+        }
+    is_signed = any(rlp.octets("signature", each) for each in (r, s, signature))
+    return Transaction(
+        type=ZKSYNC_TYPE,
+        chain_id=rlp.integer("chain id", chain, 256),
+        nonce=rlp.integer("nonce", nonce, 256),
+        max_priority_fee_per_gas=rlp.integer("max priority fee per gas", tip, 256),
+        max_fee_per_gas=rlp.integer("max fee per gas", most, 256),
+        sender=rlp.address("from", sender) if is_signed else None,
+        unsigned=raw,
+        zksync_fields=found,
+        **{name: read for name, read in _call(limit, to, value, data, []).items() if name != "access_list"},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,30 +196,30 @@ def _typed(raw: bytes, shape: _Shape, items: list[Any]) -> Transaction:
         expected = f"{shape.unsigned} fields, or {shape.unsigned + 3} signed"
         raise BadTransaction(f"a type {kind} transaction has {expected}, not {len(items)}")
     found = shape.read(items)  # before the signature, as above
-    found["chain_id"] = fields.integer("chain id", items[0], 256)
-    found["nonce"] = fields.integer("nonce", items[1], 64)
+    found["chain_id"] = rlp.integer("chain id", items[0], 256)
+    found["nonce"] = rlp.integer("nonce", items[1], 64)
     signature: Signature | None = typed_signature(kind, items, shape.unsigned)
     return Transaction(type=kind, sender=recover(signature), **found, **_encodings(raw, signature))
 
 
-def _call(limit: Item, to: Item, value: Item, data: Item, access: Item) -> dict[str, Any]:
+def _call(limit: rlp.Item, to: rlp.Item, value: rlp.Item, data: rlp.Item, access: rlp.Item) -> dict[str, Any]:
     return {
-        "gas_limit": fields.integer("gas limit", limit, 64),
-        "to": fields.receiver(to),
-        "value": fields.integer("value", value, 256),
-        "data": fields.octets("data", data),
-        "access_list": fields.access_list(access),
+        "gas_limit": rlp.integer("gas limit", limit, 64),
+        "to": rlp.receiver(to),
+        "value": rlp.integer("value", value, 256),
+        "data": rlp.octets("data", data),
+        "access_list": rlp.access_list(access),
     }
 
 
 def _access_list_type(items: list[Any]) -> dict[str, Any]:
-    return {"gas_price": fields.integer("gas price", items[2], 256), **_call(*items[3:8])}
+    return {"gas_price": rlp.integer("gas price", items[2], 256), **_call(*items[3:8])}
 
 
 def _fee_market_type(items: list[Any]) -> dict[str, Any]:
     return {
-        "max_priority_fee_per_gas": fields.integer("max priority fee per gas", items[2], 256),
-        "max_fee_per_gas": fields.integer("max fee per gas", items[3], 256),
+        "max_priority_fee_per_gas": rlp.integer("max priority fee per gas", items[2], 256),
+        "max_fee_per_gas": rlp.integer("max fee per gas", items[3], 256),
         **_call(*items[4:9]),
     }
 
@@ -182,28 +227,33 @@ def _fee_market_type(items: list[Any]) -> dict[str, Any]:
 def _blob_type(items: list[Any]) -> dict[str, Any]:
     return {
         **_fee_market_type(items),
-        "max_fee_per_blob_gas": fields.integer("max fee per blob gas", items[9], 256),
-        "blob_hashes": fields.blob_hashes(items[10]),
+        "max_fee_per_blob_gas": rlp.integer("max fee per blob gas", items[9], 256),
+        "blob_hashes": rlp.blob_hashes(items[10]),
     }
 
 
 def _set_code_type(items: list[Any]) -> dict[str, Any]:
-    entries = fields.listed("authorization list", items[9])
+    entries = rlp.listed("authorization list", items[9])
     if not entries:
         raise BadTransaction("a type 4 transaction without authorizations")
     return {**_fee_market_type(items), "authorizations": tuple(_authorization(entry) for entry in entries)}
 
 
-def _authorization(item: Item) -> Authorization:
-    chain, where, nonce, y_parity, r, s = fields.listed("authorization", item, 6)
+def _authorization(item: rlp.Item) -> Authorization:
+    chain, where, nonce, y_parity, r, s = rlp.listed("authorization", item, 6)
     return Authorization(
-        chain_id=fields.integer("authorization chain id", chain, 256),
-        address=fields.address("authorization address", where),
-        nonce=fields.integer("authorization nonce", nonce, 64),
-        y_parity=fields.integer("authorization y parity", y_parity, 8),
-        r=fields.integer("authorization r", r, 256),
-        s=fields.integer("authorization s", s, 256),
+        chain_id=rlp.integer("authorization chain id", chain, 256),
+        address=rlp.address("authorization address", where),
+        nonce=rlp.integer("authorization nonce", nonce, 64),
+        y_parity=rlp.integer("authorization y parity", y_parity, 8),
+        r=rlp.integer("authorization r", r, 256),
+        s=rlp.integer("authorization s", s, 256),
     )
+
+
+def _fee_currency_type(items: list[Any]) -> dict[str, Any]:
+    currency = None if items[9] == b"" else rlp.address("fee currency", items[9])
+    return {**_fee_market_type(items), "fee_currency": currency}
 
 
 _SHAPES = {
@@ -211,6 +261,7 @@ _SHAPES = {
     2: _Shape(9, _fee_market_type),
     3: _Shape(11, _blob_type),
     4: _Shape(10, _set_code_type),
+    FEE_CURRENCY_TYPE: _Shape(10, _fee_currency_type),
 }
 
 
@@ -224,3 +275,55 @@ def _check(transaction: Transaction, chain_id: int) -> None:
         raise BadTransaction(f"a type {transaction.type} transaction cannot create a contract")
     if (transaction.max_priority_fee_per_gas or 0) > (transaction.max_fee_per_gas or 0):
         raise BadTransaction("max priority fee per gas is higher than max fee per gas")
+
+
+def legacy_signature(items: list[Any]) -> tuple[Signature | None, int | None]:
+    """The signature (None: unsigned) and the chain id (None: a transaction from before EIP-155 has none)."""
+    if len(items) == 6:
+        return None, None
+    v = rlp.integer("v", items[6], 256)
+    r, s = (rlp.integer(name, item, 256) for name, item in zip("rs", items[7:], strict=True))
+    if r == 0 and s == 0:
+        return None, v  # the EIP-155 signing form: chain id, 0, 0
+    if v in (27, 28):
+        return Signature(rlp.encode(items[:6]), v - 27, r, s), None
+    if v < 35:
+        raise BadTransaction("v is neither 27, 28 nor an EIP-155 value")
+    chain = (v - 35) // 2
+    return Signature(rlp.encode([*items[:6], chain, b"", b""]), (v - 35) % 2, r, s), chain
+
+
+def typed_signature(kind: int, items: list[Any], unsigned: int) -> Signature | None:
+    """None when the three fields are missing or all zero (some libraries encode unsigned transactions so)."""
+    if len(items) == unsigned:
+        return None
+    y_parity, r, s = (
+        rlp.integer(name, item, 256) for name, item in zip(("y parity", "r", "s"), items[unsigned:], strict=True)
+    )
+    if y_parity == r == s == 0:
+        return None
+    return Signature(bytes([kind]) + rlp.encode(items[:unsigned]), y_parity, r, s)
+
+
+def recover(signature: Signature | None) -> str | None:
+    """The signer's address in lower case, None when there is no signature."""
+    if signature is None:
+        return None
+    if signature.y_parity > 1:
+        raise BadTransaction("y parity is neither 0 nor 1")
+    # EIP-2: of the two possible signatures only the one with the lower s is valid.
+    if not (0 < signature.r < _ORDER and 0 < signature.s <= _ORDER // 2):
+        raise BadTransaction("the signature's r or s is out of range")
+    return _signer(keccak(signature.signed), _serialised(signature))
+
+
+@lru_cache(maxsize=4096)  # a transaction is often estimated several times before it is sent
+def _signer(digest: bytes, serialised: bytes) -> str:
+    try:
+        return address_of(PublicKey.from_signature_and_message(serialised, digest, hasher=None))
+    except ValueError:
+        raise BadTransaction("no key belongs to the signature") from None
+
+
+def _serialised(signature: Signature) -> bytes:
+    return signature.r.to_bytes(32, "big") + signature.s.to_bytes(32, "big") + bytes([signature.y_parity])

@@ -1,11 +1,25 @@
-"""Access tokens that key systems issue: in memory only, obtained once for everybody who needs one, renewed in time."""
+"""Access tokens that key systems issue: in memory only, obtained once for everybody who needs one, renewed in time.
+
+Also makes the JSON Web Tokens that two of them want: RS256, ES256 and EdDSA in the compact form of RFC 7515.
+"""
 
 import asyncio
+from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
 
 from relaydeck.secret import Secret
+from relaydeck.signers.drivers.driver_errors import ConfigUnusable
+from relaydeck.signers.drivers.interface import HttpAnswer
 
 _MOST_TOKENS = 1024
 _EARLY_FRACTION = 0.2  # renewed when this part of its lifetime is left …
@@ -53,6 +67,24 @@ class AccessTokens:
                 entry.token = token = await obtain(token if token and now < token.expires_at else None)
             return token
 
+    async def send(
+        self,
+        credential: Hashable,
+        obtain: Obtain,
+        request: Callable[[Secret], Awaitable[HttpAnswer]],
+        *,
+        revoked: int,
+    ) -> HttpAnswer:
+        """The answer to a request with a token; with another one, if its status says that the first was revoked."""
+        for _ in range(2):
+            token = await self.get(credential, obtain)
+            answer = await request(token.value)
+            if answer.status in (401, 403):
+                self.drop(credential, token)
+            if answer.status != revoked:
+                break
+        return answer
+
     def drop(self, credential: Hashable, token: AccessToken) -> None:
         """The key system refuses it. Another one that somebody obtained meanwhile stays."""
         entry = self._entries.get(credential)
@@ -63,10 +95,42 @@ class AccessTokens:
         self._entries.clear()
 
     def _entry(self, credential: Hashable) -> _Entry:
-        entry = self._entries.get(credential)
-        if entry is None:
-            entry = self._entries[credential] = _Entry()
-            if len(self._entries) > _MOST_TOKENS:
-                self._entries.popitem(last=False)
+        entry = self._entries.setdefault(credential, _Entry())
         self._entries.move_to_end(credential)
+        if len(self._entries) > _MOST_TOKENS:
+            self._entries.popitem(last=False)
         return entry
+
+
+JwtKey = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
+
+
+def make_jwt(key: JwtKey, claims: dict[str, Any], **header: str) -> str:
+    head = {"alg": _algorithm(key), "typ": "JWT", **header}
+    signed = f"{base64url(msgspec.json.encode(head))}.{base64url(msgspec.json.encode(claims))}"
+    return f"{signed}.{base64url(_sign(key, signed.encode()))}"
+
+
+def base64url(content: bytes) -> str:
+    return urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _algorithm(key: JwtKey) -> str:
+    match key:
+        case RSAPrivateKey():
+            return "RS256"
+        case Ed25519PrivateKey():
+            return "EdDSA"
+        case EllipticCurvePrivateKey(curve=SECP256R1()):
+            return "ES256"
+    raise ConfigUnusable("the credential's key is neither RSA, P-256 nor Ed25519")
+
+
+def _sign(key: JwtKey, content: bytes) -> bytes:
+    match key:
+        case RSAPrivateKey():
+            return key.sign(content, PKCS1v15(), SHA256())
+        case Ed25519PrivateKey():
+            return key.sign(content)
+    r, s = decode_dss_signature(key.sign(content, ECDSA(SHA256())))
+    return r.to_bytes(32) + s.to_bytes(32)

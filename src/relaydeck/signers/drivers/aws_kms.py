@@ -6,7 +6,7 @@ guard, the private CA and the deadline hold for them; botocore sends those that 
 """
 
 import logging
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping
 from threading import Lock
 from typing import Any, ClassVar
@@ -24,11 +24,10 @@ from botocore.exceptions import (
 )
 from botocore.session import Session
 
-from relaydeck.side_threads import SideThreads
-from relaydeck.signers.drivers.curve import identity_of_der, signature_of_der
+from relaydeck.process.background import SideThreads
+from relaydeck.signers.drivers.curve import identity_of_public_key, signature_of_der
 from relaydeck.signers.drivers.driver_errors import (
     AccessDenied,
-    AnswerRejected,
     ConfigUnusable,
     DriverError,
     KeyNotFound,
@@ -36,6 +35,7 @@ from relaydeck.signers.drivers.driver_errors import (
     Throttled,
     WrongKeyKind,
 )
+from relaydeck.signers.drivers.http_client import HttpDriver
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.signer_types import Config, KmsConfig
 
@@ -53,8 +53,9 @@ _NO_PERMISSION = AccessDenied(
 )
 _EXPIRED = AccessDenied("the AWS session token has expired: its source must renew it")
 _THROTTLED = Throttled("AWS KMS refuses more requests for now")
+_NO_REASON = AccessDenied("AWS KMS refuses these credentials, and does not say why")
 _NO_KEY_ID = ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN")
-_REFUSALS: dict[str, DriverError] = {
+_REFUSALS: dict[int | str, DriverError] = {
     "AccessDeniedException": _NO_PERMISSION,
     "DisabledException": AccessDenied("the key is disabled in AWS KMS"),
     "ExpiredTokenException": _EXPIRED,
@@ -74,40 +75,31 @@ _REFUSALS: dict[str, DriverError] = {
     "UnrecognizedClientException": _UNKNOWN_KEY,
     "UnsupportedOperationException": WrongKeyKind("the key is not an asymmetric key in AWS KMS"),
     "ValidationException": _NO_KEY_ID,
+    401: _NO_REASON,
+    403: _NO_REASON,
+    "MissingAuthenticationToken": _NO_REASON,
+    "MissingAuthenticationTokenException": _NO_REASON,
 }
 
 
-class _PublicKey(msgspec.Struct, rename="pascal"):
-    public_key: str
-    key_usage: str
-    key_spec: str = ""
-    customer_master_key_spec: str = ""  # the field's older name, which local stand-ins of KMS still use alone
-
-
-class _Signed(msgspec.Struct, rename="pascal"):
-    signature: str
-
-
-class _Problem(msgspec.Struct):
-    type: str = msgspec.field(name="__type", default="")
-
-
-class AwsKmsDriver:
+class AwsKmsDriver(HttpDriver):
     config_type: ClassVar[type[Config]] = KmsConfig
+    system, refusals = "AWS KMS", _REFUSALS
 
     def __init__(self, context: DriverContext) -> None:
-        self._client = context.client
-        self._endpoint = context.endpoint
+        super().__init__(context)
         self._threads = SideThreads(_THREADS, "aws-credentials")
         self._session: Session | None = None  # made on a thread: it takes tens of milliseconds
         self._lock = Lock()  # the session finds credentials once; what it found can be used by many threads
         self._urls: dict[str, str] = {}
 
     async def identify(self, config: KmsConfig) -> KeyIdentity:
-        key = (await self._call(config, "GetPublicKey", {"KeyId": config.key_id})).decode(_PublicKey)
-        if key.key_usage != "SIGN_VERIFY" or (key.key_spec or key.customer_master_key_spec) != KEY_SPEC:
+        key = await self._call(config, "GetPublicKey", {"KeyId": config.key_id})
+        # The field's older name is the only one that local stand-ins of KMS use.
+        spec = key.find("KeySpec", "") or key.find("CustomerMasterKeySpec", "")
+        if key.get("KeyUsage", str) != "SIGN_VERIFY" or spec != KEY_SPEC:
             raise WrongKeyKind(f"the key is not a signing key of the spec {KEY_SPEC}")
-        return identity_of_der(_from_base64(key.public_key))
+        return identity_of_public_key(self._from_base64(key.get("PublicKey", str), "answer"))
 
     async def sign_digest(self, config: KmsConfig, digest: bytes) -> RawSignature:
         body = {
@@ -117,7 +109,7 @@ class AwsKmsDriver:
             "SigningAlgorithm": "ECDSA_SHA_256",
         }
         answer = await self._call(config, "Sign", body)
-        return signature_of_der(_from_base64(answer.decode(_Signed).signature))
+        return signature_of_der(self._from_base64(answer.get("Signature", str), "answer"))
 
     async def close(self) -> None:
         self._threads.end()
@@ -127,14 +119,11 @@ class AwsKmsDriver:
         url, headers = await self._threads.run(lambda: self._signed(config.region, operation, content))
         answer = await self._client.send("POST", url, headers, content)
         if answer.status != 200:
-            self._forget_credentials_if_denied(error := _refusal(answer))
+            error = self._refusal(answer, answer.find("__type", "").rpartition("#")[2])
+            if isinstance(error, AccessDenied):
+                self._session = None  # credentials that were replaced at their source are found by a new one
             raise error
         return answer
-
-    def _forget_credentials_if_denied(self, error: Exception) -> None:
-        """Credentials that were replaced at their source are found by a new session."""
-        if isinstance(error, AccessDenied):
-            self._session = None
 
     def _signed(self, region: str, operation: str, content: bytes) -> tuple[str, dict[str, str]]:
         """On a thread: finding or refreshing credentials may ask a server."""
@@ -158,7 +147,7 @@ class AwsKmsDriver:
 
     def _url(self, region: str) -> str:
         if self._endpoint:
-            return self._endpoint.rstrip("/") + "/"
+            return f"{self._endpoint}/"
         if region not in self._urls:
             self._urls[region] = self._regional_url(region)
         return self._urls[region]
@@ -185,21 +174,3 @@ class AwsKmsDriver:
 def _new_session() -> Session:
     logging.getLogger("botocore.auth").setLevel(logging.WARNING)  # below that it logs session tokens
     return Session()
-
-
-def _refusal(answer: HttpAnswer) -> Exception:
-    problem = answer.error(_Problem)
-    name = problem.type.rpartition("#")[2] if problem else ""
-    known = _REFUSALS.get(name)
-    if known is not None:
-        return type(known)(*known.args)  # a new one each time: an exception collects its traceback
-    if answer.status in (401, 403) or name.startswith("MissingAuthenticationToken"):
-        return AccessDenied("AWS KMS refuses these credentials, and does not say why")
-    return AnswerRejected(f"AWS KMS answered HTTP {answer.status}")
-
-
-def _from_base64(text: str) -> bytes:
-    try:
-        return b64decode(text, validate=True)
-    except ValueError:
-        raise AnswerRejected("AWS KMS's answer is not in base64") from None

@@ -7,65 +7,63 @@ the account's address.
 
 import secrets
 from base64 import b64decode
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import ClassVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_der_private_key, load_pem_private_key
 
 from relaydeck.networks.evm.address import checksummed, is_evm_address
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.driver_errors import AccessDenied, AnswerRejected, ConfigUnusable, KeyNotFound
-from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
-from relaydeck.signers.drivers.json_web_token import JwtKey, make_jwt
+from relaydeck.signers.drivers.access_tokens import JwtKey, make_jwt
+from relaydeck.signers.drivers.driver_errors import (
+    AccessDenied,
+    AnswerRejected,
+    ConfigUnusable,
+    DriverError,
+    KeyNotFound,
+)
+from relaydeck.signers.drivers.http_client import HttpDriver
+from relaydeck.signers.drivers.interface import HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, WalletServiceConfig
 
-_ENDPOINT = "https://api.cdp.coinbase.com"
 _ACCOUNTS = "/platform/v2/evm/accounts/"
 _JWT_SECONDS = 120
 
 
-class _Account(msgspec.Struct):
-    address: str
-
-
-class _Signed(msgspec.Struct):
-    signature: str
-
-
-class CdpDriver:
+class CdpDriver(HttpDriver):
     config_type: ClassVar[type[Config]] = WalletServiceConfig
-
-    def __init__(self, context: DriverContext) -> None:
-        self._client = context.client
-        self._clock = context.clock
-        self._endpoint = (context.endpoint or _ENDPOINT).rstrip("/")
+    system, default_endpoint = "the platform", "https://api.cdp.coinbase.com"
+    refusals: ClassVar[Mapping[int | str, DriverError]] = {
+        400: AccessDenied("the platform refuses the request of this project with HTTP 400"),
+        401: AccessDenied("the platform does not accept this API key or this wallet secret"),
+        402: AccessDenied("the platform refuses the request of this project with HTTP 402"),
+        403: AccessDenied(
+            "the platform knows this API key, but its permissions or the account's policy forbid the use"
+        ),
+        404: KeyNotFound("the platform has no such account in this project"),
+    }
 
     async def identify(self, config: WalletServiceConfig) -> KeyIdentity:
         address = _address(config)
-        account = (await self._send(config, "GET", address)).decode(_Account)
-        if account.address.lower() != address.lower():
+        account = await self._send(config, "GET", address)
+        if account.get("address", str).lower() != address.lower():
             raise AnswerRejected("the platform answered with another account")
         return KeyIdentity(checksummed(address))
 
     async def sign_digest(self, config: WalletServiceConfig, digest: bytes) -> RawSignature:
         body = msgspec.json.encode({"hash": "0x" + digest.hex()})
-        signed = (await self._send(config, "POST", f"{_address(config)}/sign", body)).decode(_Signed)
-        try:
-            signature = bytes.fromhex(signed.signature.removeprefix("0x"))
-        except ValueError:
-            signature = b""
-        if len(signature) != 65:
-            raise AnswerRejected("the platform's signature is not 65 bytes in hexadecimal")
+        signed = await self._send(config, "POST", f"{_address(config)}/sign", body)
+        with failing_as(AnswerRejected("the platform's signature is not 65 bytes in hexadecimal")):
+            signature = bytes.fromhex(signed.get("signature", str).removeprefix("0x"))
+            if len(signature) != 65:
+                raise ValueError
         return RawSignature(int.from_bytes(signature[:32]), int.from_bytes(signature[32:64]))
-
-    async def close(self) -> None:
-        return None
 
     async def _send(self, config: WalletServiceConfig, method: str, path: str, body: bytes | None = None) -> HttpAnswer:
         operation = f"{method} {urlsplit(self._endpoint).netloc}{_ACCOUNTS}{path}"
@@ -74,7 +72,7 @@ class CdpDriver:
             headers |= {"Content-Type": "application/json", "X-Wallet-Auth": self._wallet(config, operation, body)}
         answer = await self._client.send(method, f"{self._endpoint}{_ACCOUNTS}{path}", headers, body)
         if answer.status != 200:
-            raise _refusal(answer)
+            raise self._refusal(answer)
         return answer
 
     def _bearer(self, config: WalletServiceConfig, operation: str) -> str:
@@ -98,39 +96,25 @@ def _address(config: WalletServiceConfig) -> str:
 def _api_key(secret: Secret) -> JwtKey:
     """A P-256 key in PEM, or an Ed25519 key in base64: its seed, followed by its public key."""
     text = secret.reveal().replace("\\n", "\n")
-    try:
-        if text.startswith("-----"):
-            key = load_pem_private_key(text.encode(), None)
-            if isinstance(key, EllipticCurvePrivateKey | Ed25519PrivateKey):
-                return key
-        else:
-            decoded = b64decode(text, validate=True)
-            if len(decoded) == 64:
-                return Ed25519PrivateKey.from_private_bytes(decoded[:32])
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        pass
-    raise ConfigUnusable("config.api_key_secret is neither a P-256 key in PEM nor an Ed25519 key in base64")
+    problem = "config.api_key_secret is neither a P-256 key in PEM nor an Ed25519 key in base64"
+    with failing_as(ConfigUnusable(problem)):
+        if not text.startswith("-----"):
+            return _ed25519_key(b64decode(text, validate=True))
+        key = load_pem_private_key(text.encode(), None)
+        if isinstance(key, EllipticCurvePrivateKey | Ed25519PrivateKey):
+            return key
+        raise TypeError
+
+
+def _ed25519_key(decoded: bytes) -> Ed25519PrivateKey:
+    if len(decoded) != 64:
+        raise ValueError
+    return Ed25519PrivateKey.from_private_bytes(decoded[:32])
 
 
 def _wallet_key(secret: Secret) -> EllipticCurvePrivateKey:
-    try:
+    with failing_as(ConfigUnusable("config.wallet_secret is not a P-256 key in base64")):
         key = load_der_private_key(b64decode(secret.reveal(), validate=True), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, EllipticCurvePrivateKey):
-        raise ConfigUnusable("config.wallet_secret is not a P-256 key in base64")
-    return key
-
-
-def _refusal(answer: HttpAnswer) -> Exception:
-    if answer.status == 404:
-        return KeyNotFound("the platform has no such account in this project")
-    if answer.status == 401:
-        return AccessDenied("the platform does not accept this API key or this wallet secret")
-    if answer.status == 403:
-        return AccessDenied(
-            "the platform knows this API key, but its permissions or the account's policy forbid the use"
-        )
-    if answer.status in (400, 402):
-        return AccessDenied(f"the platform refuses the request of this project with HTTP {answer.status}")
-    return AnswerRejected(f"the platform answered HTTP {answer.status}")
+        if isinstance(key, EllipticCurvePrivateKey):
+            return key
+        raise TypeError

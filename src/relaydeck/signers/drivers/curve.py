@@ -7,18 +7,15 @@ the lower s (EIP-2) and needs the recovery id, which is found by trying both.
 from typing import NamedTuple
 
 from coincurve import PublicKey
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256K1, EllipticCurvePublicKey
-from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
 from relaydeck.networks.evm.address import checksummed
 from relaydeck.networks.evm.keccak import keccak
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, WrongKeyKind
-from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature
-
-ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature, failing_as
+from relaydeck.signers.signer_types import CURVE_ORDER
 
 
 class Signature(NamedTuple):
@@ -34,22 +31,11 @@ def identity_of(public: PublicKey) -> KeyIdentity:
     return KeyIdentity(checksummed("0x" + keccak(point)[-20:].hex()), point)
 
 
-def identity_of_der(der: bytes) -> KeyIdentity:
-    """Of a SubjectPublicKeyInfo. Raises WrongKeyKind for another curve or algorithm."""
-    try:
-        return _identity_of_parsed(load_der_public_key(der))
-    except (ValueError, UnsupportedAlgorithm):
-        raise AnswerRejected("the key system's public key cannot be read") from None
-
-
-def identity_of_pem(pem: str) -> KeyIdentity:
-    try:
-        return _identity_of_parsed(load_pem_public_key(pem.encode()))
-    except (ValueError, UnsupportedAlgorithm):
-        raise AnswerRejected("the key system's public key cannot be read") from None
-
-
-def _identity_of_parsed(public: PublicKeyTypes) -> KeyIdentity:
+def identity_of_public_key(info: bytes) -> KeyIdentity:
+    """Of a SubjectPublicKeyInfo in DER or PEM. Raises WrongKeyKind for another curve or algorithm."""
+    load = load_pem_public_key if info.startswith(b"-----") else load_der_public_key
+    with failing_as(AnswerRejected("the key system's public key cannot be read")):
+        public = load(info)
     if not isinstance(public, EllipticCurvePublicKey) or not isinstance(public.curve, SECP256K1):
         raise WrongKeyKind("the key is not a secp256k1 key")
     numbers = public.public_numbers()
@@ -62,18 +48,16 @@ def identity_of_hex(text: str) -> KeyIdentity:
 
 
 def signature_of_der(der: bytes) -> RawSignature:
-    try:
+    with failing_as(AnswerRejected("the key system's signature is not in DER")):
         return RawSignature(*decode_dss_signature(der))
-    except ValueError:
-        raise AnswerRejected("the key system's signature is not in DER") from None
 
 
 def verified(digest: bytes, raw: RawSignature, identity: KeyIdentity) -> Signature:
     """The signature in the form Ethereum takes. Raises AnswerRejected unless `identity` made it."""
     r, s = raw
-    if not (0 < r < ORDER and 0 < s < ORDER):
+    if not (0 < r < CURVE_ORDER and 0 < s < CURVE_ORDER):
         raise AnswerRejected("the key system's signature is outside the curve's range")
-    s = min(s, ORDER - s)
+    s = min(s, CURVE_ORDER - s)
     for recovery_id in (0, 1):
         if _signed_by(digest, r, s, recovery_id, identity):
             return Signature(r, s, recovery_id)

@@ -1,4 +1,4 @@
-"""What a driver provides and what it is given.
+"""The interface between a driver and the rest of Relaydeck.
 
 A package adds a driver by an entry point in the group `relaydeck.drivers`. Its value is a class (or a function) that
 takes a DriverContext and gives a Driver:
@@ -10,19 +10,16 @@ A driver only fetches. `keys.SignerKeys` applies the deadline and the concurrenc
 and verifies it against the key before anybody sees it, so that a driver cannot leave that out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
 
-from relaydeck.setting_values import AddressRange
-from relaydeck.signers.drivers.driver_errors import AnswerRejected
+from relaydeck.signers.drivers.driver_errors import AnswerRejected, DriverError
 from relaydeck.signers.signer_types import Config
-
-if TYPE_CHECKING:
-    from relaydeck.outgoing_connections import Resolve
 
 T = TypeVar("T")
 
@@ -56,24 +53,37 @@ class Driver(Protocol[ConfigT_contra]):
         """Forget every credential and close what is open."""
 
 
+@contextmanager
+def failing_as(error: DriverError) -> Iterator[None]:
+    """Raises the error in place of any about a value that cannot be read, which may quote the value."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, RecursionError, UnsupportedAlgorithm, msgspec.MsgspecError):
+        raise error from None
+
+
 class HttpAnswer(NamedTuple):
     """`status` is neither 429 nor 5xx: those are raised as errors."""
 
     status: int
     body: bytes
 
-    def decode(self, shape: type[T]) -> T:
-        try:
-            return msgspec.json.decode(self.body, type=shape)
-        except (msgspec.MsgspecError, RecursionError, ValueError):
-            raise AnswerRejected("the key system's answer does not have the documented form") from None
+    def get(self, path: str, kind: type[T]) -> T:
+        """The part at a path such as `auth.client_token`. Raises AnswerRejected unless there is one of this kind."""
+        with failing_as(AnswerRejected("the key system's answer does not have the documented form")):
+            found = msgspec.json.decode(self.body)
+            for name in path.split("."):
+                found = found.get(name)
+            if isinstance(found, kind):
+                return found
+            raise TypeError
 
-    def error(self, shape: type[T]) -> T | None:
-        """What an error answer says, when it has that form: proxies answer errors of their own."""
+    def find(self, path: str, default: T) -> T:
+        """The same, or the default, of the same kind. An answer may have any form: proxies send their own errors."""
         try:
-            return self.decode(shape)
+            return self.get(path, type(default))
         except AnswerRejected:
-            return None
+            return default
 
 
 class HttpClient(Protocol):
@@ -81,18 +91,6 @@ class HttpClient(Protocol):
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> HttpAnswer:
         """`url` is sent as it is spelt. Raises KeySystemUnreachable and Throttled."""
-
-
-@dataclass(frozen=True)
-class DriverOptions:
-    """Times are seconds."""
-
-    deadline: float = 10.0  # for one proof, from the moment that it gets its turn
-    concurrency: int = 16  # proofs under way at once, for each signer type
-    ca_file: Path | None = None  # further certificate authorities to trust
-    allow: Sequence[AddressRange] = ()  # where addresses of a signer's config may lead, besides public ones
-    endpoints: Mapping[str, str] = field(default_factory=dict)  # by signer type, instead of the driver's own
-    resolve: "Resolve | None" = None  # None: the system's resolver
 
 
 @dataclass(frozen=True)

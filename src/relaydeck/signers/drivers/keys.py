@@ -5,18 +5,19 @@ Nothing here signs what a caller chose: the one thing that is signed is a challe
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
-from relaydeck.errors import OperatorError
-from relaydeck.settings import Settings
+from relaydeck.errors import OperatorError, described
+from relaydeck.outgoing.connections import Resolve
+from relaydeck.settings.model import Settings
 from relaydeck.signers.drivers.challenge import new_challenge
 from relaydeck.signers.drivers.curve import Signature, verified
 from relaydeck.signers.drivers.driver_errors import DriverError, KeySystemUnreachable, NotBound
-from relaydeck.signers.drivers.http_client import KeySystemClient
-from relaydeck.signers.drivers.interface import Driver, DriverContext, DriverOptions, KeyIdentity
-from relaydeck.signers.drivers.registry import MakeDriver, load_driver, require_suitable
-from relaydeck.signers.signer_types import Config
+from relaydeck.signers.drivers.http_client import KeySystemClient, trusted_authorities
+from relaydeck.signers.drivers.interface import Driver, DriverContext, KeyIdentity
+from relaydeck.signers.drivers.registry import MakeDriver, load_driver
+from relaydeck.signers.signer_types import SHAPES, Config
 
 T = TypeVar("T")
 
@@ -43,12 +44,11 @@ class SignerKeys:
     """
 
     def __init__(
-        self, bindings: Mapping[str, str], options: DriverOptions, clock: Callable[[], float] = time.time
+        self, settings: Settings, *, clock: Callable[[], float] = time.time, resolve: Resolve | None = None
     ) -> None:
-        """`bindings`: the name of a driver for each signer type that has one."""
-        self._names = bindings
-        self._options = options
-        self._clock = clock
+        self.bindings = settings.drivers.bindings  # the driver of each signer type that has one
+        self.bound_types = frozenset(self.bindings)
+        self._settings, self._clock, self._resolve = settings, clock, resolve
         self._clients: dict[bool, KeySystemClient] = {}
         self._bound: dict[tuple[str, bool], _Binding] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}  # by signer type
@@ -77,18 +77,17 @@ class SignerKeys:
             await client.close()
 
     async def _in_turn(self, binding: _Binding, work: Callable[[], Awaitable[T]]) -> T:
+        deadline = self._settings.driver_deadline_seconds
         async with binding.turns:
             try:
-                async with asyncio.timeout(self._options.deadline):
+                async with asyncio.timeout(deadline):
                     return await work()
             except TimeoutError:
-                raise KeySystemUnreachable(
-                    f"the key system did not answer within {self._options.deadline:g} seconds"
-                ) from None
+                raise KeySystemUnreachable(f"the key system did not answer within {deadline:g} seconds") from None
             except DriverError:
                 raise
             except Exception as error:  # a driver may be another team's; its text may quote a secret
-                raise KeySystemUnreachable(f"the driver {binding.name!r} failed with {type(error).__name__}") from None
+                raise KeySystemUnreachable(f"the driver {binding.name!r} failed with {described(error)}") from None
 
     async def _binding(self, signer_type: str, set_locally: bool) -> _Binding:
         which = signer_type, set_locally
@@ -99,38 +98,44 @@ class SignerKeys:
         return self._bound[which]
 
     async def _bind(self, signer_type: str, set_locally: bool) -> _Binding:
-        name = self._names.get(signer_type)
+        name = self.bindings.get(signer_type)
         if name is None:
             raise NotBound(f"no driver is bound to this type: set RELAYDECK_DRIVER_{signer_type.upper()}")
         try:
             make = await asyncio.to_thread(self._load, name)
             driver = make(self._context(signer_type, set_locally))
-            require_suitable(driver, name, signer_type)
+            _require_suitable(driver, name, signer_type)
         except OperatorError as error:
             raise NotBound(f"{error.problem}. {error.remedy}") from None
         except DriverError as error:
             raise NotBound(str(error)) from None
         except Exception as error:  # a driver may be another team's; its text may quote a secret
-            raise NotBound(f"the driver {name!r} cannot be started: {type(error).__name__}") from None
-        turns = self._turns.setdefault(signer_type, asyncio.Semaphore(self._options.concurrency))
+            raise NotBound(f"the driver {name!r} cannot be started: {described(error)}") from None
+        turns = self._turns.setdefault(signer_type, asyncio.Semaphore(self._settings.driver_concurrency))
         return _Binding(name, driver, turns)
 
     def _load(self, name: str) -> MakeDriver:
         """Whatever would hold the event loop for longer than the requests that it serves may wait."""
-        make = load_driver(name)
-        KeySystemClient.prepare(self._options)
-        return make
+        trusted_authorities(self._settings.driver_ca_file)
+        return load_driver(name)
 
     def _context(self, signer_type: str, set_locally: bool) -> DriverContext:
-        endpoint = self._options.endpoints.get(signer_type)
+        endpoint = self._settings.drivers.endpoints.get(signer_type)
         client = self._client(private=set_locally or endpoint is not None)
-        guarded_client = self._client(private=set_locally)
-        return DriverContext(client, endpoint, self._clock, guarded_client)
+        return DriverContext(client, endpoint, self._clock, self._client(private=set_locally))
 
     def _client(self, *, private: bool) -> KeySystemClient:
         if private not in self._clients:
-            self._clients[private] = KeySystemClient(self._options, private=private)
+            self._clients[private] = KeySystemClient(self._settings, self._resolve, private=private)
         return self._clients[private]
+
+
+def _require_suitable(driver: Driver[Any], name: str, signer_type: str) -> None:
+    if driver.config_type is not SHAPES[signer_type]:
+        raise OperatorError(
+            f"the driver {name!r} cannot be bound to signers of the type {signer_type!r}",
+            f"Correct RELAYDECK_DRIVER_{signer_type.upper()}; docs/signers.md lists which driver suits which type.",
+        )
 
 
 async def _prove(driver: Driver[Any], config: Config) -> Proof:
@@ -138,14 +143,3 @@ async def _prove(driver: Driver[Any], config: Config) -> Proof:
     challenge = new_challenge()
     raw = await driver.sign_digest(config, challenge)
     return Proof(identity, challenge, verified(challenge, raw, identity))
-
-
-def open_keys(settings: Settings) -> SignerKeys:
-    options = DriverOptions(
-        deadline=settings.driver_deadline_seconds,
-        concurrency=settings.driver_concurrency,
-        ca_file=settings.driver_ca_file,
-        allow=settings.driver_allow,
-        endpoints=settings.driver_endpoints,
-    )
-    return SignerKeys(settings.driver_bindings, options)

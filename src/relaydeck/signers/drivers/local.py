@@ -8,8 +8,7 @@ from relaydeck.secret import Secret
 from relaydeck.signers.drivers.curve import identity_of
 from relaydeck.signers.drivers.driver_errors import WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
-from relaydeck.signers.hints import is_private_key
-from relaydeck.signers.signer_types import Config, LocalConfig
+from relaydeck.signers.signer_types import Config, LocalConfig, is_private_key
 
 
 class LocalDriver:

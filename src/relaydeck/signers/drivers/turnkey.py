@@ -1,5 +1,6 @@
 """`turnkey`: keys in Turnkey's enclaves. Each request carries a stamp: a P-256 signature over its body."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -13,71 +14,45 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from relaydeck.secret import Secret
+from relaydeck.signers.drivers.access_tokens import base64url
 from relaydeck.signers.drivers.curve import identity_of_hex
 from relaydeck.signers.drivers.driver_errors import (
     AccessDenied,
     AnswerRejected,
     ConfigUnusable,
+    DriverError,
     KeyNotFound,
     WrongKeyKind,
 )
-from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
-from relaydeck.signers.drivers.json_web_token import base64url
+from relaydeck.signers.drivers.http_client import HttpDriver
+from relaydeck.signers.drivers.interface import HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, KeyServiceConfig
 
-_ENDPOINT = "https://api.turnkey.com"
-_NOT_FOUND = 5  # the gRPC status that an error's body repeats
+_NOT_FOUND = KeyNotFound("Turnkey has no such key in this organization")
+_UNKNOWN = AccessDenied("Turnkey does not accept this API key in this organization")
 
 
-class _Key(msgspec.Struct, rename="camel"):
-    public_key: str
-    curve: str
-
-
-class _KeyAnswer(msgspec.Struct, rename="camel"):
-    private_key: _Key
-
-
-class _Components(msgspec.Struct):
-    r: str
-    s: str
-
-
-class _Result(msgspec.Struct, rename="camel"):
-    sign_raw_payload_result: _Components | None = None
-
-
-class _Activity(msgspec.Struct):
-    status: str
-    result: _Result | None = None
-
-
-class _ActivityAnswer(msgspec.Struct):
-    activity: _Activity
-
-
-class _Problem(msgspec.Struct):
-    code: int = 0
-
-
-class TurnkeyDriver:
+class TurnkeyDriver(HttpDriver):
     config_type: ClassVar[type[Config]] = KeyServiceConfig
-
-    def __init__(self, context: DriverContext) -> None:
-        self._client = context.client
-        self._clock = context.clock
-        self._endpoint = (context.endpoint or _ENDPOINT).rstrip("/")
+    system, default_endpoint = "Turnkey", "https://api.turnkey.com"
+    refusals: ClassVar[Mapping[int | str, DriverError]] = {
+        5: _NOT_FOUND,  # the gRPC status that an error's body repeats
+        400: _UNKNOWN,
+        401: _UNKNOWN,
+        403: AccessDenied("Turnkey knows this API key, but no policy lets its user use the key"),
+        404: _NOT_FOUND,
+    }
 
     async def identify(self, config: KeyServiceConfig) -> KeyIdentity:
         body = {"organizationId": config.organization_id, "privateKeyId": config.private_key_id}
-        key = (await self._post(config, "query/get_private_key", body)).decode(_KeyAnswer).private_key
-        if key.curve != "CURVE_SECP256K1":
+        key = await self._post(config, "query/get_private_key", body)
+        if key.get("privateKey.curve", str) != "CURVE_SECP256K1":
             raise WrongKeyKind("the key is not on the curve secp256k1")
-        try:
-            found = identity_of_hex(key.public_key)
-        except ValueError:
-            raise AnswerRejected("Turnkey's public key cannot be read") from None
-        if found != _given_identity(config):
+        with failing_as(AnswerRejected("Turnkey's public key cannot be read")):
+            found = identity_of_hex(key.get("privateKey.publicKey", str))
+        with failing_as(ConfigUnusable("config.public_key is not a secp256k1 public key in hexadecimal")):
+            given = identity_of_hex(config.public_key)
+        if found != given:
             raise AnswerRejected("the public key of the key in Turnkey is not config.public_key")
         return found
 
@@ -93,18 +68,14 @@ class TurnkeyDriver:
                 "hashFunction": "HASH_FUNCTION_NO_OP",
             },
         }
-        answer = await self._post(config, "submit/sign_raw_payload", body)
-        return _signature(answer.decode(_ActivityAnswer).activity)
-
-    async def close(self) -> None:
-        return None
+        return _signature(await self._post(config, "submit/sign_raw_payload", body))
 
     async def _post(self, config: KeyServiceConfig, operation: str, body: dict[str, Any]) -> HttpAnswer:
         content = msgspec.json.encode(body)
         headers = {"Content-Type": "application/json", "X-Stamp": _stamp(config, content)}
         answer = await self._client.send("POST", f"{self._endpoint}/public/v1/{operation}", headers, content)
         if answer.status != 200:
-            raise _refusal(answer)
+            raise self._refusal(answer, answer.find("code", 0))
         return answer
 
 
@@ -119,39 +90,18 @@ def _stamp(config: KeyServiceConfig, content: bytes) -> str:
 
 
 def _api_key(secret: Secret) -> EllipticCurvePrivateKey:
-    try:
+    with failing_as(ConfigUnusable("config.api_private_key is not a P-256 private key in hexadecimal")):
         return derive_private_key(int.from_bytes(bytes.fromhex(secret.reveal().removeprefix("0x"))), SECP256R1())
-    except ValueError:
-        raise ConfigUnusable("config.api_private_key is not a P-256 private key in hexadecimal") from None
 
 
-def _given_identity(config: KeyServiceConfig) -> KeyIdentity:
-    try:
-        return identity_of_hex(config.public_key)
-    except ValueError:
-        raise ConfigUnusable("config.public_key is not a secp256k1 public key in hexadecimal") from None
-
-
-def _signature(activity: _Activity) -> RawSignature:
-    if activity.status == "ACTIVITY_STATUS_CONSENSUS_NEEDED":
+def _signature(answer: HttpAnswer) -> RawSignature:
+    status = answer.get("activity.status", str)
+    if status == "ACTIVITY_STATUS_CONSENSUS_NEEDED":
         raise AccessDenied("Turnkey's policy requires the approval of others before this key signs")
-    if activity.status in ("ACTIVITY_STATUS_REJECTED", "ACTIVITY_STATUS_FAILED"):
+    if status in ("ACTIVITY_STATUS_REJECTED", "ACTIVITY_STATUS_FAILED"):
         raise AccessDenied("Turnkey's policy refuses to sign with this key")
-    components = activity.result.sign_raw_payload_result if activity.result else None
-    if activity.status != "ACTIVITY_STATUS_COMPLETED" or components is None:
+    r, s = (answer.find(f"activity.result.signRawPayloadResult.{each}", "") for each in "rs")
+    if status != "ACTIVITY_STATUS_COMPLETED" or not (r and s):
         raise AnswerRejected("Turnkey's answer holds no signature")
-    try:
-        return RawSignature(int(components.r.removeprefix("0x"), 16), int(components.s.removeprefix("0x"), 16))
-    except ValueError:
-        raise AnswerRejected("Turnkey's signature is not in hexadecimal") from None
-
-
-def _refusal(answer: HttpAnswer) -> Exception:
-    problem = answer.error(_Problem)
-    if answer.status == 404 or (problem is not None and problem.code == _NOT_FOUND):
-        return KeyNotFound("Turnkey has no such key in this organization")
-    if answer.status == 403:
-        return AccessDenied("Turnkey knows this API key, but no policy lets its user use the key")
-    if answer.status in (400, 401):
-        return AccessDenied("Turnkey does not accept this API key in this organization")
-    return AnswerRejected(f"Turnkey answered HTTP {answer.status}")
+    with failing_as(AnswerRejected("Turnkey's signature is not in hexadecimal")):
+        return RawSignature(int(r.removeprefix("0x"), 16), int(s.removeprefix("0x"), 16))

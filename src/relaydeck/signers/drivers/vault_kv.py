@@ -6,41 +6,22 @@ several fields holds it in the field `value`.
 
 from typing import Any, ClassVar
 
-import msgspec
-
 from relaydeck.secret import Secret
 from relaydeck.signers.drivers.driver_errors import KeyNotFound, WrongKeyKind
 from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
 from relaydeck.signers.drivers.local import identity_of_secret, sign_with_secret
-from relaydeck.signers.drivers.vault_session import VaultSession, vault_path
+from relaydeck.signers.drivers.vault_session import VaultDriver, vault_path
 from relaydeck.signers.signer_types import Config, SecretStoreConfig
 
 DEFAULT_MOUNT = "secret"
 KEY_FIELD = "value"
 
 
-class _Mount(msgspec.Struct):
-    type: str
-    options: dict[str, str] | None = None
-
-
-class _MountAnswer(msgspec.Struct):
-    data: _Mount
-
-
-class _Secret1(msgspec.Struct):
-    data: dict[str, Any]
-
-
-class _Secret2(msgspec.Struct):
-    data: _Secret1
-
-
-class VaultKvDriver:
+class VaultKvDriver(VaultDriver):
     config_type: ClassVar[type[Config]] = SecretStoreConfig
 
     def __init__(self, context: DriverContext) -> None:
-        self._session = VaultSession(context.client, context.endpoint, context.clock)
+        super().__init__(context)
         self._versions: dict[tuple[str, str, str], int] = {}  # of the KV engines: as many as there are mounts
 
     async def identify(self, config: SecretStoreConfig) -> KeyIdentity:
@@ -48,9 +29,6 @@ class VaultKvDriver:
 
     async def sign_digest(self, config: SecretStoreConfig, digest: bytes) -> RawSignature:
         return sign_with_secret(await self._fetch(config), digest, "the secret in Vault")
-
-    async def close(self) -> None:
-        self._session.close()
 
     async def _fetch(self, config: SecretStoreConfig) -> Secret:
         mount = vault_path(config.mount_point or DEFAULT_MOUNT, "mount_point")
@@ -66,17 +44,14 @@ class VaultKvDriver:
 
     async def _fetch_from(self, config: SecretStoreConfig, mount: str, name: str, version: int) -> Secret:
         if version == 2:
-            answer = await self._session.read(config, f"{mount}/data/{name}")
-            return _key_of(answer.decode(_Secret2).data.data)
-        answer = await self._session.read(config, f"{mount}/{name}")
-        return _key_of(answer.decode(_Secret1).data)
+            return _key_of((await self._read(config, f"{mount}/data/{name}")).get("data.data", dict))
+        return _key_of((await self._read(config, f"{mount}/{name}")).get("data", dict))
 
     async def _version(self, config: SecretStoreConfig, mount: str) -> int:
-        answer = await self._session.read(config, f"sys/internal/ui/mounts/{mount}")
-        engine = answer.decode(_MountAnswer).data
-        if engine.type not in ("kv", "generic"):
+        answer = await self._read(config, f"sys/internal/ui/mounts/{mount}")
+        if answer.get("data.type", str) not in ("kv", "generic"):
             raise WrongKeyKind("config.mount_point is not a KV engine of Vault")
-        return 2 if (engine.options or {}).get("version") == "2" else 1
+        return 2 if answer.find("data.options.version", "1") == "2" else 1
 
 
 def _key_of(fields: dict[str, Any]) -> Secret:

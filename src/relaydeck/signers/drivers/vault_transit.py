@@ -8,8 +8,6 @@ key is the signer's `pubkey`. Then it reports that the key cannot sign.
 from base64 import b64decode
 from typing import Any, ClassVar, NoReturn
 
-import msgspec
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -19,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, CannotSign, ConfigUnusable, WrongKeyKind
-from relaydeck.signers.drivers.interface import DriverContext, KeyIdentity, RawSignature
-from relaydeck.signers.drivers.vault_session import VaultSession, vault_path
+from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature, failing_as
+from relaydeck.signers.drivers.vault_session import VaultDriver, vault_path
 from relaydeck.signers.signer_types import Config, TransitConfig
 
 DEFAULT_MOUNT = "transit"
@@ -30,21 +28,8 @@ _EXPLANATION = (
 )
 
 
-class _Key(msgspec.Struct):
-    type: str
-    latest_version: int
-    keys: dict[str, Any]
-
-
-class _KeyAnswer(msgspec.Struct):
-    data: _Key
-
-
-class VaultTransitDriver:
+class VaultTransitDriver(VaultDriver):
     config_type: ClassVar[type[Config]] = TransitConfig
-
-    def __init__(self, context: DriverContext) -> None:
-        self._session = VaultSession(context.client, context.endpoint, context.clock)
 
     async def identify(self, config: TransitConfig) -> KeyIdentity:
         """Raises CannotSign when everything is as configured."""
@@ -53,41 +38,33 @@ class VaultTransitDriver:
     async def sign_digest(self, config: TransitConfig, digest: bytes) -> RawSignature:
         await self._verify(config)
 
-    async def close(self) -> None:
-        self._session.close()
-
     async def _verify(self, config: TransitConfig) -> NoReturn:
         mount = vault_path(config.mount_point or DEFAULT_MOUNT, "mount_point")
-        answer = await self._session.read(config, f"{mount}/keys/{vault_path(config.key_name, 'key_name')}")
-        try:
+        answer = await self._read(config, f"{mount}/keys/{vault_path(config.key_name, 'key_name')}")
+        with failing_as(ConfigUnusable("config.pubkey is not a public key in PEM, base64 or hexadecimal")):
             given = _public_bytes(config.pubkey)
-        except (ValueError, UnsupportedAlgorithm):
-            raise ConfigUnusable("config.pubkey is not a public key in PEM, base64 or hexadecimal") from None
-        if given not in _public_keys(answer.decode(_KeyAnswer).data):
+        if given not in _public_keys(answer.get("data.keys", dict)):
             raise AnswerRejected("the public key of the key in Vault is not config.pubkey")
         raise CannotSign(_EXPLANATION)
 
 
-def _public_keys(key: _Key) -> list[bytes]:
+def _public_keys(versions: dict[str, Any]) -> list[bytes]:
     """Of every version: a rotated key keeps its earlier ones."""
-    texts = [each.get("public_key") for each in key.keys.values() if isinstance(each, dict)]
+    texts = [each.get("public_key") for each in versions.values() if isinstance(each, dict)]
     if not any(texts):
         raise WrongKeyKind("the key in Vault is not an asymmetric key")
-    try:
+    with failing_as(AnswerRejected("Vault's public key cannot be read")):
         return [_public_bytes(text) for text in texts if text]
-    except (ValueError, UnsupportedAlgorithm, AttributeError):
-        raise AnswerRejected("Vault's public key cannot be read") from None
 
 
 def _public_bytes(text: str) -> bytes:
     """One form for all: the DER of a key; of 32 bare bytes, which is how Vault writes Ed25519, too."""
     if text.lstrip().startswith("-----"):
         key = load_pem_public_key(text.encode())
-        return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    bare = _bare_bytes(text.strip())
-    if len(bare) == 32:
-        return Ed25519PublicKey.from_public_bytes(bare).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return load_der_public_key(bare).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    else:
+        bare = _bare_bytes(text.strip())
+        key = Ed25519PublicKey.from_public_bytes(bare) if len(bare) == 32 else load_der_public_key(bare)
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _bare_bytes(text: str) -> bytes:

@@ -5,16 +5,18 @@ included except those listed here with a reason.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from relaydeck.store.catalogue import Table
 from relaydeck.store.copying.mark import MARK, REVOKED
+from relaydeck.store.database import Advance as Advance
 from relaydeck.store.database import Reader
+from relaydeck.store.database import ShowProgress as ShowProgress
+from relaydeck.store.migrate import refuse_newer, schema_version
+from relaydeck.store.rows import Table
 
 LEFT_OUT = {
     "leases": "their holders are processes of the source, not of the copy",
@@ -24,8 +26,6 @@ LEFT_OUT = {
 }
 ROWS_AT_ONCE = 500  # rows per step of a progress bar
 
-Advance = Callable[[int], None]  # moves a progress bar by a number of rows
-ShowProgress = Callable[[str, int], AbstractContextManager[Advance]]  # shows a title and the progress to a total
 Values = tuple[Any, ...]  # of a row, in the order of its table's columns
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -66,11 +66,51 @@ def copied_tables(reader: Reader) -> list[Table]:
     return [by_name[name] for name in TopologicalSorter(references).static_order()]
 
 
-def rows_of(reader: Reader, table: Table) -> Iterator[Values]:
-    """Inside a snapshot. Columns of booleans have booleans, although SQLite stores integers."""
-    flags = [at for at, column in enumerate(table.columns) if column.kind == "boolean"]
-    rows = reader.stream(table.in_order)
-    return (_with_flags(row, flags) for row in rows) if flags else rows
+class Source(Protocol):
+    """A snapshot of a database, or a backup."""
+
+    version: int
+    tables: list[Table]
+
+    def rows(self, table: Table) -> Iterator[Values]: ...
+
+    def counter(self, table: Table) -> int: ...
+
+    def content(self, table: Table, advance: Advance) -> Content:
+        """From the backup's footer, or from reading the table."""
+
+
+class DatabaseSource:
+    """A database inside a snapshot. Raises OperatorError when it is newer than this program."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.version = schema_version(reader)
+        refuse_newer(self.version)
+        self.tables = copied_tables(reader)
+        self._reader = reader
+
+    def count(self) -> int:
+        counts = [f"SELECT count(*) AS total FROM {table.name}" for table in self.tables]
+        return sum(self._reader.read(sql)[0].total for sql in counts)
+
+    def rows(self, table: Table) -> Iterator[Values]:
+        """Columns of booleans have booleans, although SQLite stores integers."""
+        flags = [at for at, column in enumerate(table.columns) if column.kind == "boolean"]
+        rows = self._reader.stream(table.in_order)
+        return (_with_flags(row, flags) for row in rows) if flags else rows
+
+    def counter(self, table: Table) -> int:
+        """The greatest number assigned. PostgreSQL does not count numbers that were inserted: the rows are read too."""
+        if not table.serial:
+            return 0
+        greatest = self._reader.read(f"SELECT max({table.serial}) AS greatest FROM {table.name}")[0].greatest or 0
+        return max(greatest, self._reader.counter(table))
+
+    def content(self, table: Table, advance: Advance) -> Content:
+        tally = Tally(table, advance)
+        for _ in tally.over(self.rows(table)):
+            pass
+        return tally.content(self.counter(table))
 
 
 def _with_flags(row: Values, flags: list[int]) -> Values:
@@ -78,27 +118,6 @@ def _with_flags(row: Values, flags: list[int]) -> Values:
     for at in flags:
         values[at] = None if values[at] is None else bool(values[at])
     return tuple(values)
-
-
-def count_of(reader: Reader, table: Table) -> int:
-    count: int = reader.read(f"SELECT count(*) AS total FROM {table.name}")[0].total
-    return count
-
-
-def counter_of(reader: Reader, table: Table) -> int:
-    """The greatest number assigned. PostgreSQL does not count numbers that were inserted, so the rows are read too."""
-    if not table.serial:
-        return 0
-    greatest = reader.read(f"SELECT max({table.serial}) AS greatest FROM {table.name}")[0].greatest or 0
-    return max(greatest, reader.counter(table))
-
-
-def content_of(reader: Reader, table: Table, advance: Advance) -> Content:
-    """Reads the whole table. Inside a snapshot."""
-    tally = Tally(table, advance)
-    for _ in tally.over(rows_of(reader, table)):
-        pass
-    return tally.content(counter_of(reader, table))
 
 
 def no_progress(_rows: int) -> None:

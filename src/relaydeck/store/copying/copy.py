@@ -1,66 +1,104 @@
-"""Fills an empty database from a source, table by table, and reads it back.
+"""Fills an empty database from another one or from a backup, table by table, and reads it back.
 
 Each table is one transaction. A copy that was killed can be started again: it keeps the first tables that equal the
 source's, and copies from the first that differs. Until the copy is complete the target has a mark, and cannot be
 opened.
 """
 
+import secrets
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-from relaydeck.errors import OperatorError
-from relaydeck.store.catalogue import Table
+from relaydeck.errors import Damaged, OperatorError
+from relaydeck.settings.values import DatabaseUrl
+from relaydeck.store.audit import BrokenLink, Head, verify
+from relaydeck.store.copying.backup import BackupFile
 from relaydeck.store.copying.contents import (
     Advance,
     Content,
+    DatabaseSource,
+    ShowProgress,
+    Source,
     Tally,
-    Values,
-    content_of,
     copied_tables,
-    count_of,
-    counter_of,
     no_progress,
-    rows_of,
 )
-from relaydeck.store.copying.mark import set_mark, unfinished_copy_of
+from relaydeck.store.copying.mark import REVOKED, refuse_unfinished, remove_mark, set_mark, unfinished_copy_of
 from relaydeck.store.database import Database, Reader
-from relaydeck.store.migrate import migrate, refuse_newer, schema_version
+from relaydeck.store.migrate import migrate, schema_version
+from relaydeck.store.open_store import open_for_filling, open_reader_at
+from relaydeck.store.postgres_connection import create_database, drop_database
+from relaydeck.store.rows import Table
+from relaydeck.store.sealed_columns import check_all
+from relaydeck.store.sealing import Keyring
 
 
-class Source(Protocol):
-    """A snapshot of a database, or a backup."""
-
-    version: int
-    tables: list[Table]
-
-    def rows(self, table: Table) -> Iterator[Values]: ...
-
-    def counter(self, table: Table) -> int: ...
-
-    def content(self, table: Table, advance: Advance) -> Content:
-        """From the backup's footer, or from reading the table."""
+class Compared(NamedTuple):
+    table: str
+    expected: Content
+    found: Content
 
 
-class DatabaseSource:
-    """A database inside a snapshot."""
+def restore_into_scratch(
+    backup: BackupFile, database: Database, show_progress: ShowProgress, keyring: Keyring | None
+) -> list[Compared]:
+    """Fill the temporary database, read it back, and migrate it to the newest schema, as a start would."""
+    with show_progress("restoring", 2 * backup.count()) as advance:
+        load(backup, database, "a drill", advance)
+        found = contents_of(database, backup.tables, advance)
+    remove_mark(database)
+    migrate(database, keyring=keyring)
+    return [Compared(name, backup.contents[name], content) for name, content in found.items()]
 
-    def __init__(self, reader: Reader) -> None:
-        self.version = schema_version(reader)
-        refuse_newer(self.version)
-        self.tables = copied_tables(reader)
-        self._reader = reader
 
-    def count(self) -> int:
-        return sum(count_of(self._reader, table) for table in self.tables)
+class Secrets(NamedTuple):
+    """The result of a check that needs the master key."""
 
-    def rows(self, table: Table) -> Iterator[Values]:
-        return rows_of(self._reader, table)
+    opened: int
+    damaged: list[Damaged]
+    audit: Head | BrokenLink
 
-    def counter(self, table: Table) -> int:
-        return counter_of(self._reader, table)
+    def problems(self) -> Iterator[str]:
+        yield from (str(damage) for damage in self.damaged)
+        if isinstance(self.audit, BrokenLink):
+            yield f"the audit log is broken: entry {self.audit.seq} {self.audit.why}"
 
-    def content(self, table: Table, advance: Advance) -> Content:
-        return content_of(self._reader, table, advance)
+
+def check_secrets(reader: Reader, keyring: Keyring) -> Secrets:
+    """Open every sealed value, and verify the audit log."""
+    with reader.snapshot():
+        results = list(check_all(reader, keyring))
+        damaged = [each for each in results if each is not None]
+        return Secrets(len(results) - len(damaged), damaged, verify(reader.stream, keyring))
+
+
+@contextmanager
+def scratch_database(where: Path | DatabaseUrl) -> Iterator[Database]:
+    """A new database of the same engine, removed at the end. SQLite when the server does not let us create one."""
+    with (
+        TemporaryDirectory(prefix="relaydeck-drill-") as folder,
+        _beside(where, Path(folder)) as place,
+        open_for_filling(Path(folder), place) as database,
+    ):
+        yield database
+
+
+@contextmanager
+def _beside(where: Path | DatabaseUrl, folder: Path) -> Iterator[Path | DatabaseUrl]:
+    name = f"relaydeck_drill_{secrets.token_hex(6)}"
+    if isinstance(where, Path):
+        yield folder / "scratch.db"
+        return
+    if not create_database(where, name):
+        yield folder / "scratch.db"
+        return
+    try:
+        yield where.beside(name)
+    finally:
+        drop_database(where, name)
 
 
 class Loaded(NamedTuple):
@@ -123,8 +161,9 @@ def require_empty(target: Reader) -> None:
 def _already_copied(source: Source, target: Database, advance: Advance) -> dict[str, Content]:
     kept: dict[str, Content] = {}
     with target.snapshot():
+        copied = DatabaseSource(target)
         for table in source.tables:
-            found = content_of(target, table, advance)
+            found = copied.content(table, advance)
             if found != source.content(table, no_progress):
                 break
             kept[table.name] = found
@@ -149,4 +188,74 @@ def _copy(source: Source, target: Database, table: Table, advance: Advance) -> C
 def contents_of(target: Reader, tables: list[Table], advance: Advance) -> dict[str, Content]:
     """Reads back the contents of a database."""
     with target.snapshot():
-        return {table.name: content_of(target, table, advance) for table in tables}
+        copied = DatabaseSource(target)
+        return {table.name: copied.content(table, advance) for table in tables}
+
+
+_REVISION = "SELECT revision FROM clock"
+
+
+def move(where: Path | DatabaseUrl, target: Database, show_progress: ShowProgress) -> Loaded:
+    """Copy a snapshot. Raises OperatorError, with the copy unfinished, when the source was written to meanwhile."""
+    with closing(open_reader_at(where)) as reader, reader.snapshot():
+        source = complete_source(reader)
+        moment = _moment(reader)
+        with show_progress("moving", 2 * source.count()) as advance:
+            loaded = fill(source, target, _origin(where), advance)
+    with closing(open_reader_at(where)) as reader:
+        if _moment(reader) != moment:
+            raise OperatorError(
+                "the source was written to while it was copied, so the copy is not finished",
+                "Stop the service and run this command again: it copies the tables that changed.",
+            )
+    remove_mark(target)
+    return loaded
+
+
+def restore(backup: BackupFile, target: Database, show_progress: ShowProgress) -> Loaded:
+    """The target keeps its mark: the caller removes it."""
+    with show_progress("restoring", 2 * backup.count()) as advance:
+        loaded = fill(backup, target, f"the backup {backup.digest.hex()}", advance)
+    if loaded.contents != backup.contents:
+        raise OperatorError(
+            "the backup file was changed while it was restored",
+            "The target stays marked as unfinished and cannot be opened. Use another copy of the backup.",
+        )
+    return loaded
+
+
+def complete_source(reader: Reader) -> DatabaseSource:
+    """A database as a source. Raises OperatorError when it is empty or an unfinished copy."""
+    refuse_unfinished(reader)
+    if reader.has_table(REVOKED):
+        raise OperatorError(
+            "this database was restored from a backup that is not authentic, and was not opened since",
+            "Run 'relaydeck token list' first: it records in the audit log which tokens the restore revoked.",
+        )
+    if schema_version(reader) == 0:
+        raise OperatorError("the database is empty: there is nothing to copy", "Check RELAYDECK_DATABASE_URL.")
+    return DatabaseSource(reader)
+
+
+def _moment(reader: Reader) -> tuple[int, int]:
+    # Every write takes a revision; a migration changes the version instead.
+    return reader.read(_REVISION)[0].revision, schema_version(reader)
+
+
+def _origin(where: Path | DatabaseUrl) -> str:
+    return str(where.absolute() if isinstance(where, Path) else where)
+
+
+@contextmanager
+def snapshot_of(where: Path | DatabaseUrl) -> Iterator[Reader]:
+    """The database as it is now, regardless of concurrent writes."""
+    require_database(where)
+    with closing(open_reader_at(where)) as reader, reader.snapshot():
+        yield reader
+
+
+def require_database(where: Path | DatabaseUrl) -> None:
+    if isinstance(where, Path) and not where.is_file():
+        raise OperatorError(
+            f"there is no database {where}", "Choose one with RELAYDECK_HOME or RELAYDECK_DATABASE_URL."
+        )

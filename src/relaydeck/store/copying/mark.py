@@ -13,7 +13,7 @@ from typing import NamedTuple
 from relaydeck.errors import OperatorError, ServerFailure
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import Database, Reader
-from relaydeck.store.row_proofs import prove_revoked_tokens
+from relaydeck.store.sealing import prove_revoked_tokens
 from relaydeck.store.vault import Vault
 
 MARK = "unfinished_copy"
@@ -23,18 +23,20 @@ _ACTIONS = {
     "restore": "database.restored_unauthenticated",
     "token": "token.revoked",
     "session": "session.revoked",
+    "person": "session.revoked",
     "link": "session.link_revoked",
 }
 _OWNER = "JOIN tokens t ON t.seq = c.token_seq ORDER BY c.seq"
 _CREDENTIALS = {
     "token": ("tokens", "SELECT name FROM tokens WHERE revoked_at IS NULL ORDER BY seq"),
     "session": ("console_sessions", f"SELECT t.name FROM console_sessions c {_OWNER}"),
+    "person": ("person_sessions", "SELECT person AS name FROM person_sessions ORDER BY seq"),
     "link": ("console_codes", f"SELECT t.name FROM console_codes c {_OWNER}"),
 }
 
 
 class Revoked(NamedTuple):
-    """A credential that a restore revoked. A session and a sign-in link have the name of their token."""
+    """A credential that a restore revoked. A session and a sign-in link have the name of their token or person."""
 
     kind: str
     name: str
@@ -101,5 +103,6 @@ def record_revoked(database: Database, vault: Vault) -> None:
                 f"this database was restored from a backup that is not authentic, and cannot be used: {failure.reason}",
                 "Restore another backup into an empty database.",
             ) from None
-        transaction.execute("UPDATE signers SET set_locally = FALSE")  # who set them is not known any more
+        transaction.allow_long_statements()
+        transaction.execute("UPDATE signers SET set_locally = FALSE WHERE set_locally")  # who set them is not known
         transaction.execute(f"DROP TABLE {REVOKED}")

@@ -1,4 +1,4 @@
--- A keyed hash of the row, under a key derived from the master key: see store/row_proofs.py. The service refuses a
+-- A keyed hash of the row, under a key derived from the master key: see store/sealing.py. The service refuses a
 -- token without a proof that holds.
 ALTER TABLE tokens ADD COLUMN proof $bytes;
 

@@ -1,0 +1,139 @@
+"""Events, their deliveries, and the test event of a notification."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from relaydeck.admin.handling import Change, Content, Request, Services, handles
+from relaydeck.admin.views import newest_first
+from relaydeck.api import operations
+from relaydeck.api.list_filters import FILTERS, conditions
+from relaydeck.api.records import Attempt, Delivery, DeliveryWithAttempts, Replayed
+from relaydeck.errors import NoDelivery, NotPossible, RecordNotFound
+from relaydeck.http.request import encode_items, read_page
+from relaydeck.notifications import delivery_queries, events, notification_changes
+from relaydeck.notifications.delivery_queries import DeliveryRow
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.database import ReadRows
+from relaydeck.timestamps import utc_with_milliseconds
+
+
+@handles(operations.LIST_EVENTS)
+async def list_events(services: Services, request: Request) -> Content:
+    def read_events(read: ReadRows, after: int, *asked: Any, newest: bool) -> Content:
+        found = events.list_events(read, after, *asked, newest=newest)
+        return Content(encode_items(each.shown() for each in found), notes=_gap(read, after))
+
+    return await _listed("events", services, request, read_events)
+
+
+async def _listed(collection: str, services: Services, request: Request, work: Callable[..., Content]) -> Content:
+    """Both lists are read on by sequence number. `work` reads those after one, as many and under which condition."""
+    query, page = request.query, read_page(request.query_string, services.settings.max_per_page)
+    after, newest = int(query.get("after") or 0), newest_first(query)
+    where = conditions(tuple(each for each in FILTERS[collection] if each.name != "after"), query)
+    content = await services.read(lambda store: work(store.database.read, after, page.per_page, *where, newest=newest))
+    return content._replace(notes=(*content.notes, *page.notes))
+
+
+def _gap(read: ReadRows, after: int) -> tuple[str, ...]:
+    oldest = events.oldest_sequence(read)
+    if oldest is None or after >= oldest - 1:
+        return ()
+    return (f"events before {oldest} were removed at the end of their retention",)
+
+
+@handles(operations.GET_EVENT)
+async def get_event(services: Services, request: Request) -> Content:
+    name = request.identifier
+    event = await services.read(lambda store: events.find_event(store.database.read, name))
+    if event is None:
+        raise RecordNotFound("event")
+    return Content(event.shown())
+
+
+@handles(operations.TEST_NOTIFICATION)
+async def test_notification(_services: Services, request: Request) -> Change:
+    name = request.identifier
+    return lambda context: Content(notification_changes.send_test(context, name).shown())
+
+
+@handles(operations.LIST_DELIVERIES)
+async def list_deliveries(services: Services, request: Request) -> Content:
+    def read_deliveries(read: ReadRows, *asked: Any, newest: bool) -> Content:
+        return Content(encode_items(map(_delivery, delivery_queries.list_deliveries(read, *asked, newest=newest))))
+
+    return await _listed("deliveries", services, request, read_deliveries)
+
+
+@handles(operations.GET_DELIVERY)
+async def get_delivery(services: Services, request: Request) -> Content:
+    name = request.identifier
+    return Content(await services.read(lambda store: _read_delivery(store.database.read, name)))
+
+
+@handles(operations.REPLAY_DELIVERY)
+async def replay_delivery(_services: Services, request: Request) -> Change:
+    name = request.identifier
+
+    def work(context: ChangeContext) -> Content:
+        if delivery_queries.find_delivery(context.transaction.all, name) is None:
+            raise RecordNotFound("delivery")
+        if not delivery_queries.replay(context.transaction, name):
+            raise NotPossible("Delivery is already due: it is sent at once, or after an earlier event of its relayer")
+        context.performed("delivery.replayed", name)
+        return Content(_read_delivery(context.transaction.all, name))
+
+    return work
+
+
+@handles(operations.REPLAY_DEAD)
+async def replay_dead(_services: Services, request: Request) -> Change:
+    chosen = {name: value for name, value in request.query.items() if value}
+    where = conditions(operations.REPLAY_DEAD.query, chosen)
+
+    def work(context: ChangeContext) -> Content:
+        count = delivery_queries.replay_all_dead(context.transaction, *where)
+        if count:
+            context.performed("deliveries.replayed", "", {"count": count, **chosen})
+        return Content(Replayed(count), changed=count > 0)
+
+    return work
+
+
+def _read_delivery(read: ReadRows, name: str) -> DeliveryWithAttempts:
+    """Raises RecordNotFound."""
+    row = delivery_queries.find_delivery(read, name)
+    if row is None:
+        raise RecordNotFound("delivery") if events.find_event(read, name) is None else NoDelivery
+    attempts = tuple(
+        Attempt(
+            at=utc_with_milliseconds(each.started_at),
+            duration_ms=each.duration,
+            status=each.status,
+            problem=each.problem or None,
+            answer=each.answer,
+        )
+        for each in delivery_queries.list_attempts(read, name)
+    )
+    return DeliveryWithAttempts(**msgspec.structs.asdict(_delivery(row)), attempts=attempts)
+
+
+def _delivery(row: DeliveryRow) -> Delivery:
+    created = row.created_at * 1000
+    return Delivery(
+        id=row.id,
+        sequence=row.sequence,
+        type=row.kind,
+        notification_id=row.notification_id,
+        relayer_id=row.relayer_id,
+        state=row.state,  # type: ignore[arg-type]  # the database checks it
+        tries=row.tries,
+        created_at=utc_with_milliseconds(created),
+        next_try_at=utc_with_milliseconds(created if row.next_try_at == 0 else row.next_try_at),
+        waits_for=row.waits_for,
+        finished_at=utc_with_milliseconds(row.finished_at),
+        last_status=row.last_status,
+        last_problem=row.last_problem or None,
+    )

@@ -1,0 +1,120 @@
+"""Tokens: issued (shown once), listed, given a new secret, revoked. Who the caller is."""
+
+from math import isinf
+
+import msgspec
+
+from relaydeck.admin.documents import Json
+from relaydeck.admin.handling import Change, Content, Request, Services, handles
+from relaydeck.admin.views import COLLECTIONS
+from relaydeck.api.operations import CREATE_TOKEN, REVOKE_TOKEN, ROTATE_TOKEN, WHOAMI
+from relaydeck.api.records import RotationRequest, TokenRequest, WhoAmI
+from relaydeck.credential import Limits
+from relaydeck.credentials.grants import Grant, Restrictions
+from relaydeck.credentials.token_rows import issue_new, revoke, rotate
+from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds
+from relaydeck.errors import BadRequest, RecordNotFound
+from relaydeck.roles import Role
+from relaydeck.scope import Scope
+from relaydeck.secret import Secret
+from relaydeck.store.changes import ChangeContext
+from relaydeck.timestamps import utc
+
+
+@handles(CREATE_TOKEN)
+async def create_token(_services: Services, request: Request) -> Change:
+    new: TokenRequest = request.decode(TokenRequest)
+    seconds = _seconds("expires", new.expires) or None
+    given = {name: getattr(new, name) for name in Restrictions.__struct_fields__}
+    grant = Grant(role=new.kind, **given)
+    if grant.problem:
+        raise BadRequest(grant.problem)
+
+    def work(context: ChangeContext) -> Content:
+        issued = issue_new(context, new.name, grant, seconds, new.purpose or None)
+        return Content(_shown(context, new.name, issued.token))
+
+    return work
+
+
+def _seconds(name: str, text: str | msgspec.UnsetType) -> int:
+    """0 where nothing is given. Raises BadRequest."""
+    seconds = 0 if text is msgspec.UNSET else lifetime_seconds(text)
+    if seconds is None:
+        raise BadRequest(f"{name} must be {LIFETIMES}")
+    return seconds
+
+
+@handles(ROTATE_TOKEN)
+async def rotate_token(_services: Services, request: Request) -> Change:
+    name = request.identifier
+    overlap = _seconds("overlap", request.decode(RotationRequest).overlap)
+
+    def work(context: ChangeContext) -> Content:
+        rotated = rotate(context, name, overlap)
+        if rotated is None:
+            raise RecordNotFound("token")
+        return Content(_shown(context, name, rotated.issued.token) | {"old_name": rotated.old_name or None})
+
+    return work
+
+
+@handles(REVOKE_TOKEN)
+async def revoke_token(_services: Services, request: Request) -> Change:
+    name = request.identifier
+
+    def work(context: ChangeContext) -> Content:
+        if not revoke(context, name):
+            raise RecordNotFound("token")
+        return Content(None)
+
+    return work
+
+
+def _shown(context: ChangeContext, name: str, token: Secret) -> Json:
+    """A token that was just issued, with its text."""
+    where = "name = :name AND revoked_at IS NULL"
+    collection = COLLECTIONS["tokens"]
+    row = context.transaction.all(
+        f"SELECT {collection.columns} FROM tokens WHERE {where}", {"name": name, "now": context.now}
+    )[0]
+    return {**collection.show(row, context.vault).data, "token": token.reveal()}
+
+
+@handles(WHOAMI)
+async def whoami(services: Services, request: Request) -> Content:
+    sender = request.sender
+    if sender is None:
+        local = Grant(role=Role.OWNER)
+        return Content(_identity(services.local_actor, local.role, local.permissions, _MACHINE, None, None, None))
+    ends = None if isinf(sender.expires_at) else sender.expires_at
+    return Content(
+        _identity(sender.actor, sender.role, sender.permissions, sender.rule, ends, sender.scope, sender.limits)
+    )
+
+
+_MACHINE = "whoever can use the machine and its master key may do everything"
+
+
+def _identity(
+    actor: str,
+    role: str,
+    permissions: frozenset[str],
+    rule: str,
+    expires_at: float | None,
+    scope: Scope | None,
+    limits: Limits | None,
+) -> WhoAmI:
+    limits = limits or Limits()
+    return WhoAmI(
+        actor=actor,
+        role=role,
+        permissions=tuple(sorted(permissions)),
+        rule=rule,
+        expires_at=utc(None if expires_at is None else int(expires_at)),
+        scope=scope,
+        addresses=tuple(map(str, limits.addresses)),
+        rate=limits.rate,
+        burst=limits.burst,
+        approve="approve" in permissions,
+    )

@@ -1,0 +1,230 @@
+"""The query parameters of operations, and the filters of each list, declared once.
+
+The admin API, its OpenAPI document and the options of `relaydeck … list` are derived from these declarations. This
+module imports nothing heavy, because `relaydeck --help` needs it.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from relaydeck.roles import Role
+from relaydeck.scope import MOST_LABELS, label_pair, label_problem
+
+_GREATEST = 10**18 - 1  # a whole number in a query fits a column of 64 bits
+
+
+class Parameter(NamedTuple):
+    """A query parameter. That of a filter has an SQL condition, which refers to its value as `:name`, and to `:now`."""
+
+    name: str
+    description: str
+    condition: str = ""
+    choices: Mapping[str, str] = MappingProxyType({})  # the allowed values, each with its condition
+    folded: bool = False  # whether upper and lower case of ASCII letters are the same
+    is_integer: bool = False
+    is_labels: bool = False  # `team=payments,env=prod`
+    example: str = ""
+    schema: Mapping[str, str | int] = MappingProxyType({})  # more keywords of its JSON schema
+
+    def condition_for(self, value: str) -> str:
+        if self.is_labels:
+            return " AND ".join(f"instr(labels, :label{number}) > 0" for number, _ in enumerate(value.split(",")))
+        return self.choices[value] if self.choices else self.condition
+
+    def requirement(self, value: str) -> str:
+        """What a value must be; empty when it is that."""
+        if self.choices and value not in self.choices:
+            return " or ".join(self.choices) if len(self.choices) == 2 else f"one of {', '.join(self.choices)}"
+        if self.is_labels:
+            pairs = [each.partition("=") for each in value.split(",")]
+            is_valid = len(pairs) <= MOST_LABELS and not any(
+                label_problem(text) for pair in pairs for text in pair[::2]
+            )
+            return "" if is_valid else "labels such as team=payments,env=prod"
+        if not self.is_integer:
+            return ""
+        least, most = int(self.schema.get("minimum", 0)), int(self.schema.get("maximum", _GREATEST))
+        if value.isascii() and value.isdigit() and len(value) <= len(str(_GREATEST)) and least <= int(value) <= most:
+            return ""
+        return f"a whole number from {least} to {most}" if most < _GREATEST else f"a whole number of at least {least}"
+
+
+def _contains(name: str) -> Parameter:
+    description = f"Only those with this text in their {name}, in upper or lower case."
+    return Parameter(name, description, f"instr(lower({name}), :{name}) > 0", folded=True)
+
+
+def _equals(name: str, description: str) -> Parameter:
+    return Parameter(name, description, f"{name} = :{name}")
+
+
+_LABEL = Parameter("label", "Only those with each of these labels.", is_labels=True, example="team=payments,env=prod")
+_AFTER = Parameter("after", "Only those after this sequence number.", "seq > :after", is_integer=True)
+_EXPIRED = "expires_at IS NOT NULL AND expires_at <= :now"
+
+# The problems of a relayer, the worst first, each with the condition on its row. Few relayers have one, and an index
+# finds them.
+PROBLEMS = {
+    "disabled": "system_disabled",
+    "failing": "NOT system_disabled AND id IN (SELECT relayer_id FROM troubles WHERE failed_rounds > 0)",
+    "signer_unreachable": "signer_id IN (SELECT signer_id FROM signer_checks WHERE alarm = 'unreachable')",
+    "signer_mismatch": (
+        "signer_id IN (SELECT signer_id FROM signer_checks WHERE alarm = 'mismatch')"
+        " AND EXISTS (SELECT 1 FROM signer_checks c WHERE c.signer_id = relayers.signer_id AND c.alarm = 'mismatch'"
+        """ AND instr(c.result, '"' || replace(replace(relayers.id, '\\', '\\\\'), '"', '\\"') || '"') > 0)"""
+    ),
+    "low_balance": "id IN (SELECT relayer_id FROM troubles WHERE low_since IS NOT NULL)",
+    "low_runway": "seq IN (SELECT relayer_seq FROM runways WHERE low_since IS NOT NULL)",
+}
+_ANY_PROBLEM = f"seq IN ({' UNION '.join(f'SELECT seq FROM relayers WHERE {each}' for each in PROBLEMS.values())})"
+WORST_PROBLEM = f"CASE {' '.join(f'WHEN {PROBLEMS[name]} THEN {rank}' for rank, name in enumerate(PROBLEMS))} END"
+
+
+class Ordering(NamedTuple):
+    """An order of a list: some rows by an expression, then the others, oldest first."""
+
+    by: str  # an SQL expression
+    condition: str = "1 = 1"  # which rows come first
+    others: str = ""  # the condition of the others; empty: there are none
+    rows: str = "relayers"  # the table, with those that its order needs
+    most: int = 0  # rows that can be in this order; 0: any number
+
+
+_LATEST = "FROM balances b WHERE b.relayer_seq = relayers.seq ORDER BY since DESC LIMIT 1"
+_HAS_BALANCE = "EXISTS (SELECT 1 FROM balances b WHERE b.relayer_seq = relayers.seq)"
+_HAS_FORECAST = "EXISTS (SELECT 1 FROM runways w WHERE w.relayer_seq = relayers.seq AND w.minimum_at IS NOT NULL)"
+# In which order a list can be, besides that of creation.
+ORDERINGS = {
+    "relayers": {
+        "name": Ordering("lower(name)"),
+        "problem": Ordering(WORST_PROBLEM, _ANY_PROBLEM, f"NOT ({_ANY_PROBLEM})"),
+        "runway": Ordering(
+            "minimum_at",
+            "relayers.seq = runways.relayer_seq AND minimum_at IS NOT NULL",
+            f"NOT {_HAS_FORECAST}",
+            "runways CROSS JOIN relayers",  # SQLite then reads the index of forecasts, in its order
+        ),
+        # Amounts are digits: of two that are as long, the lesser text is the lesser amount.
+        "balance": Ordering(
+            f"(SELECT length(balance) {_LATEST}), (SELECT balance {_LATEST})",
+            _HAS_BALANCE,
+            f"NOT {_HAS_BALANCE}",
+            most=20_000,
+        ),
+    }
+}
+_ORDERS = {
+    "name": "by name",
+    "problem": "the worst problem first",
+    "runway": "what runs out first",
+    "balance": "the lowest balance first, of at most 20,000 relayers",
+}
+
+
+def order_of(path: str) -> Parameter:
+    """The query parameter for the order of a list."""
+    more = ORDERINGS.get(path, {})
+    words = "; ".join(["`newest`: newest first", *(f"`{name}`: {_ORDERS[name]}" for name in more)])
+    return Parameter("order", f"{words}.", choices=dict.fromkeys(["oldest", "newest", *more], ""))
+
+
+FILTERS: dict[str, tuple[Parameter, ...]] = {
+    "networks": (_contains("name"), _LABEL),
+    "signers": (
+        _contains("id"),
+        Parameter("type", "Only those of this type.", "type = CASE :type WHEN 'local' THEN 'plain' ELSE :type END"),
+        Parameter(
+            "check",
+            "Only those with this latest check.",
+            choices={
+                "ok": "id IN (SELECT signer_id FROM signer_checks WHERE outcome = 'ok')",
+                "failing": "id IN (SELECT signer_id FROM signer_checks WHERE outcome <> 'ok')",
+                "none": "id NOT IN (SELECT signer_id FROM signer_checks)",
+            },
+        ),
+        _LABEL,
+    ),
+    "notifications": (_contains("id"), _LABEL),
+    "relayers": (
+        _contains("name"),
+        _equals("network", "Only those on this network."),
+        Parameter(
+            "state",
+            "Only those in this state.",
+            choices={
+                "active": "NOT paused AND NOT system_disabled",
+                "paused": "paused",
+                "disabled": "system_disabled",
+            },
+        ),
+        Parameter(
+            "problem",
+            "Only those with this problem; `any`: with at least one; `none`: without one.",
+            choices={**PROBLEMS, "any": _ANY_PROBLEM, "none": f"NOT ({_ANY_PROBLEM})"},
+        ),
+        _equals("signer_id", "Only those that use this signer."),
+        _equals("notification_id", "Only those with events for this notification."),
+        _LABEL,
+    ),
+    "tokens": (
+        _contains("name"),
+        Parameter(
+            "kind",
+            "Only those of this kind.",
+            choices={
+                each.value: f"kind = '{each.value}' OR substr(kind, 1, {len(each.value) + 1}) = '{each.value} '"
+                for each in Role
+            },
+        ),
+        Parameter(
+            "state",
+            "Only those in this state.",
+            choices={
+                "live": f"revoked_at IS NULL AND NOT ({_EXPIRED})",
+                "expired": f"revoked_at IS NULL AND {_EXPIRED}",
+                "revoked": "revoked_at IS NOT NULL",
+            },
+        ),
+    ),
+    "events": (
+        _AFTER,
+        Parameter("before", "Only those before this sequence number.", "e.seq < :before", is_integer=True),
+        Parameter("relayer_id", "Only those about this relayer.", "e.relayer_id = :relayer_id"),
+    ),
+    "deliveries": (
+        _AFTER,
+        Parameter("before", "Only those before this sequence number.", "d.seq < :before", is_integer=True),
+        Parameter(
+            "state",
+            "Only those in this state.",
+            choices={state: f"d.state = '{state}'" for state in ("pending", "delivered", "dead")},
+        ),
+        Parameter("notification_id", "Only those to this notification.", "d.notification_id = :notification_id"),
+        Parameter("relayer_id", "Only those about this relayer.", "d.relayer_id = :relayer_id"),
+    ),
+    "audit": (
+        _equals("actor", "Only changes by this actor."),
+        _equals("action", "Only this action."),
+        _equals("record", "Only changes of this record."),
+        _AFTER,
+    ),
+}
+
+
+def conditions(filters: tuple[Parameter, ...], query: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """The SQL condition of the filters that a query uses, and its values."""
+    used = [each for each in filters if query.get(each.name)]
+    values = {name: value for each in used for name, value in _filter_values(each, query[each.name])}
+    return " AND ".join(["1 = 1", *(f"({each.condition_for(query[each.name])})" for each in used)]), values
+
+
+def _filter_values(used: Parameter, text: str) -> Iterator[tuple[str, str | int]]:
+    if used.is_labels:
+        pairs = (each.partition("=") for each in text.split(","))
+        yield from ((f"label{number}", label_pair(key, value)) for number, (key, _, value) in enumerate(pairs))
+    elif used.is_integer:
+        yield used.name, int(text)
+    else:
+        # Both databases fold the letters of ASCII alone.
+        yield used.name, text.encode().lower().decode() if used.folded else text

@@ -1,0 +1,175 @@
+"""`relaydeck apply` and `relaydeck export`."""
+
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+from msgspec import UNSET, UnsetType
+
+from relaydeck.api.records import ApplyReport
+from relaydeck.cli.options import anywhere, as_json, asks_first, confirm, require_terminal
+from relaydeck.cli.output import Shape, about, print_json, print_notes, print_outcome, print_styled
+from relaydeck.cli.reply import FileToApply, Json
+from relaydeck.cli.target import target
+from relaydeck.errors import OperatorError
+from relaydeck.quantities import counted, first_few
+
+_MOST_NAMED = 20  # in a question
+_REVISION = re.compile(r"[0-9]{1,18}-([0-9a-f]{16}|[0-9a-f]{96})")
+CHANGES = 2  # the exit code of a plan that contains changes, with --detailed-exitcode
+_STYLES = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red")}
+_DONE = {"create": "created", "change": "changed", "remove": "removed"}
+
+
+class ApplyFile(Shape, frozen=True):
+    """The tables of an apply file (docs/apply.md) as JSON. A key without records is absent."""
+
+    networks: Annotated[dict[str, dict[str, Any]] | UnsetType, about("Networks by name.")] = UNSET
+    signers: Annotated[list[dict[str, Any]] | UnsetType, about("Signers.")] = UNSET
+    notifications: Annotated[list[dict[str, Any]] | UnsetType, about("Notifications.")] = UNSET
+    relayers: Annotated[list[dict[str, Any]] | UnsetType, about("Relayers.")] = UNSET
+
+
+class _Apply(click.Command):
+    """With --detailed-exitcode, an exit code of 2 means changes: a wrong usage exits with 1 too."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        self._detailed = "--detailed-exitcode" in args
+        with self._errors_exit_1():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with self._errors_exit_1():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _errors_exit_1(self) -> Iterator[None]:
+        try:
+            yield
+        except click.UsageError as error:
+            if not self._detailed:
+                raise
+            error.show()
+            sys.exit(1)
+
+
+@click.command(
+    cls=_Apply,
+    epilog="\b\nExamples:\n  relaydeck apply examples/demo.toml --plan\n  relaydeck export | relaydeck apply - --plan",
+)
+@click.argument("file")
+@click.option("--plan", is_flag=True, help="Print what would change, and change nothing.")
+@click.option(
+    "--prune", is_flag=True, help="Also delete records that an earlier apply, of any file, created and FILE omits."
+)
+@click.option("--revision", default="", help="Apply only the plan that --plan printed with this revision.")
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="With --plan: exit 0 without changes, 2 with changes, 1 on errors."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors; notes are left out too.")
+@asks_first("With --prune: do not ask before deleting. Required for --prune where there is no terminal.")
+@as_json(ApplyReport)
+@anywhere
+def apply(
+    file: str, plan: bool, prune: bool, revision: str, detailed_exitcode: bool, quiet: bool, yes: bool, as_json: bool
+) -> None:
+    """Create and change networks, signers, notifications and relayers as FILE describes them.
+
+    FILE is TOML; - reads standard input. All changes are made, or none. Records that FILE does not mention stay as
+    they are. A secret is a string, { env = "NAME" } or { file = "path" }, which the command resolves where it runs.
+    """
+    if plan and revision:
+        raise click.UsageError("--revision applies a plan: leave --plan out")
+    if detailed_exitcode and not plan:
+        raise click.UsageError("--detailed-exitcode requires --plan")
+    if quiet and (as_json or (plan and not detailed_exitcode)):
+        raise click.UsageError("--quiet prints nothing: leave --json out, and use --plan with --detailed-exitcode")
+    if revision and not _REVISION.fullmatch(revision):
+        raise OperatorError("--revision must be the revision that --plan printed", "Nothing was changed.")
+    content = _read(file)
+    if prune and not yes and not plan:
+        revision = _confirmed_revision(content, revision)
+    report = target().plan(content, prune=prune) if plan else target().apply(content, prune=prune, revision=revision)
+    if not quiet:
+        _print_report(report, as_json, plan=plan)
+    if report["steps"] and detailed_exitcode:
+        sys.exit(CHANGES)
+
+
+def _print_report(report: Json, as_json: bool, *, plan: bool) -> None:
+    print_notes(report["notes"])
+    if plan and not as_json:
+        _print_steps(report)
+    pinned = [f"revision: {report['revision']}"] if plan and report["steps"] and report["revision"] else []
+    print_outcome(report, as_json, *_summary(report), *pinned)
+
+
+def _confirmed_revision(file: FileToApply, revision: str) -> str:
+    """Ask about the records that --prune deletes. The revision of the plan that was shown: nothing else is deleted."""
+    require_terminal(f"delete the records that are not in {file.name}")
+    plan = target().plan(file, prune=True)
+    removed = [_named(step) for step in plan["steps"] if step["action"] == "remove"]
+    if not removed:
+        return revision
+    confirm(f"delete {first_few(removed, _MOST_NAMED)}", yes=False)
+    return revision or str(plan["revision"])
+
+
+def _read(file: str) -> FileToApply:
+    if file == "-":
+        if sys.stdin is None:
+            raise OperatorError("standard input is closed")
+        return FileToApply("standard input", sys.stdin.buffer.read(), Path())
+    try:
+        return FileToApply(file, Path(file).read_bytes(), Path(file).parent)
+    except OSError as error:
+        raise OperatorError(f"the file {file} cannot be read: {error.strerror}") from None
+
+
+def _print_steps(report: Json) -> None:
+    for step in report["steps"]:
+        mark, colour = _STYLES[step["action"]]
+        print_styled((f"{mark} {_named(step)}", colour))
+        for change in step["fields"]:
+            print_styled((f"    {change['name']}: {_described(change)}", colour))
+
+
+def _named(step: Json) -> str:
+    title = f" ({step['title']})" if step.get("title", step["name"]) != step["name"] else ""
+    return f"{step['kind']} {step['name']}{title}"
+
+
+def _described(change: Json) -> str:
+    """Nothing of a secret is shown."""
+    return " -> ".join(filter(None, (change["before"], change["after"]))) or "(changed)"
+
+
+def _summary(report: Json) -> Iterator[str]:
+    if not report["steps"]:
+        yield "nothing to change: the stored records match the file"
+    for action, past in _DONE.items():
+        count = Counter(step["kind"] for step in report["steps"] if step["action"] == action)
+        if count:
+            records = ", ".join(counted(number, kind) for kind, number in count.items())
+            yield f"{past if report['applied'] else f'to {action}'}: {records}"
+
+
+@click.command(epilog="Example:  relaydeck export > relaydeck.toml")
+@as_json(ApplyFile)
+@anywhere
+def export(as_json: bool) -> None:
+    """Print the stored records as an apply file. In place of each secret it contains a reference to fill in."""
+    pieces = target().export()
+    if as_json:
+        print_json(tomllib.loads("".join(pieces)))
+        return
+    for piece in pieces:
+        sys.stdout.buffer.write(piece.encode())  # TOML is UTF-8 whatever the locale

@@ -1,0 +1,306 @@
+"""Signing in at an identity provider: OpenID Connect with the authorization code, PKCE, state and nonce.
+
+What a sign-in needs until the provider sends the browser back is in a cookie of that browser, with a keyed hash: the
+service holds nothing for a stranger. The role of a session is checked again at the provider with the refresh token.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from relaydeck.console.page_request import Services, SignInFailed
+from relaydeck.console.request import cookies_of, query_of, read_form
+from relaydeck.credentials import people
+from relaydeck.credentials.console_sessions import SessionLimits, new_session_secret, session_digest
+from relaydeck.credentials.json_web_tokens import Claims, IssuerFailed, Metadata, TrustedIssuer
+from relaydeck.credentials.people import PersonSession
+from relaydeck.errors import TooManyRequests, Unauthorized, UnknownPath
+from relaydeck.http.pipeline import Call, Reply
+from relaydeck.secret import Secret
+from relaydeck.settings.issuers import Issuer
+
+CHECK_SECONDS = 600  # after which a request checks the person again
+LAST_SECONDS = 900  # after which the session needs a check to go on
+COOKIE = "relaydeck_sso"
+_PENDING_SECONDS = 600
+_MOST_FORM_BYTES = 16_384
+_MOST_EXCHANGES = 8  # at a time, in one worker
+_WAITS, _WAIT_SECONDS = 60, 0.1
+_LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
+_NOT_BEGUN = "This sign-in was not begun in this browser, or too long ago. Begin again."
+_NOT_SIGNED_IN = "The provider did not sign you in."
+_AWAY = "The provider cannot be reached. Try again, or use a token."
+
+
+class _Pending(NamedTuple):
+    """A sign-in that was begun in a browser."""
+
+    issuer: str
+    state: str
+    nonce: str
+    verifier: str
+    wanted: str
+    began_at: int
+
+
+class SingleSignOn:
+    def __init__(self, services: Services, limits: SessionLimits) -> None:
+        issuers = [each for each in services.settings.issuers if each.is_for_people]
+        self._issuers = {each.name: TrustedIssuer(each, services.report_issuer) for each in issuers}
+        self._read, self._write, self._audit = services.read, services.writer.write, services.audit
+        self._proofs, self._limits = services.audit.vault.proofs, limits
+        self._exchanges = asyncio.Semaphore(_MOST_EXCHANGES)
+
+    # -- signing in -------------------------------------------------------------------------------
+
+    async def begin(self, call: Call, wanted: str) -> Reply:
+        """Send the browser to the provider. Raises SignInFailed, UnknownPath."""
+        trusted = self._issuer(query_of(call).get("issuer", ""))
+        issuer, metadata = trusted.settings, await self._metadata(trusted)
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        asked = {
+            "response_type": "code",
+            "client_id": issuer.client_id,
+            "redirect_uri": issuer.redirect_uri,
+            "scope": " ".join(issuer.scopes),
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        } | ({"prompt": "consent"} if "offline_access" in issuer.scopes else {})
+        pending = _Pending(issuer.name, state, nonce, verifier, wanted, int(time.time()))
+        location = _with_query(metadata.authorization_endpoint, asked)
+        headers = ((b"location", location.encode()), _cookie(issuer, self._sealed(pending), _PENDING_SECONDS))
+        return Reply(303, b"", headers=headers)
+
+    async def finish(self, call: Call) -> tuple[Secret, str, tuple[bytes, bytes]]:
+        """The secret of the new session, the page to continue with, and a header that ends the cookie of the sign-in.
+
+        Raises SignInFailed, TooManyRequests, UnknownPath.
+        """
+        query, pending = query_of(call), self._pending(call)
+        if pending is None or not hmac.compare_digest(query.get("state", "").encode(), pending.state.encode()):
+            raise SignInFailed(_NOT_BEGUN, 400)
+        trusted = self._issuer(pending.issuer)
+        metadata = await self._metadata(trusted)
+        # RFC 9207: a code of another provider must not be sent to this one.
+        named, must_name = query.get("iss"), metadata.authorization_response_iss_parameter_supported
+        if named != trusted.settings.url and (must_name or named is not None):
+            raise SignInFailed(_NOT_SIGNED_IN, 400)
+        if "code" not in query:
+            raise SignInFailed(_NOT_SIGNED_IN, 401)
+        form = {"code": query["code"], "redirect_uri": trusted.settings.redirect_uri, "code_verifier": pending.verifier}
+        secret = await self._opened(trusted, {"grant_type": "authorization_code", **form}, pending.nonce)
+        return secret, pending.wanted, _cookie(trusted.settings, "", 0)
+
+    async def _opened(self, trusted: TrustedIssuer, form: dict[str, str], nonce: str) -> Secret:
+        try:
+            claims, refresh_token = await self._exchange(trusted, form, nonce=nonce)
+            person = people.person_of(trusted.settings, claims)
+        except Unauthorized as error:
+            raise SignInFailed(f"{_NOT_SIGNED_IN} Reason: {error.reason}.", 401) from None
+        except IssuerFailed:
+            raise SignInFailed(_AWAY, 503) from None
+        secret, now = Secret(people.PREFIX + new_session_secret().reveal()), int(time.time())
+        encrypted = people.encrypted(secret, refresh_token)
+        session = PersonSession(person, session_digest(secret), now, now, now, encrypted)
+        await self._write(lambda transaction: people.store(transaction, self._audit, session, self._limits, now))
+        return secret
+
+    async def _exchange(self, trusted: TrustedIssuer, form: dict[str, str], **required: str) -> tuple[Claims, str]:
+        """The verified claims of the ID token, and the refresh token. Raises Unauthorized, IssuerFailed."""
+        if self._exchanges.locked():
+            raise TooManyRequests(1)
+        issuer, metadata = trusted.settings, await trusted.metadata()
+        async with self._exchanges:
+            headers, form = await _authenticated(issuer, metadata, form)
+            response = await trusted.post(metadata.token_endpoint, form, headers)
+        if response.status >= 500 or response.status == 429:
+            raise IssuerFailed(f"it answered HTTP {response.status}")
+        if response.status != 200:
+            raise Unauthorized("the provider refused the request")
+        try:
+            found = json.loads(response.body)
+            id_token, refresh_token = found["id_token"].encode(), found.get("refresh_token", "")
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            raise Unauthorized("the answer of the provider has no ID token") from None
+        claims = await trusted.claims(id_token, audience=[issuer.client_id], **required)
+        if claims.get("azp", issuer.client_id) != issuer.client_id:
+            raise Unauthorized("the ID token is for another client")
+        return claims, refresh_token if isinstance(refresh_token, str) else ""
+
+    # -- a session --------------------------------------------------------------------------------
+
+    async def session(self, secret: Secret) -> PersonSession | None:
+        """The session, checked at the provider at most 15 minutes ago. None: there is none, or no longer."""
+        found = await self._find(secret)
+        if found is None or time.time() - found.checked_at < CHECK_SECONDS:
+            return found
+        return await self._checked(found, secret)
+
+    async def _find(self, secret: Secret) -> PersonSession | None:
+        now, proofs = time.time(), self._proofs
+        found: PersonSession | None = await self._read(
+            lambda store: people.find(store.database.read, proofs, secret, self._limits, now)
+        )
+        return found
+
+    async def _checked(self, session: PersonSession, secret: Secret) -> PersonSession | None:
+        is_late = time.time() - session.checked_at >= LAST_SECONDS
+        if not await self._write(lambda transaction: people.claim(transaction, session.digest, time.time())):
+            return await self._checked_by_another(session, secret) if is_late else session
+        try:
+            return await self._check(session, secret)
+        except IssuerFailed:
+            await self._write(lambda transaction: people.release(transaction, session.digest))
+            return None if is_late else session
+        except Unauthorized:
+            await self.end("digest = :digest", {"digest": session.digest})
+            return None
+
+    async def _check(self, session: PersonSession, secret: Secret) -> PersonSession:
+        """Raises Unauthorized when the provider or the rules give no access any more, and IssuerFailed."""
+        trusted, token = self._issuers.get(session.person.issuer), session.refresh_token(secret)
+        if trusted is None or not token:
+            raise Unauthorized("the session cannot be checked")
+        form = {"grant_type": "refresh_token", "refresh_token": token}
+        claims, newer = await self._exchange(trusted, form, sub=session.person.subject)
+        person, now = people.person_of(trusted.settings, claims), int(time.time())
+        encrypted = people.encrypted(secret, newer or token)
+        checked = session._replace(
+            person=person._replace(sid=person.sid or session.person.sid),
+            used_at=now,
+            checked_at=now,
+            encrypted_refresh_token=encrypted,
+        )
+
+        def store(transaction: Any) -> None:
+            people.save(transaction, self._proofs, checked)
+            people.release(transaction, checked.digest)
+
+        await self._write(store)
+        return checked
+
+    async def _checked_by_another(self, session: PersonSession, secret: Secret) -> PersonSession | None:
+        for _ in range(_WAITS):
+            await asyncio.sleep(_WAIT_SECONDS)
+            found = await self._find(secret)
+            if found is None or found.checked_at > session.checked_at:
+                return found
+        return None
+
+    async def touch(self, session: PersonSession) -> None:
+        touched = session._replace(used_at=int(time.time()))
+        await self._write(lambda transaction: people.save(transaction, self._proofs, touched))
+
+    async def end(self, condition: str, values: dict[str, Any]) -> None:
+        await self._write(lambda transaction: people.end(transaction, self._audit, condition, values, time.time()))
+
+    # -- signing out ------------------------------------------------------------------------------
+
+    async def sign_out(self, secret: Secret) -> str:
+        """End the session. Where the provider ends its own; empty: it says no such place, or cannot be reached."""
+        session = await self._find(secret)
+        if session is None:
+            return ""
+        await self.end("digest = :digest", {"digest": session.digest})
+        trusted = self._issuers.get(session.person.issuer)
+        try:
+            metadata = await trusted.metadata() if trusted else None
+        except IssuerFailed:
+            return ""
+        if trusted is None or metadata is None or not metadata.end_session_endpoint:
+            return ""
+        after = trusted.settings.redirect_uri.replace("/sso/callback", "/sign-in")
+        asked = {"client_id": trusted.settings.client_id, "post_logout_redirect_uri": after}
+        return _with_query(metadata.end_session_endpoint, asked)
+
+    async def logged_out(self, call: Call, name: str) -> Reply:
+        """OpenID Connect Back-Channel Logout 1.0. Raises RequestError."""
+        trusted = self._issuer(name)
+        token = dict(await read_form(call, _MOST_FORM_BYTES)).get("logout_token", "").encode()
+        claims = await trusted.claims(token, audience=[trusted.settings.client_id], typ="logout+jwt")
+        events = claims.get("events")
+        if not isinstance(events, dict) or _LOGOUT_EVENT not in events or "nonce" in claims:
+            raise Unauthorized("the JSON Web Token is of another type")
+        by_sid, latest = "sid" in claims, int(claims["iat"]) + trusted.settings.clock_skew_seconds
+        column, value = ("sid", claims["sid"]) if by_sid else ("subject", claims.get("sub"))
+        condition = f"issuer = :issuer AND {column} = :value AND created_at <= :latest"
+        await self.end(condition, {"issuer": name, "value": str(value), "latest": latest})
+        return Reply(200, b"", headers=((b"cache-control", b"no-store"),))
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._issuers)
+
+    async def close(self) -> None:
+        for each in self._issuers.values():
+            await each.close()
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _issuer(self, name: str) -> TrustedIssuer:
+        found = self._issuers.get(name)
+        if found is None:
+            raise UnknownPath("there is no such provider")
+        return found
+
+    async def _metadata(self, trusted: TrustedIssuer) -> Metadata:
+        try:
+            found = await trusted.metadata()
+        except IssuerFailed:
+            raise SignInFailed(_AWAY, 503) from None
+        if not found.authorization_endpoint or not found.token_endpoint:
+            raise SignInFailed(_AWAY, 503)
+        return found
+
+    def _sealed(self, pending: _Pending) -> str:
+        text = json.dumps(pending)
+        proof = self._proofs.of("single_sign_on", (text,))
+        return ".".join(base64.urlsafe_b64encode(each).decode() for each in (text.encode(), proof))
+
+    def _pending(self, call: Call) -> _Pending | None:
+        text, _, proof = cookies_of(call.headers).get(COOKIE, "").partition(".")
+        try:
+            stated = base64.urlsafe_b64decode(text).decode()
+            if not self._proofs.holds(base64.urlsafe_b64decode(proof), "single_sign_on", (stated,)):
+                return None
+        except ValueError:
+            return None
+        found = _Pending(*json.loads(stated))
+        return found if time.time() - found.began_at < _PENDING_SECONDS else None
+
+
+async def _authenticated(
+    issuer: Issuer, metadata: Metadata, form: dict[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The headers and the form by which the client shows who it is."""
+    if not issuer.client_secret_file:
+        return {}, {**form, "client_id": issuer.client_id}
+    try:
+        secret = Secret((await asyncio.to_thread(issuer.client_secret_path.read_text, "utf-8")).strip())
+    except (OSError, UnicodeDecodeError):
+        raise IssuerFailed("its client_secret_file cannot be read") from None
+    methods = metadata.token_endpoint_auth_methods_supported
+    if "client_secret_basic" not in methods and "client_secret_post" in methods:
+        return {}, {**form, "client_id": issuer.client_id, "client_secret": secret.reveal()}
+    pair = f"{quote(issuer.client_id, safe='')}:{quote(secret.reveal(), safe='')}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, form
+
+
+def _with_query(url: str, query: dict[str, str]) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
+
+
+def _cookie(issuer: Issuer, value: str, seconds: int) -> tuple[bytes, bytes]:
+    """Lax: the provider sends the browser back from another site."""
+    secure = "; Secure" if issuer.redirect_uri.startswith("https:") else ""
+    text = f"{COOKIE}={value}; Path=/console/sso; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+    return b"set-cookie", text.encode()

@@ -1,0 +1,224 @@
+"""Deliveries as an operator sees them: listed, shown with their attempts, counted, and sent again.
+
+Also the receivers that fail: they need attention before a delivery is given up.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from relaydeck.notifications.delivery_queue import COLUMNS, FREE, NOW, AttemptRecord, PendingDelivery, make_next_due
+from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.rows import columns_of
+
+COUNT_LIMIT = 10_000  # anyone may ask for the metrics: counting on takes as long as there are failed deliveries
+
+_TABLES = "deliveries d JOIN events e ON e.seq = d.seq"
+_RESET = (
+    "UPDATE deliveries SET state = 'pending', in_line = false, tries = 0, due_at = :due, finished_at = NULL,"
+    " revision = :revision"
+)
+_REPLAYABLE = (
+    f"SELECT {COLUMNS} FROM deliveries"
+    " WHERE (state <> 'pending' OR tries > 0) AND seq = (SELECT seq FROM events WHERE id = :id)"
+)
+_DEAD = "d.state = 'dead' AND d.notification_id IN (SELECT id FROM notifications)"
+_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
+
+
+class DeliveryRow(NamedTuple):
+    """The delivery of an event to a receiver.
+
+    `id` is the event's and the `webhook-id` of every attempt. `next_try_at` is 0 when the delivery is due at once, and
+    None while it waits behind another one in its queue, `waits_for`, or is finished. `created_at` is in seconds, the
+    other times are milliseconds.
+    """
+
+    id: str
+    sequence: int
+    kind: str
+    notification_id: str
+    relayer_id: str | None
+    state: str
+    tries: int
+    next_try_at: int | None
+    finished_at: int | None
+    created_at: int
+    last_problem: str | None
+    last_status: int | None
+    waits_for: str | None
+
+
+_FIRST_IN_QUEUE = (
+    "SELECT id FROM events WHERE seq = (SELECT min(first.seq) FROM deliveries first WHERE"
+    " first.notification_id = d.notification_id AND first.relayer_id = d.relayer_id AND first.in_line)"
+)
+_LAST_ATTEMPT = "FROM attempts WHERE delivery = d.seq ORDER BY seq DESC LIMIT 1"
+_COLUMNS = columns_of(
+    DeliveryRow._fields,
+    "d",
+    id="e.id",
+    sequence="d.seq",
+    kind="e.kind",
+    next_try_at="d.due_at",
+    waits_for=f"CASE WHEN d.state = 'pending' AND d.due_at IS NULL THEN ({_FIRST_IN_QUEUE}) END",
+    created_at="e.created_at",
+    last_problem=f"(SELECT problem {_LAST_ATTEMPT})",
+    last_status=f"(SELECT status {_LAST_ATTEMPT})",
+)
+_ATTEMPT_COLUMNS = columns_of(AttemptRecord._fields, "a")
+
+
+def list_deliveries(
+    read: ReadRows,
+    after: int = 0,
+    limit: int = 100,
+    condition: str = "1 = 1",
+    values: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    newest: bool = False,
+) -> list[DeliveryRow]:
+    """Deliveries `d` after sequence number `after` that meet an SQL condition, oldest first or newest first."""
+    order = "DESC" if newest else "ASC"
+    rows = read(
+        f"SELECT {_COLUMNS} FROM {_TABLES} WHERE d.seq > :after AND {condition} ORDER BY d.seq {order} LIMIT :limit",
+        {"after": after, "limit": limit, **values},
+    )
+    return [DeliveryRow(*row) for row in rows]
+
+
+def find_delivery(read: ReadRows, delivery_id: str) -> DeliveryRow | None:
+    rows = read(f"SELECT {_COLUMNS} FROM {_TABLES} WHERE e.id = :id", {"id": delivery_id})
+    return DeliveryRow(*rows[0]) if rows else None
+
+
+def list_attempts(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
+    """Every attempt of a delivery, oldest first."""
+    rows = read(
+        f"SELECT {_ATTEMPT_COLUMNS} FROM attempts a"
+        " JOIN events e ON e.seq = a.delivery WHERE e.id = :id ORDER BY a.seq",
+        {"id": delivery_id},
+    )
+    return [AttemptRecord(*row) for row in rows]
+
+
+def replay(transaction: Transaction, delivery_id: str) -> bool:
+    """Send a delivery again, outside its queue, at once and with all its attempts.
+
+    It is finished, or waits after a failure. Return False when there is no such delivery or it is already due.
+    """
+    found = transaction.all(_REPLAYABLE, {"id": delivery_id})
+    if not found:
+        return False
+    values = {"due": NOW, "revision": transaction.revision, "seq": found[0].sequence}
+    transaction.execute(f"{_RESET} WHERE seq = :seq", values)
+    if found[0].in_order:
+        make_next_due(transaction, PendingDelivery(*found[0]))
+    return True
+
+
+def replay_all_dead(transaction: Transaction, where: str = "1 = 1", values: Mapping[str, Any] = _NO_VALUES) -> int:
+    """Send every dead delivery again whose receiver still exists. Return how many there were.
+
+    `where`: a condition about deliveries `d`, which refers to `values`.
+    """
+    transaction.allow_long_statements()
+    chosen = f"SELECT d.seq FROM deliveries d WHERE {_DEAD} AND {where}"
+    due = {**values, "due": NOW, "revision": transaction.revision}
+    chosen, scoped = transaction.scoped(chosen, due)
+    return transaction.execute(f"{_RESET} WHERE seq IN ({chosen})", scoped).rowcount
+
+
+def count_replayable(read: ReadRows, where: str = "1 = 1", values: Mapping[str, Any] = _NO_VALUES) -> int:
+    """How many deliveries `replay_all_dead` would send again, up to COUNT_LIMIT."""
+    return _count(read, f"{_DEAD} AND {where}", values)
+
+
+def _count(read: ReadRows, condition: str, values: Mapping[str, Any] = _NO_VALUES) -> int:
+    some = f"SELECT 1 FROM deliveries d WHERE {condition} LIMIT {COUNT_LIMIT}"
+    total: int = read(f"SELECT count(*) AS total FROM ({some}) AS counted", {**values})[0].total
+    return total
+
+
+class DeliveryCounts(NamedTuple):
+    recorded: int  # events, since the database was created
+    pending: int
+    dead: int
+    oldest_pending: int | None  # when its event was recorded, in seconds
+
+
+def count_deliveries(read: ReadRows) -> DeliveryCounts:
+    """For metrics: each number costs a few steps in an index."""
+    # Sequence numbers have no gaps, so the last one is the number of events, whatever was removed since.
+    recorded: int | None = read("SELECT max(seq) AS newest FROM events", {})[0].newest
+    oldest = read(f"SELECT e.created_at FROM {_TABLES} WHERE d.state = 'pending' ORDER BY d.seq LIMIT 1", {})
+    pending, dead = (_count(read, f"state = '{state}'") for state in ("pending", "dead"))
+    return DeliveryCounts(recorded or 0, pending, dead, oldest[0].created_at if oldest else None)
+
+
+# `ConnectionFailure.ADDRESS_REFUSED`: importing that would load the HTTP client for a command that only prints.
+_ADVICE = {
+    "address_refused": (
+        "an address of the receiver is not public, and RELAYDECK_WEBHOOK_ALLOW of the service does not allow it"
+    )
+}
+
+
+def error_of(status: int | None, problem: str | None) -> str:
+    """The word for the problem, or else the status of the response."""
+    return problem or f"status {status}"
+
+
+def describe_error(status: int | None, problem: str | None) -> str:
+    """The same, with what to do where a setting is the cause."""
+    error = error_of(status, problem)
+    return f"{error} ({_ADVICE[error]})" if error in _ADVICE else error
+
+
+_MOST_COMPARED = 1000  # failed deliveries of a receiver, the next ones first
+
+# A delivery has a due time above 0 if, and only if, an attempt failed and another one follows. The condition on FREE
+# finds it in the index by receiver, behind those that were never attempted.
+_FAILED = f"notification_id = {{receiver}} AND due_at IS NOT NULL AND due_at > 0 AND {FREE} > 0"
+_RECEIVERS = (
+    "SELECT n.id FROM notifications n WHERE EXISTS"
+    f" (SELECT 1 FROM deliveries WHERE {_FAILED.format(receiver='n.id')}) ORDER BY n.seq LIMIT :most"
+)
+_LATEST_ATTEMPT = (
+    "SELECT started_at, status, problem FROM attempts WHERE seq ="
+    " (SELECT max((SELECT max(a.seq) FROM attempts a WHERE a.delivery = failed.seq)) FROM"
+    f" (SELECT seq FROM deliveries WHERE {_FAILED.format(receiver=':receiver')} ORDER BY {FREE}, seq LIMIT :most)"
+    " AS failed)"
+)
+# Those in a queue, and those outside: each has an index by receiver.
+_WAITING = (
+    "SELECT (SELECT count(*) FROM (SELECT 1 FROM deliveries"
+    " WHERE notification_id = :receiver AND in_line LIMIT :limit) AS queued)"
+    " + (SELECT count(*) FROM (SELECT 1 FROM deliveries"
+    " WHERE notification_id = :receiver AND due_at IS NOT NULL AND NOT in_line LIMIT :limit) AS alone) AS total"
+)
+
+
+class FailingReceiver(NamedTuple):
+    """`waiting` counts its pending deliveries, up to COUNT_LIMIT; the rest is about a failed attempt of one of them.
+
+    It is the latest one, unless more than 1000 deliveries failed. `failed_at` is in milliseconds.
+    """
+
+    notification_id: str
+    waiting: int
+    failed_at: int
+    status: int | None
+    problem: str
+
+
+def failing_receivers(read: ReadRows, most: int) -> list[FailingReceiver]:
+    """The first `most` of them. Each costs a bounded number of steps in an index, however many deliveries wait."""
+    found: list[FailingReceiver] = []
+    for row in read(_RECEIVERS, {"most": most}):
+        waiting: int = read(_WAITING, {"receiver": row.id, "limit": COUNT_LIMIT})[0].total
+        found += [
+            FailingReceiver(row.id, min(waiting, COUNT_LIMIT), *attempt)
+            for attempt in read(_LATEST_ATTEMPT, {"receiver": row.id, "most": _MOST_COMPARED})
+        ]
+    return found

@@ -1,0 +1,1 @@
+"""Periodic checks of rows, shared by the processes that use one database."""

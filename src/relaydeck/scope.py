@@ -1,0 +1,89 @@
+"""Labels of records, and the scope that limits a credential to some relayers and what belongs to them.
+
+A relayer is inside a scope if it meets each criterion that the scope gives. A signer or a notification is inside if it
+belongs to a relayer that is inside, or carries the labels of the scope; a network also if the scope lists it. Outside
+of its scope, nothing exists for a credential. `store/scoped.py` says the same in SQL.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from relaydeck.fields import own_field as field
+from relaydeck.fields import value_type
+from relaydeck.identifiers import Identifier, identifier_problem
+
+MOST_LABELS = 32
+_MOST_NAMED = 1000
+# None of these characters needs an escape in JSON or has a meaning in SQL: the store looks for a pair in the JSON text.
+# At the end: `$` would accept a line feed there.
+LABEL_PATTERN = "^[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$(?!\n)"
+_LABEL = re.compile(LABEL_PATTERN)
+LABEL_EXPECTED = "1 to 63 characters: letters and digits of ASCII, and between them also `-`, `_`, `.` and `/`"
+
+
+def label_problem(text: str) -> str:
+    """What is wrong with the key or the value of a label; empty when nothing is."""
+    return "" if _LABEL.fullmatch(text) else f"must have {LABEL_EXPECTED}"
+
+
+Label = Annotated[str, Meta(min_length=1, max_length=63, pattern=LABEL_PATTERN), value_type(label_problem)]
+Labels = Annotated[dict[Label, Label], Meta(max_length=MOST_LABELS)]
+
+# The field of a record.
+OwnLabels = Annotated[
+    Labels | UnsetType,
+    field("Up to 32 labels, by which records are found and credentials limited.", example={"team": "payments"}),
+]
+
+
+def label_pair(key: str, value: str) -> str:
+    """A label as it stands in the stored JSON text, and nowhere else in it."""
+    return f'"{key}":"{value}"'
+
+
+class Scope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, dict=True):
+    relayers: Annotated[
+        Annotated[tuple[Identifier, ...], Meta(max_length=_MOST_NAMED)],
+        field("Identifiers of relayers. Empty: any.", example=["sepolia-1"]),
+    ] = ()
+    networks: Annotated[
+        Annotated[tuple[Identifier, ...], Meta(max_length=_MOST_NAMED)],
+        field("Names of networks that relayers work on. Empty: any.", example=["sepolia"]),
+    ] = ()
+    labels: Annotated[Labels, field("Labels, all of which a record carries.", example={"team": "payments"})] = {}
+
+    @cached_property
+    def key(self) -> bytes:
+        """Equal for scopes that mean the same."""
+        return msgspec.json.encode((sorted({*self.relayers}), sorted({*self.networks}), sorted(self.labels.items())))
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it; empty when nothing is."""
+        if not (self.relayers or self.networks or self.labels):
+            return "must give relayers, networks or labels"
+        if len(self.relayers) > _MOST_NAMED or len(self.networks) > _MOST_NAMED or len(self.labels) > MOST_LABELS:
+            return f"must have at most {_MOST_NAMED} relayers, {_MOST_NAMED} networks and {MOST_LABELS} labels"
+        names = (identifier_problem(each) for each in (*self.relayers, *self.networks))
+        labels = (label_problem(each) for pair in self.labels.items() for each in pair)
+        return next((each for each in (*names, *labels) if each), "")
+
+    def carried_by(self, labels: Mapping[str, str] | UnsetType) -> bool:
+        """Whether a record with these labels is inside by them."""
+        return bool(self.labels) and labels is not UNSET and self.labels.items() <= labels.items()
+
+    def may_change_network(self, name: str, labels: Mapping[str, str]) -> bool:
+        """A network concerns everybody on it: a credential that may only use it cannot change its nodes."""
+        return self.carried_by(labels) if self.labels else name in self.networks
+
+    def has_relayer(self, relayer_id: str, network: str, labels: Mapping[str, str] | UnsetType) -> bool:
+        return (
+            (not self.relayers or relayer_id in self.relayers)
+            and (not self.networks or network in self.networks)
+            and (not self.labels or self.carried_by(labels))
+        )

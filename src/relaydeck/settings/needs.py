@@ -1,0 +1,66 @@
+"""Checks that what the settings need exists: files and extras. Drivers check theirs: `signers/drivers/registry.py`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from relaydeck.errors import OperatorError
+from relaydeck.settings.model import Settings
+
+
+class MissingNeed(NamedTuple):
+    """Something that a setting names and that does not exist."""
+
+    remark: str
+    stops: bool = True  # False: the service starts, because nothing needs what is missing
+
+
+def missing_needs(settings: Settings) -> Iterator[MissingNeed]:
+    yield from _missing_password(settings)
+    yield from _missing_tracing(settings)
+
+
+def _missing_password(settings: Settings) -> Iterator[MissingNeed]:
+    path = settings.limits_password_file
+    if path is None or (reason := _unreadable(path)) is None:
+        return
+    remark = f"RELAYDECK_LIMITS_PASSWORD_FILE names {path}, which cannot be used: {reason}"
+    if settings.limits_url is None:
+        unused = "nothing uses it now, because RELAYDECK_LIMITS_URL is not set"
+        yield MissingNeed(f"{remark}; {unused}", stops=False)
+    elif settings.rate_limit_per_second == 0:
+        yield MissingNeed(f"{remark}; the service does not use it, because there is no rate limit", stops=False)
+    else:
+        yield MissingNeed(remark)
+
+
+def _missing_tracing(settings: Settings) -> Iterator[MissingNeed]:
+    if settings.otel_endpoint is None:
+        return
+    try:
+        require_tracing()
+    except OperatorError as error:
+        yield MissingNeed(error.problem)
+
+
+def require_tracing() -> None:
+    """Raises OperatorError when the extra `otel` is not installed."""
+    try:
+        import opentelemetry.exporter.otlp.proto.http.trace_exporter
+        import opentelemetry.sdk.resources  # noqa: F401
+    except ModuleNotFoundError as missing:
+        raise OperatorError(
+            f"RELAYDECK_OTEL_ENDPOINT needs the extra otel, and its package {missing.name!r} is not installed "
+            "(pip install 'relaydeck[otel]', or '.[otel]' in the clone)",
+            "Install the extra, or remove the setting.",
+        ) from None
+
+
+def _unreadable(path: Path) -> str | None:
+    try:
+        path.read_text("utf-8")
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    except UnicodeDecodeError:
+        return "it is not UTF-8 text"
+    return None

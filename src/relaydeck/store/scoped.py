@@ -1,0 +1,117 @@
+"""The statements of a scoped credential, which see what is inside its scope and nothing else.
+
+A SELECT gets a common table expression of the same name for each table that it names, so that no query of a handler has
+to think of scopes. A statement that begins with EVERYTHING is left as it is, and so is one that changes something: it
+acts on rows that a SELECT found. `scope.py` says what is inside.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from relaydeck.scope import Scope, label_pair
+
+EVERYTHING = "/* inside or outside of a scope */ "
+# Entries of the audit log about a relayer whose action names its signer.
+_ABOUT_RELAYERS = "('signer.unreachable', 'signer.mismatch', 'signer.recovered')"
+_WITH = "WITH "
+
+
+class ScopedStatements:
+    """`schema`: what precedes the name of a table, where its own name would mean the expression (SQLite)."""
+
+    def __init__(self, scope: Scope, schema: str = "") -> None:
+        self.scope = scope
+        self._schema = schema
+        self.values: dict[str, Any] = dict(self._named_values())
+
+    def _named_values(self) -> Iterator[tuple[str, str]]:
+        for kind, names in (("relayer", self.scope.relayers), ("network", self.scope.networks)):
+            yield from ((f"scope_{kind}{number}", each) for number, each in enumerate(names))
+        yield from (
+            (f"scope_label{number}", label_pair(*each)) for number, each in enumerate(self.scope.labels.items())
+        )
+
+    def _listed(self, kind: str) -> str:
+        return ", ".join(f":{name}" for name in self.values if name.startswith(f"scope_{kind}"))
+
+    def _carried(self, table: str) -> str:
+        pairs = (name for name in self.values if name.startswith("scope_label"))
+        return " AND ".join(f"instr({table}.labels, :{name}) > 0" for name in pairs) or "1 = 0"
+
+    def _relayer(self, alias: str) -> str:
+        """Whether a relayer is inside."""
+        scope = self.scope
+        criteria = [f"{alias}.id IN ({self._listed('relayer')})"] if scope.relayers else []
+        criteria += [f"{alias}.network IN ({self._listed('network')})"] if scope.networks else []
+        criteria += [self._carried(alias)] if scope.labels else []
+        return " AND ".join(criteria) or "1 = 0"
+
+    def _any_relayer(self, condition: str) -> str:
+        """Whether some relayer `inside` meets a condition."""
+        return f"EXISTS (SELECT 1 FROM {self._schema}relayers inside WHERE {condition} AND {self._relayer('inside')})"
+
+    def _belongs(self, table: str, referring: str, identity: str = "id") -> str:
+        return f"({self._carried(table)}) OR {self._any_relayer(f'inside.{referring} = {table}.{identity}')}"
+
+    def _notification(self, reference: str) -> str:
+        named = f"SELECT 1 FROM {self._schema}notifications notification WHERE notification.id = {reference}"
+        return f"EXISTS ({named} AND ({self._belongs('notification', 'notification_id')}))"
+
+    @cached_property
+    def conditions(self) -> Mapping[str, str]:
+        """By table: what a row `own` has to meet."""
+        about = (
+            "CASE WHEN own.relayer_id IS NOT NULL THEN "
+            f"{self._any_relayer('inside.id = own.relayer_id')} ELSE {self._notification('own.notification_id')} END"
+        )
+        delivered = f"SELECT 1 FROM {self._schema}events own WHERE own.seq = attempt.delivery AND {about}"
+        numbered = self._any_relayer("inside.seq = own.relayer_seq")
+        listed = f"own.name IN ({self._listed('network')}) OR " if self.scope.networks else ""
+        return {
+            "relayers": self._relayer("own"),
+            "signers": self._belongs("own", "signer_id"),
+            "notifications": self._belongs("own", "notification_id"),
+            "networks": listed + self._belongs("own", "network", "name"),
+            "events": about,
+            "deliveries": about,
+            "attempts": f"EXISTS ({delivered.replace('attempt.', 'own_attempt.')})",
+            "troubles": self._any_relayer("inside.id = own.relayer_id"),
+            "runways": numbered,
+            "balances": numbered,
+            "signer_checks": f"EXISTS (SELECT 1 FROM {self._schema}signers signer WHERE signer.id = own.signer_id"
+            f" AND ({self._belongs('signer', 'signer_id')}))",
+            "audit": self._audit,
+        }
+
+    @property
+    def _audit(self) -> str:
+        """An entry follows the record that it is about, as that is now: of one that is gone, nothing is inside."""
+        relayer = self._any_relayer("inside.id = own.record")
+        branches = [f"WHEN own.action LIKE 'relayer.%' OR own.action IN {_ABOUT_RELAYERS} THEN {relayer}"]
+        for table, referring, identity in (
+            ("signer", "signer_id", "id"),
+            ("notification", "notification_id", "id"),
+            ("network", "network", "name"),
+        ):
+            named = f"SELECT 1 FROM {self._schema}{table}s {table} WHERE {table}.{identity} = own.record"
+            listed = (
+                f"{table}.name IN ({self._listed('network')}) OR " if table == "network" and self.scope.networks else ""
+            )
+            inside = f"EXISTS ({named} AND ({listed}{self._belongs(table, referring, identity)}))"
+            branches.append(f"WHEN own.action LIKE '{table}.%' THEN {inside}")
+        return f"CASE {' '.join(branches)} ELSE 1 = 0 END"
+
+    def scoped(self, sql: str) -> str:
+        if not sql.startswith(("SELECT", _WITH)):
+            return sql
+        names = [each for each in self.conditions if re.search(rf"\b{each}\b", sql)]
+        if not names:
+            return sql
+        expressions = ", ".join(
+            f"{each} AS NOT MATERIALIZED (SELECT * FROM {self._schema}{each} own"
+            f"{'_attempt' if each == 'attempts' else ''} WHERE {self.conditions[each]})"
+            for each in names
+        )
+        return f"{_WITH}{expressions}{', ' + sql.removeprefix(_WITH) if sql.startswith(_WITH) else ' ' + sql}"

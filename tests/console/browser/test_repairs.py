@@ -1,0 +1,220 @@
+"""What once misled an operator, as a person does it in a browser, compared with the database."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from relaydeck.notifications.notification_changes import place
+from tests.conftest import DEMO
+from tests.support.running import Running, eventually, run_command
+from tests.support.seeding import issue, opened
+from tests.support.statements import run_statement
+
+TYPED = "a key of twenty-four bytes or more"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    home: Path = tmp_path_factory.mktemp("repairs") / "home"
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="3600") as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser, served: Running) -> Iterator[Page]:
+    """Signed in with the token of an administrator."""
+    context = browser.new_context(base_url=f"http://127.0.0.1:{served.port}")
+    opened = context.new_page()
+    sign_in(opened, served.token)
+    yield opened
+    context.close()
+
+
+def sign_in(page: Page, token: str, path: str = "") -> None:
+    page.goto(f"/console{path}")
+    page.get_by_label("Access token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"**/console{path}")
+
+
+def stored_key(served: Running, name: str) -> str:
+    with opened(served.home) as store:
+        (row,) = store.database.read("SELECT * FROM notifications WHERE id = :id", {"id": name})
+        return store.vault.open(row.sealed_signing_key, place(name, row.secret_version)).decode()
+
+
+def test_a_signing_key_that_is_typed_is_the_one_that_is_stored(page: Page, served: Running) -> None:
+    page.goto("/console/notifications/pager")
+    expect(page.get_by_label("leave it as it is")).to_be_checked()
+    page.get_by_label("New signing key").fill(TYPED)
+    expect(page.get_by_label("replace it by", exact=True)).to_be_checked()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("main")).to_contain_text("Saved.")
+    assert stored_key(served, "pager") == TYPED
+
+
+def test_replacing_a_signing_key_by_nothing_is_refused(page: Page, served: Running) -> None:
+    before = stored_key(served, "pager")
+    page.goto("/console/notifications/pager")
+    page.get_by_label("replace it by", exact=True).check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Type the new signing key")
+    assert stored_key(served, "pager") == before
+
+
+def test_a_page_says_that_the_service_is_gone(browser: Browser, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="3600") as running:
+        page = browser.new_context(base_url=f"http://127.0.0.1:{running.port}").new_page()
+        sign_in(page, running.token)
+        expect(page.locator("#stale")).to_have_count(0)
+    expect(page.locator("#stale")).to_have_text(
+        re.compile(r"Not updated since \d\d:\d\d:\d\d: the service does not answer\.")
+    )
+    greyed = page.locator("main time, main .badge").first.evaluate("each => getComputedStyle(each).color")
+    assert greyed == page.locator("main .muted").first.evaluate("each => getComputedStyle(each).color")
+    page.context.close()
+
+
+def test_removals_are_counted_and_confirmed_by_their_number(page: Page, served: Running) -> None:
+    more = DEMO + '\n[[notifications]]\nid = "spare"\ntype = "webhook"\nurl = "https://hooks.example.com/spare"\n'
+    assert run_command(served.home, "apply", "-", stdin=more).returncode == 0
+    page.goto("/console/apply")
+    page.get_by_label("Apply file (TOML)").fill(DEMO)
+    page.get_by_label("remove", exact=False).check()
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.locator("main")).to_contain_text("1 record is removed: 1 notification.")
+    confirmation = page.get_by_label("Type 1 to confirm")
+    confirmation.fill("2")
+    page.get_by_role("button", name="Apply 1 change").click()
+    expect(page.get_by_role("alert").last).to_contain_text("Type the number of removals exactly.")
+    assert served.ask("GET", "/admin/v1/notifications/spare").status == 200
+    page.get_by_label("Type 1 to confirm").fill("1")
+    page.get_by_role("button", name="Apply 1 change").click()
+    expect(page.locator("h1")).to_have_text("Applied")
+    assert served.ask("GET", "/admin/v1/notifications/spare").status == 404
+
+
+def test_a_filter_without_a_field_survives_the_next_search(page: Page) -> None:
+    page.goto("/console/relayers?signer_id=nobody")
+    expect(page.locator(".chip")).to_contain_text("signer id: nobody")
+    page.get_by_role("searchbox", name="Name").fill("Sepolia")
+    page.get_by_role("searchbox", name="Name").press("Enter")
+    expect(page).to_have_url(re.compile("signer_id=nobody"))
+    expect(page.locator("main")).to_contain_text("No relayer matches.")
+
+
+def attempted(served: Running, *names: str) -> bool:
+    listed = served.ask("GET", "/admin/v1/deliveries").json["data"]
+    return all(each["tries"] for each in listed if each["notification_id"] in names)
+
+
+def test_only_the_dead_deliveries_that_are_listed_are_sent_again(page: Page, served: Running) -> None:
+    for name in ("desk", "mail"):
+        document = {"id": name, "type": "webhook", "url": "https://127.0.0.1:9/"}  # refused before it is connected to
+        assert served.ask("POST", "/admin/v1/notifications", document).status == 201
+        assert served.ask("POST", f"/admin/v1/notifications/{name}/test").status == 201
+    eventually(partial(attempted, served, "desk", "mail"))
+    with opened(served.home) as store:
+        run_statement(store.database, "UPDATE deliveries SET state = 'dead', due_at = NULL")
+    page.goto("/console/deliveries?notification_id=desk")
+    page.get_by_role("link", name="Send 1 dead again").click()
+    expect(page.locator("h1")).to_have_text("Send 1 dead delivery again?")
+    page.get_by_role("button", name="Send them again").click()
+    expect(page.locator("main")).to_contain_text("Scheduled to be sent again.")
+    dead = served.ask("GET", "/admin/v1/deliveries?state=dead").json["data"]
+    assert [each["notification_id"] for each in dead] == ["mail"]
+
+
+def test_signing_in_leads_to_the_link_that_was_opened(browser: Browser, served: Running) -> None:
+    context = browser.new_context(base_url=f"http://127.0.0.1:{served.port}")
+    page = context.new_page()
+    page.goto("/console/relayers/sepolia-1")
+    page.get_by_label("Access token").fill(served.token)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("h1")).to_contain_text("Sepolia one")
+    context.close()
+
+
+def test_a_form_survives_the_end_of_its_session(page: Page, served: Running) -> None:
+    page.goto("/console/relayers/sepolia-1/edit")
+    page.locator('[name="name"]').fill("Typed before the session ended")
+    with opened(served.home) as store:
+        run_statement(store.database, "DELETE FROM console_sessions")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Your session has ended.")
+    page.get_by_label("Access token").fill(served.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Send it again").click()
+    expect(page.locator("main")).to_contain_text("Saved.")
+    assert served.ask("GET", "/admin/v1/relayers/sepolia-1").json["data"]["name"] == "Typed before the session ended"
+
+
+def test_a_conflict_shows_only_what_differs_and_names_who_changed_it(page: Page, served: Running) -> None:
+    name = served.ask("GET", "/admin/v1/relayers/sepolia-1").json["data"]["name"]
+    page.goto("/console/relayers/sepolia-1/edit")
+    assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"name": "Theirs"}).status == 200
+    assert served.ask("POST", "/admin/v1/relayers/sepolia-1/pause").status == 200
+    page.locator('[name="name"]').fill("Mine")
+    page.get_by_role("button", name="Save").click()
+    shown = page.get_by_role("alert")
+    expect(shown).to_contain_text("relayer.paused, is by token:root")
+    cells = [row.locator("td").all_text_contents() for row in shown.locator("tbody tr").all()]
+    assert cells == [["name", name, "Theirs", "Mine"], ["paused", "–", "true", "–"]]
+    assert served.ask("GET", "/admin/v1/relayers/sepolia-1").json["data"]["name"] == "Theirs"
+    served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
+
+
+def test_a_readonly_session_sees_no_key_in_a_webhook(browser: Browser, served: Running) -> None:
+    document = {"id": "keyed", "type": "webhook", "url": "https://hooks.example.com/T000/planted-key"}
+    assert served.ask("POST", "/admin/v1/notifications", document).status == 201
+    context = browser.new_context(base_url=f"http://127.0.0.1:{served.port}")
+    page = context.new_page()
+    sign_in(page, issue(served.home, "looker", "readonly"), "/notifications/keyed")
+    expect(page.locator("main")).to_contain_text("https://hooks.example.com/…")
+    assert "planted-key" not in page.content()
+    page.goto("/console/notifications")
+    assert "planted-key" not in page.content()
+    context.close()
+
+
+def test_every_mistake_of_a_form_is_beside_its_field(page: Page, served: Running) -> None:
+    before = served.ask("GET", "/admin/v1/relayers").json["data"]
+    page.goto("/console/relayers/new")
+    page.locator('[name="name"]').fill("   ")
+    page.locator('[name="network"]').fill("nowhere")
+    page.locator('[name="signer_id"]').fill("nobody")
+    page.locator('[name="policies.min_balance"]').fill("much")
+    page.get_by_role("button", name="Create").click()
+    wrong = page.locator(".field.wrong")
+    expect(wrong).to_have_count(4)
+    names = [each.get_attribute("name") for each in wrong.locator("input").all()]
+    assert names == ["name", "network", "signer_id", "policies.min_balance"]
+    expect(page.locator('[name="name"]')).to_be_focused()
+    expect(wrong.first).to_contain_text("Fill this in.")
+    assert served.ask("GET", "/admin/v1/relayers").json["data"] == before
+
+
+def test_signing_in_says_until_when_it_is_blocked(browser: Browser, served: Running) -> None:
+    context = browser.new_context(base_url=f"http://127.0.0.1:{served.port}")
+    page = context.new_page()
+    page.goto("/console/sign-in")
+    for _ in range(11):
+        page.get_by_label("Access token").fill("a wrong token")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text(re.compile(r"blocked until \d\d:\d\d:\d\d UTC"))
+    context.close()
+
+
+def test_a_relayer_says_whose_nodes_it_uses(page: Page, served: Running) -> None:
+    page.goto("/console/relayers/sepolia-1")
+    for nodes, whose in (([], "Nodes of its network"), ([{"url": "http://127.0.0.1:9/own"}], "Nodes of its own")):
+        assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"custom_rpc_urls": nodes}).status == 200
+        expect(page.locator("#nodes")).to_have_text(whose)  # on the open page

@@ -1,0 +1,386 @@
+"""People sign in to the console at a certified provider: in, checked again, and out; and what attacks on it meet."""
+
+import html
+import json
+import re
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from relaydeck.credentials import people
+from relaydeck.credentials.console_sessions import SessionLimits
+from relaydeck.store.audit import AuditLog
+from tests.single_sign_on.process import Browser, RunningProvider, running_provider
+from tests.support.issuer import TestIssuer, serving_issuer
+from tests.support.running import Running, eventually, free_port
+from tests.support.seeding import issue, opened
+
+VIEWER = {"email": "vera@example.com", "email_verified": True, "groups": ["relaydeck"]}
+OWNER = {"email": "olga@example.com", "email_verified": True, "groups": ["staff", "relaydeck-owners"]}
+STRANGER = {"email": "sam@example.com", "email_verified": True, "groups": ["staff"]}
+UNVERIFIED = VIEWER | {"email_verified": False}
+PEOPLE = {"vera": VIEWER, "olga": OWNER, "sam": STRANGER, "uma": UNVERIFIED}
+NOT_BEGUN = "This sign-in was not begun in this browser, or too long ago. Begin again."
+
+
+class Scene(NamedTuple):
+    running: Running
+    provider: RunningProvider
+    console: str
+    other: TestIssuer  # a provider that answers as a test says
+
+    def browser(self) -> Browser:
+        return Browser(self.console)
+
+    def signed_in(self, account: str) -> Browser:
+        browser = self.browser()
+        answer = browser.sign_in(account)
+        assert answer.status_code == 200 and 'content="0;url=/console' in answer.text, answer.text
+        return browser
+
+    def audit(self, action: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.running.ask("GET", "/admin/v1/audit?per_page=100").json["data"]
+        return [each for each in found if each["action"] == action]
+
+    def age(self, seconds: int) -> None:
+        """Make the last checks of all sessions older, as Relaydeck would have written them."""
+        with opened(self.running.home) as store:
+            rows = store.database.read("SELECT * FROM person_sessions")
+            for row in rows:
+                found = people.PersonSession(
+                    people.Person(row.issuer, row.subject, row.person, row.role, row.rule, row.sid),
+                    row.digest,
+                    row.created_at,
+                    int(time.time()),
+                    row.checked_at - seconds,
+                    row.encrypted_refresh_token,
+                )
+                with store.database.transaction() as transaction:
+                    people.save(transaction, store.vault.proofs, found)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("people")
+    home = folder / "home"
+    token, port = issue(home, "root", "admin"), free_port()
+    console = f"http://127.0.0.1:{port}/console"
+    with running_provider(folder, console) as provider, serving_issuer() as other:
+        evil = {"name": "other", "url": other.url, "client_id": "relaydeck", "redirect_uri": provider.callback}
+        rules = provider.settings()["rules"]
+        issuers = json.dumps([provider.settings(), evil | {"allow": ["127.0.0.1"], "rules": rules}])
+        with Running(home, at=str(port), token=token, monitor_interval_seconds="0", issuers=issuers) as running:
+            yield Scene(running, provider, console, other)
+
+
+@pytest.fixture(autouse=True)
+def everybody(scene: Scene) -> None:
+    scene.provider.change(PEOPLE)
+
+
+def test_a_person_signs_in_with_the_role_of_the_group(scene: Scene) -> None:
+    vera, olga = scene.signed_in("vera"), scene.signed_in("olga")
+    assert [each.send("/tokens", name="role", kind="api").status_code for each in (vera, olga)] == [403, 201]
+    assert {"person:vera@example.com", "person:olga@example.com"} <= {e["actor"] for e in scene.audit("session.opened")}
+
+
+def test_the_audit_log_names_the_person(scene: Scene) -> None:
+    answer = scene.signed_in("olga").send("/tokens", name="made-by-olga", kind="api")
+    assert answer.status_code == 201
+    (entry,) = [each for each in scene.audit("token.created") if each["record"] == "made-by-olga"]
+    assert (entry["actor"], entry["origin"]) == ("person:olga@example.com", "console")
+
+
+@pytest.mark.parametrize(
+    ("account", "reason"),
+    [
+        ("sam", "no rule of the settings gives this person a role"),
+        ("uma", "the provider has not verified the e-mail address"),
+    ],
+)
+def test_somebody_without_a_rule_is_not_signed_in(scene: Scene, account: str, reason: str) -> None:
+    browser = scene.browser()
+    answer = browser.sign_in(account)
+    assert (answer.status_code, f"Reason: {reason}." in answer.text) == (401, True)
+    assert browser.page("/relayers").status_code == 303
+
+
+def test_the_page_that_was_asked_for_follows(scene: Scene) -> None:
+    browser = scene.browser()
+    place = browser.authorise("vera", "/sso/begin?issuer=company&next=%2Frelayers")
+    assert 'content="0;url=/console/relayers"' in browser.get(place).text
+
+
+# Attacks
+
+
+@pytest.mark.parametrize("wanted", ["//evil.example", "https://evil.example", "/..//evil", "\\evil"])
+def test_a_sign_in_leads_nowhere_else(scene: Scene, wanted: str) -> None:
+    browser = scene.browser()
+    place = browser.authorise("vera", f"/sso/begin?{urlencode({'issuer': 'company', 'next': wanted})}")
+    assert 'content="0;url=/console"' in browser.get(place).text
+
+
+def test_a_wrong_state_is_refused(scene: Scene) -> None:
+    browser = scene.browser()
+    answer = browser.get(with_parameter(browser.authorise("vera"), state="guessed"))
+    assert (answer.status_code, NOT_BEGUN in answer.text) == (400, True)
+
+
+def test_a_sign_in_that_another_browser_began_is_refused(scene: Scene) -> None:
+    place = scene.browser().authorise("vera")
+    answer = scene.browser().get(place)
+    assert (answer.status_code, NOT_BEGUN in answer.text) == (400, True)
+
+
+def test_a_cookie_that_we_did_not_write_is_refused(scene: Scene) -> None:
+    place = scene.browser().authorise("vera")
+    state = parse_qs(urlsplit(place).query)["state"][0]
+    forged = json.dumps(["company", state, "n", "v", "", int(time.time())]).encode()
+    cookie = f"relaydeck_sso={urlsafe_b64encode(forged).decode()}.{urlsafe_b64encode(bytes(32)).decode()}"
+    assert httpx.get(place, headers={"Cookie": cookie}).status_code == 400
+
+
+def test_a_replayed_code_is_refused(scene: Scene) -> None:
+    browser = scene.browser()
+    place = browser.authorise("vera")
+    cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    assert httpx.get(place, headers={"Cookie": cookie}).status_code == 200
+    again = httpx.get(place, headers={"Cookie": cookie})
+    assert (again.status_code, "the provider refused the request" in again.text) == (401, True)
+
+
+@pytest.mark.parametrize("issuer", ["https://evil.example", ""])
+def test_a_code_of_another_provider_is_not_sent_to_this_one(scene: Scene, issuer: str) -> None:
+    browser = scene.browser()
+    answer = browser.get(with_parameter(browser.authorise("vera"), iss=issuer))
+    assert (answer.status_code, "The provider did not sign you in." in answer.text) == (400, True)
+
+
+def test_another_redirect_uri_than_the_registered_one_is_never_asked_for(scene: Scene) -> None:
+    address = f"{scene.console}/sso/begin?issuer=company&redirect_uri=https://evil.example"
+    answer = httpx.get(address, headers={"Host": "evil.example"})
+    asked = parse_qs(urlsplit(answer.headers["location"]).query)
+    assert (asked["redirect_uri"], asked["code_challenge_method"]) == ([scene.provider.callback], ["S256"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"nonce": "guessed"}, "the claim nonce of the JSON Web Token is not the expected one"),
+        ({"nonce": None}, "the claim nonce of the JSON Web Token is not the expected one"),
+        ({"aud": "another"}, "the JSON Web Token is for another audience"),
+        ({"aud": ["relaydeck", "another"], "azp": "another"}, "the ID token is for another client"),
+        ({"iss": "https://evil.example"}, "the JSON Web Token is of another issuer"),
+        ({"exp": 1}, "the JSON Web Token has expired"),
+        ({"nbf": int(time.time()) + 9000}, "the JSON Web Token is not valid yet"),
+        ({"pad": "x" * 9000}, "the JSON Web Token has more than 8192 bytes"),
+    ],
+)
+def test_an_id_token_with_wrong_claims_signs_nobody_in(scene: Scene, changed: dict[str, Any], reason: str) -> None:
+    answer = answered(scene, lambda claims: scene.other.token(**(claims | changed)))
+    assert (answer.status_code, f"Reason: {reason}." in html.unescape(answer.text)) == (401, True)
+
+
+def test_an_id_token_of_a_provider_is_accepted(scene: Scene) -> None:
+    assert answered(scene, lambda claims: scene.other.token(**claims)).status_code == 200
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256"])
+def test_an_id_token_without_a_signature_of_the_provider_signs_nobody_in(scene: Scene, algorithm: str) -> None:
+    public_key = scene.other.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    secret = public_key if algorithm == "HS256" else None
+    header = {"alg": algorithm, "kid": "first"}
+    answer = answered(scene, lambda claims: scene.other.signed_by_hand(header, secret, **claims))
+    assert (answer.status_code, "an algorithm that its issuer may not use" in answer.text) == (401, True)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"id_token":1}', b"[" * 100_000])
+def test_a_provider_that_answers_nonsense_signs_nobody_in(scene: Scene, body: bytes) -> None:
+    scene.other.answers["/token"] = body
+    assert answered(scene).status_code == 401
+
+
+def test_a_provider_that_answers_too_much_signs_nobody_in(scene: Scene) -> None:
+    scene.other.answers["/token"] = b" " * 300_000
+    assert answered(scene).status_code == 503
+
+
+def test_a_worker_asks_providers_for_few_sign_ins_at_a_time(scene: Scene) -> None:
+    most, held = 8, threading.Event()
+    begun = [begun_at_other(scene, scene.browser()) for _ in range(most + 1)]
+    scene.other.reads.clear()
+    scene.other.held["/token"] = held
+    try:
+        with ThreadPoolExecutor(most) as others:
+            waiting = [others.submit(browser.get, place) for browser, place, _ in begun[:most]]
+            eventually(lambda: scene.other.reads.count("/token") == most)
+            browser, place, _ = begun[most]
+            assert browser.get(place).status_code == 429
+            held.set()
+            # The answer has no ID token, or comes too late on a busy machine.
+            assert {each.result().status_code for each in waiting} <= {401, 503}
+    finally:
+        held.set()
+        del scene.other.held["/token"]
+
+
+def answered(scene: Scene, make: Callable[[dict[str, Any]], str] | None = None) -> httpx.Response:
+    """What the console says when the other provider sends the browser back, and answers with such an ID token."""
+    return answered_in(scene.browser(), scene, make)
+
+
+def answered_in(browser: Browser, scene: Scene, make: Callable[[dict[str, Any]], str] | None = None) -> httpx.Response:
+    browser, place, nonce = begun_at_other(scene, browser)
+    if make is not None:
+        claims = {"aud": "relaydeck", "sub": "vera", "nonce": nonce, **VIEWER}
+        scene.other.answers["/token"] = json.dumps({"id_token": make(claims)}).encode()
+    return browser.get(place)
+
+
+def begun_at_other(scene: Scene, browser: Browser) -> tuple[Browser, str, str]:
+    """With where the other provider sends it back to, and the nonce."""
+    begun = browser.get(f"{scene.console}/sso/begin?issuer=other")
+    asked = {name: each[0] for name, each in parse_qs(urlsplit(begun.headers["location"]).query).items()}
+    return browser, f"{scene.provider.callback}?{urlencode({'code': 'one', 'state': asked['state']})}", asked["nonce"]
+
+
+def with_parameter(url: str, **changed: str) -> str:
+    parts = urlsplit(url)
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()} | changed
+    return parts._replace(query=urlencode({name: value for name, value in query.items() if value})).geturl()
+
+
+# Checked again
+
+
+def test_who_left_the_group_loses_access_at_the_next_check(scene: Scene) -> None:
+    vera = scene.signed_in("vera")
+    scene.provider.change(PEOPLE | {"vera": STRANGER})
+    assert vera.page("/relayers").status_code == 200
+    scene.age(601)
+    assert vera.page("/relayers").status_code == 303
+    assert "person:vera@example.com" in {each["actor"] for each in scene.audit("session.ended")}
+
+
+def test_another_group_changes_the_role_at_the_next_check(scene: Scene) -> None:
+    vera = scene.signed_in("vera")
+    scene.provider.change(PEOPLE | {"vera": VIEWER | {"groups": ["relaydeck-owners"]}})
+    scene.age(601)
+    assert vera.send("/tokens", name="newly", kind="api").status_code == 201
+
+
+def test_a_disabled_account_loses_access_at_the_next_check(scene: Scene) -> None:
+    vera = scene.signed_in("vera")
+    scene.provider.change({"olga": OWNER})
+    scene.age(601)
+    assert vera.page("/relayers").status_code == 303
+
+
+def test_a_session_is_checked_again_and_again_with_the_newest_refresh_token(scene: Scene) -> None:
+    vera = scene.signed_in("vera")
+    for _ in range(3):
+        scene.age(901)
+        assert vera.page("/relayers").status_code == 200
+
+
+# Out
+
+
+def test_signing_out_ends_the_session_here_and_leads_to_the_provider(scene: Scene) -> None:
+    olga = scene.signed_in("olga")
+    answer = olga.send("/sign-out")
+    assert f'content="0;url={scene.provider.url}/session/end?client_id=relaydeck' in answer.text
+    assert olga.page("/relayers").status_code == 303
+
+
+def test_a_logout_at_the_provider_ends_the_session(scene: Scene) -> None:
+    vera = scene.signed_in("vera")
+    response = vera.get(f"{scene.provider.url}/session/end?client_id=relaydeck")
+    form = dict_of_form(response)
+    vera.post(f"{scene.provider.url}/session/end/confirm", form | {"logout": "yes"})
+    eventually(lambda: vera.page("/relayers").status_code == 303)
+
+
+@pytest.mark.parametrize("token", ["", "x" * 9000, "eyJhbGciOiJub25lIn0.e30."])
+def test_a_forged_logout_token_ends_nothing(scene: Scene, token: str) -> None:
+    vera = scene.signed_in("vera")
+    answer = httpx.post(f"{scene.console}/sso/logout/company", data={"logout_token": token})
+    assert (answer.status_code, vera.page("/relayers").status_code) == (401, 200)
+
+
+EVENTS: dict[str, Any] = {"http://schemas.openid.net/event/backchannel-logout": {}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "page"),
+    [
+        ({"events": EVENTS}, 200, 303),
+        ({"events": None}, 401, 200),
+        ({"events": {"http://schemas.openid.net/event/another": {}}}, 401, 200),
+        ({"events": list(EVENTS)}, 401, 200),
+        ({"events": EVENTS, "nonce": "n"}, 401, 200),
+        ({"events": EVENTS, "aud": "another"}, 401, 200),
+        ({"events": EVENTS, "exp": 1}, 401, 200),
+        ({"events": EVENTS, "sub": "olga"}, 200, 200),
+        ({"events": EVENTS, "iat": int(time.time()) - 3600}, 200, 200),  # of sessions before this one
+    ],
+)
+def test_a_signed_logout_token_ends_only_what_it_says(
+    scene: Scene, changed: dict[str, Any], status: int, page: int
+) -> None:
+    browser = scene.browser()
+    assert answered_in(browser, scene, lambda claims: scene.other.token(**claims)).status_code == 200
+    token = scene.other.token({"typ": "logout+jwt"}, **{"aud": "relaydeck", "sub": "vera"} | changed)
+    answer = httpx.post(f"{scene.console}/sso/logout/other", data={"logout_token": token})
+    assert (answer.status_code, browser.page("/relayers").status_code) == (status, page)
+
+
+def dict_of_form(response: httpx.Response) -> dict[str, str]:
+    return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', response.text))
+
+
+def test_one_session_too_many_of_a_person_ends_the_one_that_was_idle_longest(home: Path) -> None:
+    limits, vera, olga = (
+        SessionLimits(1000, 1000),
+        people.Person("i", "v", "v", "viewer", "r"),
+        people.Person("i", "o", "o", "viewer", "r"),
+    )
+    with opened(home) as store:
+        audit = AuditLog(store.vault)
+        whose = [olga] + [vera] * (people.MOST_OF_PERSON + 1)
+        for number, person in enumerate(whose):
+            session = people.PersonSession(person, bytes([number]) * 32, 100 + number, 100 + number, 100, None)
+            with store.database.transaction() as transaction:
+                people.store(transaction, audit, session, limits, 200)
+        kept = [row.digest[0] for row in store.database.read("SELECT digest FROM person_sessions ORDER BY seq")]
+    assert kept == [0, *range(2, people.MOST_OF_PERSON + 2)]
+
+
+# Last: these restart the provider
+
+
+def test_after_a_rotation_of_keys_people_sign_in(scene: Scene) -> None:
+    scene.provider.stop()
+    scene.provider.start("second")
+    eventually(lambda: scene.browser().sign_in("vera").status_code == 200)
+
+
+def test_while_the_provider_is_down_sessions_go_on_for_a_bounded_time(scene: Scene) -> None:
+    vera = scene.signed_in("vera")
+    place = scene.browser().authorise("olga")
+    scene.provider.stop()
+    scene.age(700)
+    assert vera.page("/relayers").status_code == 200
+    scene.age(300)
+    assert vera.page("/relayers").status_code == 303
+    assert place.startswith(scene.provider.callback)

@@ -1,0 +1,121 @@
+"""What earlier versions stored and backed up, kept as files: the present version brings it up to date and serves it."""
+
+import gzip
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+from relaydeck.store.migrate import newest_version
+from relaydeck.store.open_store import Store, open_store_at
+from relaydeck.store.sealed_columns import check_all
+from tests.support import shapes
+from tests.support.keep_release import LISTS, RELEASES, SETTINGS, listed
+from tests.support.places import ENGINES, choose, place_of
+from tests.support.postgres import PostgresServer
+from tests.support.running import Running, ask, run_command
+
+NAMES = sorted(path.name for path in RELEASES.iterdir() if path.is_dir())
+
+
+class Kept(NamedTuple):
+    """A home as an earlier version left it."""
+
+    home: Path
+    folder: Path
+    engine: str
+    facts: dict[str, Any]  # token, head of the audit log, lists
+
+
+@pytest.fixture(params=[(name, engine) for name in NAMES for engine in ENGINES], ids="-".join)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    name, engine = request.param
+    folder, home = RELEASES / name, tmp_path / "home"
+    home.mkdir(mode=0o700)
+    shutil.copy(folder / f"{engine}.key", home / "master.key")
+    (home / "master.key").chmod(0o600)
+    if engine == "sqlite":
+        (home / "relaydeck.db").write_bytes(gzip.decompress((folder / "sqlite.db.gz").read_bytes()))
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.url(server.fresh())
+        with closing(psycopg.connect(url.reveal(), autocommit=True)) as connection:
+            connection.execute(gzip.decompress((folder / "postgresql.sql.gz").read_bytes()))
+        choose(home, url)
+    yield Kept(home, folder, engine, json.loads((folder / "facts.json").read_text("utf-8"))[engine])
+
+
+def opened(kept: Kept) -> "closing[Store]":
+    return closing(open_store_at(kept.home, place_of(kept.home), kept.home / "master.key"))
+
+
+def lost(kept: Any, shown: Any, place: str = "") -> list[str]:
+    """Every value of `kept` that `shown` has not. A newer version may show more fields."""
+    if isinstance(kept, dict) and isinstance(shown, dict):
+        return [each for key in kept for each in lost(kept[key], shown.get(key), f"{place}.{key}")]
+    if isinstance(kept, list) and isinstance(shown, list) and len(kept) == len(shown):
+        return [each for at, item in enumerate(kept) for each in lost(item, shown[at], f"{place}[{at}]")]
+    return [] if kept == shown else [f"{place}: {kept!r} is now {shown!r}"]
+
+
+def test_the_first_and_the_newest_kept_release_are_known() -> None:
+    assert {"schema-5", "schema-19"} <= set(NAMES)
+
+
+def test_everything_is_there_and_tokens_work(kept: Kept) -> None:
+    token = kept.facts["token"]
+    with Running(kept.home, token=token, **SETTINGS) as service:
+        shown = listed(service.ask)
+        relayers = service.ask("GET", "/api/v1/relayers").json["data"]
+    # A delivery goes on: its state and its attempts are those of the moment.
+    assert [lost(kept.facts["lists"][path], shown[path]) for path in LISTS if path != "deliveries"] == [[]] * 7
+    assert [relayer["id"] for relayer in relayers] == ["one"]
+    assert relayers[0]["policies"]["gas_price_cap"] == 123456789012345678901234567890
+
+
+def test_the_audit_log_still_holds_what_was_in_it(kept: Kept) -> None:
+    verified = run_command(kept.home, "audit", "verify", "--head", kept.facts["head"])
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
+def test_every_secret_opens(kept: Kept) -> None:
+    with opened(kept) as store, store.database.snapshot():
+        checked = list(check_all(store.database, store.vault))
+    # Two webhook secrets, the nodes of a network and of a relayer, and the keys of signers.
+    assert (len(checked) >= len(shapes.TYPES) + 4, [each for each in checked if each is not None]) == (True, [])
+
+
+def test_its_backup_is_restored_in_a_new_home(kept: Kept, tmp_path: Path) -> None:
+    """With the explicit word where it has no MAC, and then its tokens are revoked."""
+    new = tmp_path / "new"
+    new.mkdir(mode=0o700)
+    shutil.copy(kept.home / "master.key", new / "master.key")
+    backup = str(kept.folder / f"{kept.engine}.backup")
+    restored = run_command(new, "restore", backup)
+    if is_revoked := restored.returncode != 0:
+        assert "--unauthenticated" in restored.stderr
+        restored = run_command(new, "restore", backup, "--unauthenticated")
+    assert restored.returncode == 0, restored.stderr
+    token = run_command(new, "token", "create", "new", "--kind", "admin").stdout.split()[0]
+    with Running(new, token=token, **SETTINGS) as service:
+        shown = listed(service.ask)
+        before = ask(service.port, "GET", "/api/v1/relayers", token=kept.facts["token"]).status
+    paths = ("networks", "signers", "notifications", "relayers")
+    assert [lost(kept.facts["lists"][path], shown[path]) for path in paths] == [[]] * len(paths)
+    assert before == (401 if is_revoked else 200)
+
+
+def test_a_version_before_refuses_what_a_newer_one_migrated(kept: Kept) -> None:
+    """As the present version does with a schema of the future."""
+    assert run_command(kept.home, "token", "list").returncode == 0
+    future = newest_version() + 1
+    with opened(kept) as store, store.database.transaction() as transaction:
+        values = {"version": future, "moment": "2030-01-01T00:00:00Z"}
+        transaction.execute("INSERT INTO schema_versions (version, applied_at) VALUES (:version, :moment)", values)
+    refused = run_command(kept.home, "token", "list")
+    assert (refused.returncode, "newer" in refused.stderr) == (1, True), refused.stderr

@@ -1,0 +1,1 @@
+"""What several packages of the tests use: real servers, homes, nodes, receivers, and the tiers."""

@@ -1,0 +1,125 @@
+"""Keeps what a version stores, so that every later version can be tried on it: `python -m tests.support.keep_release`.
+
+    python -m tests.support.keep_release NAME COMMIT
+
+Writes a home with SQLite, a dump of PostgreSQL, a backup of each and the facts about them to tests/store/releases/NAME.
+It is run once for each release, by hand, and what it wrote never changes.
+"""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.support import shapes
+from tests.support.places import choose
+from tests.support.postgres import PASSWORD, PostgresServer
+from tests.support.versions import RunningVersion, run_version
+
+RELEASES = Path(__file__).parents[1] / "store" / "releases"
+LISTS = ("networks", "signers", "notifications", "relayers", "tokens", "events", "deliveries", "audit")
+SETTINGS = {"monitor_interval_seconds": "0"}
+DOCUMENT = """
+[networks.dev]
+network_type = "evm"
+chain_id = 31337
+native_symbol = "ETH"
+rpc_urls = [{ url = "http://127.0.0.1:9/rpc?key=of-a-node", weight = 1 }]
+
+[[notifications]]
+id = "pager"
+type = "webhook"
+url = "http://127.0.0.1:9/hooks?key=of-a-receiver"
+signing_key = "the signing key of a receiver"
+
+[[signers]]
+id = "ops"
+type = "plain"
+config = { key = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318" }
+
+[[relayers]]
+id = "one"
+name = "One"
+network = "dev"
+network_type = "evm"
+signer_id = "ops"
+notification_id = "pager"
+custom_rpc_urls = [{ url = "http://127.0.0.1:9/custom?key=of-a-relayer", weight = 3 }]
+policies = { gas_price_cap = 123456789012345678901234567890 }
+"""
+
+
+def listed(ask: Any) -> dict[str, Any]:
+    """What a service shows, by list."""
+    return {path: ask("GET", f"/admin/v1/{path}?per_page=100").json["data"] for path in LISTS}
+
+
+def keep(name: str, commit: str) -> None:
+    folder = RELEASES / name
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        home = Path(temporary) / "home"
+        facts = {"commit": commit, "sqlite": _fill(commit, home)}
+        _vacuum(home / "relaydeck.db")
+        _compress(folder / "sqlite.db.gz", (home / "relaydeck.db").read_bytes())
+        _keep_backup(commit, home, folder / "sqlite.backup")
+        (folder / "sqlite.key").write_bytes((home / "master.key").read_bytes())
+        server = PostgresServer()
+        home = Path(temporary) / "replica"
+        url = server.url(database := server.fresh())
+        choose(home, url)
+        facts["postgresql"] = _fill(commit, home)
+        _compress(folder / "postgresql.sql.gz", dump(server, database))
+        _keep_backup(commit, home, folder / "postgresql.backup")
+        (folder / "postgresql.key").write_bytes((home / "master.key").read_bytes())
+    (folder / "facts.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _fill(commit: str, home: Path) -> dict[str, Any]:
+    run_version(commit, home, "apply", "-", stdin=DOCUMENT)
+    token = run_version(commit, home, "token", "create", "kept", "--kind", "admin").split()[0]
+    run_version(commit, home, "token", "create", "revoked")
+    run_version(commit, home, "token", "revoke", "revoked")
+    with RunningVersion(commit, home, token=token, **SETTINGS) as service:
+        for kind in shapes.TYPES:
+            assert service.ask("POST", "/api/v1/signers", shapes.request(kind, id=f"signer-{kind}")).status == 201
+        for change in ("pause", "resume", "pause"):
+            assert service.ask("POST", f"/admin/v1/relayers/one/{change}").status == 200
+        lists = listed(service.ask)
+    head = run_version(commit, home, "audit", "head").split()[0]
+    return {"token": token, "head": head, "lists": lists}
+
+
+def _keep_backup(commit: str, home: Path, target: Path) -> None:
+    run_version(commit, home, "backup", "create", str(target))
+
+
+def _vacuum(path: Path) -> None:
+    """Without a write-ahead log beside it."""
+    import sqlite3
+    from contextlib import closing
+
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _compress(target: Path, content: bytes) -> None:
+    target.write_bytes(gzip.compress(content, mtime=0))
+
+
+def dump(server: PostgresServer, database: str) -> bytes:
+    """As SQL, without what only a newer psql reads."""
+    program = server.programs / "pg_dump"
+    options = ("--inserts", "--no-owner", "--no-privileges", "--restrict-key=kept")
+    command = [str(program), *options, "--host=127.0.0.1", f"--port={server.port}", "--username=relaydeck", database]
+    environment = {**os.environ, "PGPASSWORD": PASSWORD}
+    done = subprocess.run(command, capture_output=True, env=environment, check=True, timeout=300)
+    return b"\n".join(line for line in done.stdout.splitlines() if not line.startswith(b"\\"))
+
+
+if __name__ == "__main__":
+    keep(*sys.argv[1:])

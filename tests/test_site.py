@@ -1,0 +1,137 @@
+"""The site has every page, builds without a warning, loads nothing from elsewhere, and its search finds the pages."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from clients.typescript.make_types import node_command
+from pages import site
+
+ROOT = Path(__file__).parents[1]
+FIRST_PAGE = 10  # of the results of a search
+# What people ask, and the page that must be among the first results.
+QUESTIONS = {
+    "go to production checklist": "docs/production.html",
+    "how do I create a token": "docs/reference/cli.html",
+    "token expires": "docs/admin.html",
+    "rotate the master key": "docs/operations.html",
+    "back up the database": "docs/backup.html",
+    "restore a backup": "docs/backup.html",
+    "move from SQLite to PostgreSQL": "docs/backup.html",
+    "rolling upgrade": "docs/operations.html",
+    "verify the signature of a webhook": "docs/events.html",
+    "webhook retries": "docs/events.html",
+    "relayer is disabled": "docs/admin.html",
+    "key in AWS KMS": "docs/signers.html",
+    "Vault transit": "docs/signers.html",
+    "check that a signer reaches its key": "docs/signers.html",
+    "prometheus alerts": "docs/runbook.html",
+    "list of metrics": "docs/reference/metrics.html",
+    "rate limit across replicas": "docs/operations.html",
+    "429 Too Many Requests": "docs/interface.html",
+    "Relaydeck-Reason": "docs/interface.html",
+    "estimate a fee": "docs/fee-estimate.html",
+    "OP stack L1 data fee": "docs/fee-estimate.html",
+    "fee token price feed": "docs/fee-estimate.html",
+    "apply file prune": "docs/apply.html",
+    "apply in CI with a pinned plan": "docs/apply.html",
+    "command against a server with a profile": "docs/remote.html",
+    "sign in to the console": "docs/console.html",
+    "RELAYDECK_WEBHOOK_ALLOW": "docs/settings.html",
+    "private address of a node refused": "docs/settings.html",
+    "JSON Web Token issuer": "docs/settings.html",
+    "verify the audit log": "docs/admin.html",
+    "install with Kubernetes": "deploy/index.html",
+    "systemd unit": "deploy/index.html",
+    "uninstall": "index.html",
+    "shell completion": "docs/reference/cli.html",
+    "report a vulnerability": "SECURITY.html",
+    "Python client retries": "docs/client.html",
+    "TypeScript client": "clients/typescript/index.html",
+    "writes do not work": "docs/operations.html",
+    "memory for a million relayers": "docs/growth.html",
+}
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    listed = re.findall(r": ([\w./-]+\.md)$", (ROOT / "properdocs.yml").read_text("utf-8"), flags=re.MULTILINE)
+    assert sorted(listed) == sorted(each for each in site.names() if each.endswith(".md"))
+
+
+def test_anchors_are_those_of_the_repository() -> None:
+    assert site.slug("Where Relaydeck connects to", "-") == "where-relaydeck-connects-to"
+    assert site.slug("`aws-kms` for `provider_a_kms`", "-") == "aws-kms-for-provider_a_kms"
+    assert site.slug("0.1.0 – unreleased", "-") == "010--unreleased"
+
+
+class Page(HTMLParser):
+    """What a page links to, what it loads, and its anchors."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.anchors.add(given.get("id") or "")
+        if tag == "a":
+            self.links.append(given.get("href") or "")
+        else:
+            self.loaded += filter(None, (given.get("src"), given.get("href")))
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    """Raises when the build warns."""
+    done = subprocess.run(["make", "site"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
+    return ROOT / "build" / "site"
+
+
+@pytest.fixture(scope="module")
+def pages(built: Path) -> dict[Path, Page]:
+    return {path: Page(path.read_text("utf-8")) for path in built.rglob("*.html") if path.name != "404.html"}
+
+
+def broken(pages: dict[Path, Page]) -> Iterator[str]:
+    for path, page in pages.items():
+        for url in (*page.links, *page.loaded):
+            parts = urlsplit(url)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.is_file() or (parts.fragment and unquote(parts.fragment) not in pages[target].anchors):
+                yield f"{path.name}: {url}"
+
+
+@pytest.mark.prove
+def test_no_link_is_broken(pages: dict[Path, Page]) -> None:
+    assert sum(len(page.links) for page in pages.values()) > 1000
+    assert list(broken(pages)) == []
+
+
+@pytest.mark.prove
+def test_nothing_is_loaded_from_elsewhere(built: Path, pages: dict[Path, Page]) -> None:
+    assert [url for page in pages.values() for url in page.loaded if urlsplit(url).netloc] == []
+    styles = "".join(path.read_text("utf-8") for path in built.rglob("*.css"))
+    assert re.findall(r"(?:@import|url\()[\s\"']*(?:https?:)?//[^)]*", styles) == []
+
+
+@pytest.mark.prove
+def test_the_search_finds_what_people_ask(built: Path) -> None:
+    command = [node_command(), str(ROOT / "tests" / "support" / "site_search.mjs"), str(built)]
+    asked = json.dumps(list(QUESTIONS))
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
+    found = dict(zip(QUESTIONS, json.loads(done.stdout), strict=True))
+    firsts = {question: [each.split("#")[0] for each in results[:FIRST_PAGE]] for question, results in found.items()}
+    assert {question: firsts[question] for question, page in QUESTIONS.items() if page not in firsts[question]} == {}
