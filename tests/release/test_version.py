@@ -1,5 +1,6 @@
 """Which version a build has, and that the source states one version everywhere."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -84,3 +85,10 @@ def test_the_notes_are_those_of_the_version(version: str, notes: str) -> None:
 def test_a_release_without_notes_is_refused() -> None:
     with pytest.raises(ReleaseError, match=r"CHANGELOG\.md has no section for 0\.9\.0"):
         notes_of(CHANGELOG, "0.9.0")
+
+
+def test_the_changelog_has_the_parts_that_its_introduction_names() -> None:
+    for version in re.split("^## ", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)[1:]:
+        parts = re.findall("^### (.+)$", version, flags=re.MULTILINE)
+        assert parts == [each for each in ("Added", "Changed", "Fixed", "How to upgrade") if each in parts]
+        assert re.findall(r"^### .*\n+(?=### |\Z)", version, flags=re.MULTILINE) == []  # no part is empty
