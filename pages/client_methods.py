@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from pages.client_records import PAGE as RECORDS_PAGE
-from pages.client_records import client_name, formatted, identifier_of, needed_fields, sent_type
+from pages.client_records import client_name, identifier_of, needed_fields, sent_type
 from pages.openapi.names import RECORDS
 from relaydeck.api.list_filters import Parameter
 from relaydeck.api.operation import Operation
@@ -19,6 +19,7 @@ from relaydeck.fields import Field, fields_of
 PAGE = RECORDS_PAGE.with_name("admin.py")
 _HEAD = '''\
 # Generated from `relaydeck.api.operations` by `make docs`: do not edit.
+# fmt: off
 # mypy: disable-error-code="empty-body"
 """The operations of `/admin/v1`. `Client.admin` and `AsyncClient.admin` have these methods."""
 
@@ -42,23 +43,34 @@ _FORMER_NAMES = {
 }
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\S+Z")
 _WIDTH = 105  # of the text of a docstring, with room for its quotes
+_SOURCE_WIDTH = 116  # of a line, without its indent
+_NOT_AFTER_COMMA, _NO_BREAK = re.compile("(?<!,) "), "\N{NO-BREAK SPACE}"
 _PAGING = ("page", "per_page", "order")
 
 
 def page() -> str:
-    methods = "\n".join(indent(_method(each), "    ") for each in OPERATIONS)
-    return formatted(_HEAD + methods, PAGE)
+    return _HEAD + "\n".join(indent(_method(each), "    ") for each in OPERATIONS)
 
 
 def _method(operation: Operation) -> str:
-    parameters = ", ".join(["self", *_parameters(operation)])
-    head = f"@sends({_sent(operation)})\ndef {operation.name}({parameters}) -> {_result(operation)}:\n"
-    text = head + indent(f'"""{_docstring(operation)}\n"""\n', "    ")
+    docstring = _docstring(operation)
+    end = "\n" if "\n" in docstring else ""
+    text = f"@sends({_sent(operation)})\n{_head(operation)}\n" + indent(f'"""{docstring}{end}"""\n', "    ")
     if "per_page" in operation.parameters:
         text += f"\n{operation.path} = walk({operation.name})\n"
     if operation.name in _FORMER_NAMES:
         text += f"\n{_FORMER_NAMES[operation.name]} = {operation.name}  # the name of earlier versions\n"
     return text
+
+
+def _head(operation: Operation) -> str:
+    """Parameters share lines, which end with a comma: a list of records has ten."""
+    parameters = ["self", *_parameters(operation)]
+    head = f"def {operation.name}({', '.join(parameters)}) -> {_result(operation)}:"
+    if len(head) > _SOURCE_WIDTH:
+        lines = indent(fill(_NOT_AFTER_COMMA.sub(_NO_BREAK, ", ".join(parameters)), _SOURCE_WIDTH - 4), "    ")
+        head = f"def {operation.name}(\n{lines.replace(_NO_BREAK, ' ')}\n) -> {_result(operation)}:"
+    return head.replace("'", '"')
 
 
 def _sent(operation: Operation) -> str:

@@ -1,4 +1,5 @@
 # Generated from `relaydeck.api.operations` by `make docs`: do not edit.
+# fmt: off
 # mypy: disable-error-code="empty-body"
 """The operations of `/admin/v1`. `Client.admin` and `AsyncClient.admin` have these methods."""
 
@@ -13,13 +14,8 @@ from relaydeck.client.calls import Page, sends, walk
 class AdminOperations:
     @sends("GET", "networks")
     def list_networks(
-        self,
-        *,
-        page: int | None = None,
-        per_page: int | None = None,
-        order: Literal["oldest", "newest"] | None = None,
-        name: str | None = None,
-        label: str | None = None,
+        self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        name: str | None = None, label: str | None = None
     ) -> Page[records.Network]:
         """List networks.
 
@@ -31,14 +27,8 @@ class AdminOperations:
 
     @sends("POST", "networks")
     def create_network(
-        self,
-        name: str,
-        chain_id: int | None = None,
-        native_symbol: str | None = None,
-        *,
-        network_type: Literal["evm"] = "evm",
-        idempotency_key: str | None = None,
-        **more: Unpack[records.NetworkOptions],
+        self, name: str, chain_id: int | None = None, native_symbol: str | None = None, *,
+        network_type: Literal["evm"] = "evm", idempotency_key: str | None = None, **more: Unpack[records.NetworkOptions]
     ) -> records.Network:
         """Create a network."""
 
@@ -60,15 +50,9 @@ class AdminOperations:
 
     @sends("GET", "signers")
     def list_signers(
-        self,
-        *,
-        page: int | None = None,
-        per_page: int | None = None,
-        order: Literal["oldest", "newest"] | None = None,
-        id: str | None = None,
-        type: str | None = None,
-        check: Literal["ok", "failing", "none"] | None = None,
-        label: str | None = None,
+        self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        id: str | None = None, type: str | None = None, check: Literal["ok", "failing", "none"] | None = None,
+        label: str | None = None
     ) -> Page[records.Signer]:
         """List signers.
 
@@ -82,13 +66,8 @@ class AdminOperations:
 
     @sends("POST", "signers")
     def create_signer(
-        self,
-        type: records.SignerType,
-        config: records.SignerConfig | Mapping[str, Any],
-        *,
-        id: str | None = None,
-        labels: Mapping[str, Any] | None = None,
-        idempotency_key: str | None = None,
+        self, type: records.SignerType, config: records.SignerConfig | Mapping[str, Any], *, id: str | None = None,
+        labels: Mapping[str, Any] | None = None, idempotency_key: str | None = None
     ) -> records.Signer:
         """Create a signer."""
 
@@ -118,13 +97,8 @@ class AdminOperations:
 
     @sends("GET", "notifications")
     def list_notifications(
-        self,
-        *,
-        page: int | None = None,
-        per_page: int | None = None,
-        order: Literal["oldest", "newest"] | None = None,
-        id: str | None = None,
-        label: str | None = None,
+        self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        id: str | None = None, label: str | None = None
     ) -> Page[records.Notification]:
         """List notifications.
 
@@ -136,13 +110,8 @@ class AdminOperations:
 
     @sends("POST", "notifications")
     def create_notification(
-        self,
-        id: str,
-        url: str,
-        *,
-        type: Literal["webhook"] = "webhook",
-        idempotency_key: str | None = None,
-        **more: Unpack[records.NotificationOptions],
+        self, id: str, url: str, *, type: Literal["webhook"] = "webhook", idempotency_key: str | None = None,
+        **more: Unpack[records.NotificationOptions]
     ) -> records.Notification:
         """Create a notification."""
 
@@ -170,21 +139,11 @@ class AdminOperations:
 
     @sends("GET", "relayers")
     def list_relayers(
-        self,
-        *,
-        page: int | None = None,
-        per_page: int | None = None,
-        order: Literal["oldest", "newest", "name", "problem", "runway", "balance"] | None = None,
-        name: str | None = None,
-        network: str | None = None,
-        state: Literal["active", "paused", "disabled"] | None = None,
-        problem: Literal[
-            "disabled", "failing", "signer_unreachable", "signer_mismatch", "low_balance", "low_runway", "any", "none"
-        ]
-        | None = None,
-        signer_id: str | None = None,
-        notification_id: str | None = None,
-        label: str | None = None,
+        self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest", "name",
+        "problem", "runway", "balance"] | None = None, name: str | None = None, network: str | None = None,
+        state: Literal["active", "paused", "disabled"] | None = None, problem: Literal["disabled", "failing",
+        "signer_unreachable", "signer_mismatch", "low_balance", "low_runway", "any", "none"] | None = None,
+        signer_id: str | None = None, notification_id: str | None = None, label: str | None = None
     ) -> Page[records.Relayer]:
         """List relayers.
 
@@ -201,15 +160,8 @@ class AdminOperations:
 
     @sends("POST", "relayers")
     def create_relayer(
-        self,
-        name: str,
-        network: str,
-        signer_id: str,
-        *,
-        id: str | None = None,
-        network_type: Literal["evm"] = "evm",
-        idempotency_key: str | None = None,
-        **more: Unpack[records.RelayerOptions],
+        self, name: str, network: str, signer_id: str, *, id: str | None = None, network_type: Literal["evm"] = "evm",
+        idempotency_key: str | None = None, **more: Unpack[records.RelayerOptions]
     ) -> records.Relayer:
         """Create a relayer."""
 
@@ -275,20 +227,10 @@ class AdminOperations:
 
     @sends("GET", "runways")
     def list_runways(
-        self,
-        *,
-        first: int | None = None,
-        name: str | None = None,
-        network: str | None = None,
-        state: Literal["active", "paused", "disabled"] | None = None,
-        problem: Literal[
-            "disabled", "failing", "signer_unreachable", "signer_mismatch", "low_balance", "low_runway", "any", "none"
-        ]
-        | None = None,
-        signer_id: str | None = None,
-        notification_id: str | None = None,
-        label: str | None = None,
-        days: int | None = None,
+        self, *, first: int | None = None, name: str | None = None, network: str | None = None, state: Literal["active",
+        "paused", "disabled"] | None = None, problem: Literal["disabled", "failing", "signer_unreachable",
+        "signer_mismatch", "low_balance", "low_runway", "any", "none"] | None = None, signer_id: str | None = None,
+        notification_id: str | None = None, label: str | None = None, days: int | None = None
     ) -> records.FirstRunways:
         """List what runs out first.
 
@@ -307,14 +249,9 @@ class AdminOperations:
 
     @sends("POST", "apply")
     def apply(
-        self,
-        document: Mapping[str, Any],
-        *,
-        references: Sequence[Mapping[str, Any]] | None = None,
-        prune: bool | None = None,
-        plan_only: bool | None = None,
-        if_match: str | None = None,
-        idempotency_key: str | None = None,
+        self, document: Mapping[str, Any], *, references: Sequence[Mapping[str, Any]] | None = None,
+        prune: bool | None = None, plan_only: bool | None = None, if_match: str | None = None,
+        idempotency_key: str | None = None
     ) -> records.ApplyReport:
         """Make the records match a document."""
 
@@ -324,14 +261,9 @@ class AdminOperations:
 
     @sends("GET", "tokens")
     def list_tokens(
-        self,
-        *,
-        page: int | None = None,
-        per_page: int | None = None,
-        order: Literal["oldest", "newest"] | None = None,
-        name: str | None = None,
-        kind: Literal["api", "readonly", "viewer", "operator", "editor", "owner", "admin"] | None = None,
-        state: Literal["live", "expired", "revoked"] | None = None,
+        self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        name: str | None = None, kind: Literal["api", "readonly", "viewer", "operator", "editor", "owner",
+        "admin"] | None = None, state: Literal["live", "expired", "revoked"] | None = None
     ) -> Page[records.Token]:
         """List tokens.
 
@@ -344,18 +276,10 @@ class AdminOperations:
 
     @sends("POST", "tokens")
     def create_token(
-        self,
-        name: str,
-        *,
-        scope: Mapping[str, Any] | None = None,
-        addresses: Sequence[str] | None = None,
-        rate: int | None = None,
-        burst: int | None = None,
-        approve: bool | None = None,
-        kind: Literal["api", "readonly", "viewer", "operator", "editor", "owner", "admin"] = "api",
-        expires: str | None = None,
-        purpose: str | None = None,
-        idempotency_key: str | None = None,
+        self, name: str, *, scope: Mapping[str, Any] | None = None, addresses: Sequence[str] | None = None,
+        rate: int | None = None, burst: int | None = None, approve: bool | None = None, kind: Literal["api", "readonly",
+        "viewer", "operator", "editor", "owner", "admin"] = "api", expires: str | None = None,
+        purpose: str | None = None, idempotency_key: str | None = None
     ) -> records.NewToken:
         """Issue a token."""
 
@@ -371,13 +295,8 @@ class AdminOperations:
 
     @sends("GET", "events")
     def list_events(
-        self,
-        *,
-        per_page: int | None = None,
-        order: Literal["oldest", "newest"] | None = None,
-        after: int | None = None,
-        before: int | None = None,
-        relayer_id: str | None = None,
+        self, *, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        after: int | None = None, before: int | None = None, relayer_id: str | None = None
     ) -> Page[records.Event]:
         """List events.
 
@@ -394,15 +313,9 @@ class AdminOperations:
 
     @sends("GET", "deliveries")
     def list_deliveries(
-        self,
-        *,
-        per_page: int | None = None,
-        order: Literal["oldest", "newest"] | None = None,
-        after: int | None = None,
-        before: int | None = None,
-        state: Literal["pending", "delivered", "dead"] | None = None,
-        notification_id: str | None = None,
-        relayer_id: str | None = None,
+        self, *, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        after: int | None = None, before: int | None = None, state: Literal["pending", "delivered",
+        "dead"] | None = None, notification_id: str | None = None, relayer_id: str | None = None
     ) -> Page[records.Delivery]:
         """List deliveries.
 
@@ -435,15 +348,8 @@ class AdminOperations:
 
     @sends("GET", "audit")
     def list_audit(
-        self,
-        *,
-        page: int | None = None,
-        per_page: int | None = None,
-        order: Literal["oldest", "newest"] | None = None,
-        actor: str | None = None,
-        action: str | None = None,
-        record: str | None = None,
-        after: int | None = None,
+        self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        actor: str | None = None, action: str | None = None, record: str | None = None, after: int | None = None
     ) -> Page[records.AuditEntry]:
         """List changes.
 
