@@ -76,7 +76,7 @@ def test_a_database_that_cannot_be_reached_leaves_the_rest(tmp_path: Path) -> No
         home, database_url=f"postgresql://me:s3cret@127.0.0.1:{port}/x", port=str(free_port())
     )
     assert set(problems) == {"database.json", "healthz.txt", "readyz.txt", "metrics.txt", "log.txt"}
-    assert "Connection refused (ECONNREFUSED)" in problems["healthz.txt"]
+    assert problems["healthz.txt"].startswith("/healthz: cannot connect to http://127.0.0.1:")
     assert any(each["subject"] == "database" and each["result"] == "FAIL" for each in part(contents, "doctor"))
     shown = part(contents, "settings")["values"]["RELAYDECK_DATABASE_URL"]
     assert (shown, "s3cret" in "".join(contents.values())) == (f"postgresql://127.0.0.1:{port}/x", False)

@@ -1,6 +1,5 @@
 """`relaydeck demo`: the whole story on one machine, in a temporary folder. Everything it starts, it stops."""
 
-import http.client
 import json
 import os
 import shutil
@@ -27,6 +26,9 @@ from relaydeck.cli.examples import example_text
 from relaydeck.cli.options import as_json
 from relaydeck.cli.output import Shape, about, print_line, print_lines, print_note, show
 from relaydeck.client import Client, ClientError, Event, WebhookError, verify_webhook
+from relaydeck.client.blocking_transport import ConnectionPool
+from relaydeck.client.calls import Request, Response
+from relaydeck.client.exchange import read_address
 from relaydeck.credentials.tokens import new_token
 from relaydeck.errors import OperatorError
 from relaydeck.settings.model import PREFIX
@@ -35,6 +37,7 @@ HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
+_ANSWER_BYTES = 1_000_000
 _GWEI = 10**9
 _TRANSFER_GAS = 21_000
 _GAS_OF_A_ZERO_BYTE, _GAS_OF_A_BYTE = 4, 16  # EIP-2028
@@ -80,12 +83,7 @@ def child(
     """A session of its own, so that Ctrl-C reaches the demo, which stops its children in order."""
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 (our own command)
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
         yield process
@@ -162,15 +160,10 @@ def free_port() -> int:
 
 def answers(port: int, method: str, path: str, body: str = "") -> bool:
     """Whether a server on this port answers with 200."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
-    try:
-        connection.request(method, path, body, {"Content-Type": "application/json"})
-        with connection.getresponse() as response:
-            return response.status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+    connections = ConnectionPool(read_address(f"http://{HOST}:{port}"), 5.0, None, _ANSWER_BYTES)
+    answer = connections.send(Request(method, path, {"Content-Type": "application/json"}, body.encode()))
+    connections.close()
+    return isinstance(answer, Response) and answer.status == 200
 
 
 class MinimalNode(Handler):
@@ -288,12 +281,7 @@ class DemoService(NamedTuple):
     def command(self, *arguments: str, content: str = "") -> str:
         """Run `relaydeck …` on the home of the demo; the output of a success."""
         ended = subprocess.run(  # noqa: S603 (our own command)
-            [*_RELAYDECK, *arguments],
-            env=self.environment,
-            input=content,
-            capture_output=True,
-            text=True,
-            check=False,
+            [*_RELAYDECK, *arguments], env=self.environment, input=content, capture_output=True, text=True, check=False
         )
         if ended.returncode:
             raise OperatorError(f"relaydeck {' '.join(arguments)}: {ended.stderr.strip()}")
@@ -309,9 +297,7 @@ class DemoService(NamedTuple):
         yield ""
 
 
-@click.command(
-    epilog="\b\nExamples:\n  relaydeck demo\n  relaydeck demo --keep",
-)
+@click.command(epilog="\b\nExamples:\n  relaydeck demo\n  relaydeck demo --keep")
 @click.option("--keep", is_flag=True, help="Leave everything running until Ctrl-C.")
 @as_json(Demo)
 def demo(keep: bool, as_json: bool) -> None:

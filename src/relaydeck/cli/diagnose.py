@@ -12,8 +12,6 @@ import shutil
 import stat
 import sys
 import time
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -29,6 +27,9 @@ from relaydeck.cli.drain import running_services
 from relaydeck.cli.home_target import HomeTarget
 from relaydeck.cli.options import PATH, as_json, at_home
 from relaydeck.cli.output import Shape, about, print_outcome, write_new_file
+from relaydeck.client.blocking_transport import ConnectionPool
+from relaydeck.client.calls import Request, Response
+from relaydeck.client.exchange import read_address
 from relaydeck.errors import OperatorError, operator_words
 from relaydeck.log import LEVELS
 from relaydeck.process.figures import open_files
@@ -190,19 +191,13 @@ def _answer(url: str, path: str) -> str:
     settings = read_settings()
     host, port = settings.operations_address or (settings.host, settings.port)
     address = url.rstrip("/") or f"http://{host_in_url(host)}:{port}"
-    request = urllib.request.Request(f"{address}{path}")  # noqa: S310 (checked by the command)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=_ANSWER_SECONDS) as response:
-            text: bytes = response.read(_ANSWER_BYTES)
-            return f"{response.status}\n{text.decode('utf-8', 'replace')}"
-    except urllib.error.HTTPError as error:
-        with error:
-            return f"{error.code}\n{error.read(_ANSWER_BYTES).decode('utf-8', 'replace')}"
-    except OSError as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        words = operator_words(reason)[0] if isinstance(reason, OSError) else "it does not answer in HTTP"
-        raise OperatorError(f"{shown_address(address)} was asked for {path}: {words}", "") from None
+    server = read_address(address)
+    connections = ConnectionPool(server, _ANSWER_SECONDS, None, _ANSWER_BYTES)
+    answer = connections.send(Request("GET", server.prefix + path, {}, None))
+    connections.close()
+    if not isinstance(answer, Response):
+        raise OperatorError(f"{path}: {answer}", "")
+    return f"{answer.status}\n{answer.body.decode('utf-8', 'replace')}"
 
 
 def _machine() -> Any:
