@@ -152,11 +152,7 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
         Parameter(
             "state",
             "Only those in this state.",
-            choices={
-                "active": "NOT paused AND NOT system_disabled",
-                "paused": "paused",
-                "disabled": "system_disabled",
-            },
+            choices={"active": "NOT paused AND NOT system_disabled", "paused": "paused", "disabled": "system_disabled"},
         ),
         Parameter(
             "problem",

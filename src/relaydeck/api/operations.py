@@ -30,10 +30,7 @@ def _listing(path: str, name: str, help: str, response: type[msgspec.Struct], *,
 
 
 def _resource(
-    plural: str,
-    shown: type[msgspec.Struct],
-    request: type[msgspec.Struct],
-    change: type[msgspec.Struct] | None = None,
+    plural: str, shown: type[msgspec.Struct], request: type[msgspec.Struct], change: type[msgspec.Struct] | None = None
 ) -> tuple[Operation, ...]:
     """`change`: the body of a change, where it is not that of a creation."""
     one, word = f"{plural}/{{id}}", plural[:-1]
@@ -152,12 +149,7 @@ _DAYS = Parameter(
     schema={"minimum": 1, "maximum": 3650},
 )
 GET_RELAYER_RUNWAY = Operation(
-    "get_relayer_runway",
-    "GET",
-    "relayers/{id}/runway",
-    "Forecast how long a balance lasts",
-    Runway,
-    query=(_DAYS,),
+    "get_relayer_runway", "GET", "relayers/{id}/runway", "Forecast how long a balance lasts", Runway, query=(_DAYS,)
 )
 LIST_RUNWAYS = Operation(
     "list_runways",
@@ -258,12 +250,7 @@ VERIFY_AUDIT = Operation(
     ),
 )
 WHOAMI = Operation(
-    "whoami",
-    "GET",
-    "whoami",
-    "Say who you are, by which rule, and until when",
-    records.WhoAmI,
-    permission="list",
+    "whoami", "GET", "whoami", "Say who you are, by which rule, and until when", records.WhoAmI, permission="list"
 )
 FIND = Operation(
     "find",

@@ -127,8 +127,7 @@ class Token(Restrictions, frozen=True, kw_only=True, omit_defaults=False, forbid
     purpose: Annotated[Purpose, _PURPOSE]
     made_by: Annotated[str | None, field("Who made it; null: not recorded.", example="cli:alice")]
     last_used_at: Annotated[
-        Moment | None,
-        field("When it was last used, in UTC, to the minute; null: no use is recorded.", example=_MOMENT),
+        Moment | None, field("When it was last used, in UTC, to the minute; null: no use is recorded.", example=_MOMENT)
     ]
     last_used_from: Annotated[str | None, field("The interface and the address of that use.", example="admin 10.1.2.3")]
 

@@ -5,54 +5,25 @@ RELAYDECK_PROFILE for one that 'relaydeck login' has stored. An option wins over
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from relaydeck.cli.reply import FileToApply, Json, Refused, Reply
+from relaydeck.cli.reply import Json, Reply
 from relaydeck.secret import Secret
 
 if TYPE_CHECKING:
     from relaydeck.api.operation import Operation
-    from relaydeck.doctor import Finding
+    from relaydeck.cli.home_target import HomeTarget
+    from relaydeck.cli.server_target import ServerTarget
 
 _META = "relaydeck.cli.target"
 _PAGE = 1000
 _REDUCED = "per_page was reduced"  # a note about a page, of no use to the reader of a whole list
-
-
-class Target(Protocol):
-    """Raises OperatorError for whatever fails, and Refused for what is refused."""
-
-    def call(
-        self,
-        operation: "Operation",
-        identifier: str = "",
-        *,
-        document: Json | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> Reply: ...
-
-    def call_many(self, operation: "Operation", identifiers: Sequence[str]) -> "Iterator[Reply | Refused]":
-        """The same operation on each, several at a time. The results come in the order of the identifiers."""
-
-    # What differs: an apply on the home may create it and shows its progress, and a server cannot read files here.
-
-    def plan(self, file: FileToApply, *, prune: bool) -> Json:
-        """An `ApplyReport`."""
-
-    def apply(self, file: FileToApply, *, prune: bool, revision: str) -> Json:
-        """Shows its progress. With the revision of a plan, refuses any other plan."""
-
-    def export(self) -> Iterator[str]:
-        """The apply file in pieces."""
-
-    def findings(self) -> "Iterator[Finding]":
-        """What `relaydeck doctor` finds."""
 
 
 def list_records(operation: "Operation", filters: Mapping[str, str], limit: int) -> tuple[list[Json], Reply]:
@@ -98,13 +69,17 @@ def given_options() -> Options:
     return found
 
 
-def target() -> Target:
-    """Raises UsageError when the options or the environment contradict each other."""
+def target() -> "HomeTarget | ServerTarget":
+    """Both call operations, and raise OperatorError for whatever fails and Refused for what is refused.
+
+    Their `plan`, `apply`, `export` and `findings` differ: an apply on the home may create it and shows its progress,
+    and a server cannot read files here. Raises UsageError when the options or the environment contradict each other.
+    """
     return _target(chosen_server(given_options(), os.environ))
 
 
 @cache
-def _target(server: Server | None) -> Target:
+def _target(server: Server | None) -> "HomeTarget | ServerTarget":
     if server is None:
         from relaydeck.cli.home_target import HomeTarget
 
