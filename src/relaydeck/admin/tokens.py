@@ -15,10 +15,11 @@ from relaydeck.credentials.token_rows import issue_new, revoke, rotate
 from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds
 from relaydeck.errors import BadRequest, RecordNotFound
 from relaydeck.roles import Role
-from relaydeck.scope import Scope
 from relaydeck.secret import Secret
 from relaydeck.store.changes import ChangeContext
 from relaydeck.timestamps import utc
+
+_MACHINE = "whoever can use the machine and its master key may do everything"
 
 
 @handles(CREATE_TOKEN)
@@ -85,36 +86,21 @@ def _shown(context: ChangeContext, name: str, token: Secret) -> Json:
 async def whoami(services: Services, request: Request) -> Content:
     sender = request.sender
     if sender is None:
-        local = Grant(role=Role.OWNER)
-        return Content(_identity(services.local_actor, local.role, local.permissions, _MACHINE, None, None, None))
-    ends = None if isinf(sender.expires_at) else sender.expires_at
-    return Content(
-        _identity(sender.actor, sender.role, sender.permissions, sender.rule, ends, sender.scope, sender.limits)
-    )
-
-
-_MACHINE = "whoever can use the machine and its master key may do everything"
-
-
-def _identity(
-    actor: str,
-    role: str,
-    permissions: frozenset[str],
-    rule: str,
-    expires_at: float | None,
-    scope: Scope | None,
-    limits: Limits | None,
-) -> WhoAmI:
-    limits = limits or Limits()
-    return WhoAmI(
-        actor=actor,
-        role=role,
-        permissions=tuple(sorted(permissions)),
-        rule=rule,
-        expires_at=utc(None if expires_at is None else int(expires_at)),
-        scope=scope,
+        actor, granted = services.local_actor, tuple(sorted(Role.OWNER.permissions))
+        return Content(
+            WhoAmI(actor=actor, role=Role.OWNER, permissions=granted, rule=_MACHINE, expires_at=None, approve=True)
+        )
+    limits = sender.limits or Limits()
+    identity = WhoAmI(
+        actor=sender.actor,
+        role=sender.role,
+        permissions=tuple(sorted(sender.permissions)),
+        rule=sender.rule,
+        expires_at=utc(None if isinf(sender.expires_at) else int(sender.expires_at)),
+        scope=sender.scope,
         addresses=tuple(map(str, limits.addresses)),
         rate=limits.rate,
         burst=limits.burst,
-        approve="approve" in permissions,
+        approve="approve" in sender.permissions,
     )
+    return Content(identity)

@@ -16,6 +16,7 @@ from typing import Annotated, BinaryIO
 
 import click
 
+from relaydeck.cli.database_commands import Copied
 from relaydeck.cli.options import PATH, as_json, at_home
 from relaydeck.cli.output import Shape, about, print_line, print_note, print_outcome, print_rows, progress_bar, show
 from relaydeck.errors import OperatorError
@@ -81,11 +82,7 @@ class RevokedByRestore(Shape, frozen=True):
     name: Annotated[str, about("The name of the token, or of the token that the session or link belongs to.")]
 
 
-class Restored(Shape, frozen=True):
-    database: Annotated[str, about("The database that was filled, without its password.")]
-    tables: Annotated[int, about("How many tables it contains.")]
-    rows: Annotated[int, about("How many rows it contains.")]
-    kept: Annotated[int, about("How many tables an interrupted earlier run had already copied.")]
+class Restored(Copied, frozen=True):
     authentic: Annotated[bool, about("Whether its MAC shows that a service with the same master key wrote the backup.")]
     revoked: Annotated[list[RevokedByRestore], about("What was revoked because the backup is not authentic.")]
 

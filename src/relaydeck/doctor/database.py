@@ -16,7 +16,7 @@ from relaydeck.doctor.nodes import node_findings, preset_findings
 from relaydeck.errors import OperatorError, StoreError, StoreUnreachable, operator_words
 from relaydeck.http.metric_counts import Writes, read_writes
 from relaydeck.notifications.model import EventKind
-from relaydeck.quantities import counted
+from relaydeck.quantities import counted, first_few
 from relaydeck.settings.model import Settings
 from relaydeck.store.copying.mark import REVOKED, unfinished_copy_of
 from relaydeck.store.database import Reader
@@ -218,9 +218,5 @@ def _doubtful_tokens(database: Reader, now: float) -> Iterator[Finding]:
         (called, "an owner that an application uses: give the application a token with the role api"),
     ):
         if found:
-            yield Finding("warn", "tokens", f"{_named(found)}: {remark}")
-
-
-def _named(found: list[token_rows.Token]) -> str:
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return ", ".join(repr(each.name) for each in found[:_MOST_NAMED]) + more
+            names = first_few([repr(each.name) for each in found], _MOST_NAMED)
+            yield Finding("warn", "tokens", f"{names}: {remark}")

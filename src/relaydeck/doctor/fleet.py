@@ -123,14 +123,11 @@ def _megabytes(stored: int) -> str:
 
 
 def _relayer_finding(database: Reader) -> Finding:
-    total: int = database.read("SELECT count(*) AS total FROM relayers WHERE system_disabled", {})[0].total
-    if not total:
+    rows = database.read("SELECT id FROM relayers WHERE system_disabled ORDER BY seq")
+    if not rows:
         return Finding("ok", "relayers", "no relayer is disabled")
-    rows = database.read(f"SELECT id FROM relayers WHERE system_disabled ORDER BY seq LIMIT {_MOST_NAMED}")
-    named = ", ".join(repr(row.id) for row in rows)
-    more = f" and {total - len(rows)} more" if total > len(rows) else ""
-    verb = "is" if total == 1 else "are"
-    return Finding("FAIL", "relayers", f"{named}{more} {verb} disabled; run 'relaydeck relayer why ID'")
+    named, verb = first_few([repr(row.id) for row in rows], _MOST_NAMED), "is" if len(rows) == 1 else "are"
+    return Finding("FAIL", "relayers", f"{named} {verb} disabled; run 'relaydeck relayer why ID'")
 
 
 def _nodeless_findings(database: Reader) -> Iterator[Finding]:

@@ -16,31 +16,20 @@ class MissingNeed(NamedTuple):
 
 
 def missing_needs(settings: Settings) -> Iterator[MissingNeed]:
-    yield from _missing_password(settings)
-    yield from _missing_tracing(settings)
-
-
-def _missing_password(settings: Settings) -> Iterator[MissingNeed]:
     path = settings.limits_password_file
-    if path is None or (reason := _unreadable(path)) is None:
-        return
-    remark = f"RELAYDECK_LIMITS_PASSWORD_FILE names {path}, which cannot be used: {reason}"
-    if settings.limits_url is None:
-        unused = "nothing uses it now, because RELAYDECK_LIMITS_URL is not set"
-        yield MissingNeed(f"{remark}; {unused}", stops=False)
-    elif settings.rate_limit_per_second == 0:
-        yield MissingNeed(f"{remark}; the service does not use it, because there is no rate limit", stops=False)
-    else:
-        yield MissingNeed(remark)
-
-
-def _missing_tracing(settings: Settings) -> Iterator[MissingNeed]:
-    if settings.otel_endpoint is None:
-        return
-    try:
-        require_tracing()
-    except OperatorError as error:
-        yield MissingNeed(error.problem)
+    if path is not None and (reason := _unreadable(path)):
+        unused = ""
+        if settings.limits_url is None:
+            unused = "; nothing uses it now, because RELAYDECK_LIMITS_URL is not set"
+        elif settings.rate_limit_per_second == 0:
+            unused = "; the service does not use it, because there is no rate limit"
+        remark = f"RELAYDECK_LIMITS_PASSWORD_FILE names {path}, which cannot be used: {reason}{unused}"
+        yield MissingNeed(remark, stops=not unused)
+    if settings.otel_endpoint is not None:
+        try:
+            require_tracing()
+        except OperatorError as error:
+            yield MissingNeed(error.problem)
 
 
 def require_tracing() -> None:
@@ -56,11 +45,11 @@ def require_tracing() -> None:
         ) from None
 
 
-def _unreadable(path: Path) -> str | None:
+def _unreadable(path: Path) -> str:
     try:
         path.read_text("utf-8")
     except OSError as error:
-        return error.strerror or type(error).__name__
+        return str(error.strerror)
     except UnicodeDecodeError:
         return "it is not UTF-8 text"
-    return None
+    return ""
