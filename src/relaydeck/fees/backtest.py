@@ -20,11 +20,10 @@ from relaydeck.fees.gas import Run
 from relaydeck.fees.gas_price import History, Price, check_price, fee_history_question, own_price, upper_median
 from relaydeck.fees.model import FeeOptions
 from relaydeck.fees.models import MODELS, Charge
-from relaydeck.networks.evm import rlp
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.header import Header, block_question, next_base_fee
 from relaydeck.networks.evm.questions import Question, at_block
-from relaydeck.networks.evm.transaction import Authorization, Transaction
+from relaydeck.networks.evm.transaction import Authorization, Transaction, encode_unsigned
 from relaydeck.networks.model import Network
 
 # -- Transactions that are in a block, as nodes describe them, and what they paid --
@@ -115,7 +114,7 @@ def _transaction(kind: int, sent: dict[str, Any]) -> Transaction:
         chain_id=_number(sent.get("chainId")) or None,
         nonce=_number(sent["nonce"]),
         gas_limit=_number(sent["gas"]),
-        to=sent.get("to"),
+        to=sent.get("to") and sent["to"].lower(),
         value=_number(sent["value"]),
         data=bytes.fromhex(sent["input"][2:]),
         gas_price=None if market else _number(sent["gasPrice"]),
@@ -127,41 +126,12 @@ def _transaction(kind: int, sent: dict[str, Any]) -> Transaction:
         authorizations=tuple(_authorization(each) for each in sent.get("authorizationList") or ()),
         sender=sent["from"],
     )
-    return _with_encoding(found)
+    return replace(found, unsigned=encode_unsigned(found))  # for chains that charge for its size
 
 
 def _authorization(entry: dict[str, Any]) -> Authorization:
     numbers = (_number(entry[name]) for name in ("nonce", "yParity", "r", "s"))
     return Authorization(_number(entry["chainId"]), entry["address"], *numbers)
-
-
-def _with_encoding(found: Transaction) -> Transaction:
-    """With its size, for chains that charge for it. The signature is not in it."""
-    prices = [found.gas_price] if found.type < 2 else [found.max_priority_fee_per_gas, found.max_fee_per_gas]
-    to = _octets(found.to) if found.to else b""
-    fields: list[Any] = [found.nonce, *prices, found.gas_limit, to, found.value, found.data]
-    if found.type == 0:
-        return replace(found, unsigned=rlp.encode([*fields, found.chain_id or 0, b"", b""]))
-    listed = [[_octets(where), [_octets(key) for key in keys]] for where, keys in found.access_list]
-    whole = [found.chain_id or 0, *fields, listed, *_own_fields(found)]
-    return replace(found, unsigned=bytes([found.type]) + rlp.encode(whole))
-
-
-def _own_fields(found: Transaction) -> list[Any]:
-    """What follows the access list: EIP-4844 for type 3, EIP-7702 for type 4."""
-    if found.type == 3:
-        return [found.max_fee_per_blob_gas or 0, [_octets(each) for each in found.blob_hashes]]
-    if found.type == 4:
-        return [[_authorization_fields(each) for each in found.authorizations]]
-    return []
-
-
-def _authorization_fields(entry: Authorization) -> list[Any]:
-    return [entry.chain_id, _octets(entry.address), entry.nonce, entry.y_parity, entry.r, entry.s]
-
-
-def _octets(text: str) -> bytes:
-    return bytes.fromhex(text[2:])
 
 
 class _Sent(msgspec.Struct):

@@ -1,8 +1,7 @@
 """Decodes transactions: legacy, types 1 to 4, and those of Celo and ZKsync, signed or not, in canonical form only."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,8 +26,7 @@ class Signature(NamedTuple):
     s: int
 
 
-@dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorization(NamedTuple):
     """One entry of an EIP-7702 authorization list."""
 
     chain_id: int
@@ -96,6 +94,92 @@ class Transaction(msgspec.Struct, frozen=True):
         return call
 
 
+# -- The fields of each type before its signature, in the order in which they are encoded --
+
+_CALL = ("gas_limit", "to", "value", "data")
+_FEE_MARKET = ("chain_id", "nonce", "max_priority_fee_per_gas", "max_fee_per_gas", *_CALL, "access_list")
+_FIELDS: dict[int, tuple[str, ...]] = {
+    0: ("nonce", "gas_price", *_CALL),
+    1: ("chain_id", "nonce", "gas_price", *_CALL, "access_list"),
+    2: _FEE_MARKET,
+    3: (*_FEE_MARKET, "max_fee_per_blob_gas", "blob_hashes"),
+    4: (*_FEE_MARKET, "authorizations"),
+    FEE_CURRENCY_TYPE: (*_FEE_MARKET, "fee_currency"),
+}
+
+
+def _number(name: str, bits: int = 256) -> Callable[[rlp.Item], int]:
+    return partial(rlp.integer, name, bits=bits)
+
+
+def _fee_currency(item: rlp.Item) -> str | None:
+    return None if item == b"" else rlp.address("fee currency", item)
+
+
+def _authorizations(item: rlp.Item) -> tuple[Authorization, ...]:
+    entries = rlp.listed("authorization list", item)
+    if not entries:
+        raise BadTransaction("a type 4 transaction without authorizations")
+    return tuple(Authorization(*_read(_AUTHORIZATION, rlp.listed("authorization", each, 6))) for each in entries)
+
+
+_AUTHORIZATION: tuple[Callable[[rlp.Item], Any], ...] = (
+    _number("authorization chain id"),
+    partial(rlp.address, "authorization address"),
+    _number("authorization nonce", 64),
+    _number("authorization y parity", 8),
+    _number("authorization r"),
+    _number("authorization s"),
+)
+_READERS: dict[str, Callable[[rlp.Item], Any]] = {
+    "chain_id": _number("chain id"),
+    "nonce": _number("nonce", 64),
+    "gas_price": _number("gas price"),
+    "max_priority_fee_per_gas": _number("max priority fee per gas"),
+    "max_fee_per_gas": _number("max fee per gas"),
+    "gas_limit": _number("gas limit", 64),
+    "to": rlp.receiver,
+    "value": _number("value"),
+    "data": partial(rlp.octets, "data"),
+    "access_list": rlp.access_list,
+    "max_fee_per_blob_gas": _number("max fee per blob gas"),
+    "blob_hashes": rlp.blob_hashes,
+    "authorizations": _authorizations,
+    "fee_currency": _fee_currency,
+}
+
+
+def _read(readers: Iterable[Callable[[rlp.Item], Any]], items: list[Any]) -> list[Any]:
+    return [read(item) for read, item in zip(readers, items, strict=True)]
+
+
+def _fields(names: tuple[str, ...], items: list[Any]) -> dict[str, Any]:
+    """Before the signature, for which the fields are encoded again: that is slow for those of a wrong form."""
+    return {name: _READERS[name](item) for name, item in zip(names, items, strict=False)}
+
+
+def encode_unsigned(transaction: Transaction) -> bytes:
+    """Its encoding without the signature, of all types but that of ZKsync."""
+    fields = [_item(getattr(transaction, name)) for name in _FIELDS[transaction.type]]
+    if transaction.type == 0:
+        return rlp.encode([*fields, transaction.chain_id or 0, b"", b""])
+    return bytes([transaction.type]) + rlp.encode(fields)
+
+
+def _item(value: Any) -> Any:
+    match value:
+        case None:
+            return b""
+        case str():
+            return bytes.fromhex(value[2:])
+        case tuple():
+            return [_item(each) for each in value]
+    return value
+
+
+# -- Decoding --
+
+
 def decode(text: str, *, chain_id: int, max_bytes: int) -> Transaction:
     """Decode the transaction in `text` (0x-hex), which must be for `chain_id`."""
     raw = _unhex(text, max_bytes)
@@ -105,8 +189,8 @@ def decode(text: str, *, chain_id: int, max_bytes: int) -> Transaction:
         transaction = _legacy(rlp.decode_list(raw), raw)
     elif raw[0] == ZKSYNC_TYPE:
         transaction = _zksync(rlp.decode_list(raw[1:]), raw)
-    elif shape := _SHAPES.get(raw[0]):
-        transaction = _typed(raw, shape, rlp.decode_list(raw[1:]))
+    elif raw[0] and raw[0] in _FIELDS:
+        transaction = _typed(raw, rlp.decode_list(raw[1:]))
     else:
         raise BadTransaction(f"transaction type {raw[0]} is not supported")
     _check(transaction, chain_id)
@@ -135,134 +219,47 @@ def _encodings(raw: bytes, signature: Signature | None) -> dict[str, Any]:
 def _legacy(items: list[Any], raw: bytes) -> Transaction:
     if len(items) not in (6, 9):
         raise BadTransaction(f"a legacy transaction has 6 or 9 fields, not {len(items)}")
-    nonce, price, limit, to, value, data = items[:6]
-    # Before the signature, for which the fields are encoded again: that is slow for those of a wrong form.
-    found: dict[str, Any] = {
-        "nonce": rlp.integer("nonce", nonce, 64),
-        "gas_price": rlp.integer("gas price", price, 256),
-        "gas_limit": rlp.integer("gas limit", limit, 64),
-        "to": rlp.receiver(to),
-        "value": rlp.integer("value", value, 256),
-        "data": rlp.octets("data", data),
-    }
+    found = _fields(_FIELDS[0], items)
     signature, chain = legacy_signature(items)
     return Transaction(type=0, chain_id=chain, sender=recover(signature), **found, **_encodings(raw, signature))
+
+
+def _typed(raw: bytes, items: list[Any]) -> Transaction:
+    kind, names = raw[0], _FIELDS[raw[0]]
+    if kind == 3 and items and isinstance(items[0], list):
+        raise BadTransaction("a blob transaction with its blobs: send the canonical form without them")
+    if len(items) not in (len(names), len(names) + 3):
+        expected = f"{len(names)} fields, or {len(names) + 3} signed"
+        raise BadTransaction(f"a type {kind} transaction has {expected}, not {len(items)}")
+    found = _fields(names, items)
+    signature = typed_signature(kind, items, len(names))
+    return Transaction(type=kind, sender=recover(signature), **found, **_encodings(raw, signature))
 
 
 def _zksync(items: list[Any], raw: bytes) -> Transaction:
     """As `serializeEip712` of zksync-ethers encodes it. Its sender is a field: an account may check any signature."""
     if len(items) != 16:
         raise BadTransaction(f"a type {ZKSYNC_TYPE} transaction has 16 fields, not {len(items)}")
-    nonce, tip, most, limit, to, value, data, _, r, s, chain, sender, per_pubdata, dependencies, signature, payer = (
-        items
-    )
-    found: dict[str, Any] = {"gasPerPubdata": hex(rlp.integer("gas per pubdata", per_pubdata, 256))}
-    found["factoryDeps"] = [
+    _, r, s, chain, sender, per_pubdata, dependencies, signature, payer = items[7:]
+    fields: dict[str, Any] = {"gasPerPubdata": hex(rlp.integer("gas per pubdata", per_pubdata, 256))}
+    fields["factoryDeps"] = [
         list(rlp.octets("factory dependency", each)) for each in rlp.listed("factory deps", dependencies)
     ]
     if rlp.listed("paymaster", payer):
         where, given = rlp.listed("paymaster", payer, 2)
-        found["paymasterParams"] = {
+        fields["paymasterParams"] = {
             "paymaster": rlp.address("paymaster", where),
             "paymasterInput": list(rlp.octets("paymaster input", given)),
         }
     is_signed = any(rlp.octets("signature", each) for each in (r, s, signature))
     return Transaction(
         type=ZKSYNC_TYPE,
-        chain_id=rlp.integer("chain id", chain, 256),
-        nonce=rlp.integer("nonce", nonce, 256),
-        max_priority_fee_per_gas=rlp.integer("max priority fee per gas", tip, 256),
-        max_fee_per_gas=rlp.integer("max fee per gas", most, 256),
+        chain_id=_READERS["chain_id"](chain),
         sender=rlp.address("from", sender) if is_signed else None,
         unsigned=raw,
-        zksync_fields=found,
-        **{name: read for name, read in _call(limit, to, value, data, []).items() if name != "access_list"},
+        zksync_fields=fields,
+        **_fields(_FEE_MARKET[1:8], items),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """The number of fields before the signature, and the reader of the fields that differ between types."""
-
-    unsigned: int
-    read: Callable[[list[Any]], dict[str, Any]]
-
-
-def _typed(raw: bytes, shape: _Shape, items: list[Any]) -> Transaction:
-    kind = raw[0]
-    if kind == 3 and items and isinstance(items[0], list):
-        raise BadTransaction("a blob transaction with its blobs: send the canonical form without them")
-    if len(items) not in (shape.unsigned, shape.unsigned + 3):
-        expected = f"{shape.unsigned} fields, or {shape.unsigned + 3} signed"
-        raise BadTransaction(f"a type {kind} transaction has {expected}, not {len(items)}")
-    found = shape.read(items)  # before the signature, as above
-    found["chain_id"] = rlp.integer("chain id", items[0], 256)
-    found["nonce"] = rlp.integer("nonce", items[1], 64)
-    signature: Signature | None = typed_signature(kind, items, shape.unsigned)
-    return Transaction(type=kind, sender=recover(signature), **found, **_encodings(raw, signature))
-
-
-def _call(limit: rlp.Item, to: rlp.Item, value: rlp.Item, data: rlp.Item, access: rlp.Item) -> dict[str, Any]:
-    return {
-        "gas_limit": rlp.integer("gas limit", limit, 64),
-        "to": rlp.receiver(to),
-        "value": rlp.integer("value", value, 256),
-        "data": rlp.octets("data", data),
-        "access_list": rlp.access_list(access),
-    }
-
-
-def _access_list_type(items: list[Any]) -> dict[str, Any]:
-    return {"gas_price": rlp.integer("gas price", items[2], 256), **_call(*items[3:8])}
-
-
-def _fee_market_type(items: list[Any]) -> dict[str, Any]:
-    return {
-        "max_priority_fee_per_gas": rlp.integer("max priority fee per gas", items[2], 256),
-        "max_fee_per_gas": rlp.integer("max fee per gas", items[3], 256),
-        **_call(*items[4:9]),
-    }
-
-
-def _blob_type(items: list[Any]) -> dict[str, Any]:
-    return {
-        **_fee_market_type(items),
-        "max_fee_per_blob_gas": rlp.integer("max fee per blob gas", items[9], 256),
-        "blob_hashes": rlp.blob_hashes(items[10]),
-    }
-
-
-def _set_code_type(items: list[Any]) -> dict[str, Any]:
-    entries = rlp.listed("authorization list", items[9])
-    if not entries:
-        raise BadTransaction("a type 4 transaction without authorizations")
-    return {**_fee_market_type(items), "authorizations": tuple(_authorization(entry) for entry in entries)}
-
-
-def _authorization(item: rlp.Item) -> Authorization:
-    chain, where, nonce, y_parity, r, s = rlp.listed("authorization", item, 6)
-    return Authorization(
-        chain_id=rlp.integer("authorization chain id", chain, 256),
-        address=rlp.address("authorization address", where),
-        nonce=rlp.integer("authorization nonce", nonce, 64),
-        y_parity=rlp.integer("authorization y parity", y_parity, 8),
-        r=rlp.integer("authorization r", r, 256),
-        s=rlp.integer("authorization s", s, 256),
-    )
-
-
-def _fee_currency_type(items: list[Any]) -> dict[str, Any]:
-    currency = None if items[9] == b"" else rlp.address("fee currency", items[9])
-    return {**_fee_market_type(items), "fee_currency": currency}
-
-
-_SHAPES = {
-    1: _Shape(8, _access_list_type),
-    2: _Shape(9, _fee_market_type),
-    3: _Shape(11, _blob_type),
-    4: _Shape(10, _set_code_type),
-    FEE_CURRENCY_TYPE: _Shape(10, _fee_currency_type),
-}
 
 
 def _check(transaction: Transaction, chain_id: int) -> None:
