@@ -10,7 +10,8 @@ from aiohttp import web
 from relaydeck.networks.model import RpcUrl
 from relaydeck.notifications import delivery_queries, delivery_queue, events, sender
 from relaydeck.notifications.model import EventKind
-from relaydeck.notifications.sender import ReceiverResponse, decide, requested_delay
+from relaydeck.notifications.sender import ReceiverResponse, decide
+from relaydeck.outgoing.http_client import requested_delay
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.store.open_store import Store
@@ -208,20 +209,26 @@ def test_the_schedule() -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        ("", 0),
+        ("", None),
         ("0", 0),
         ("120", 120),
         (" 7 ", 7),
-        ("999999999999999999999", 86_400),
+        ("999999999999999999999", 1e21),
         ("Tue, 14 Nov 2023 22:14:20 GMT", 60),
+        ("Tue, 14 Nov 2023 22:14:20 -0000", 60),
         ("Tue, 14 Nov 2023 22:12:20 GMT", 0),
-        ("Tue, 14 Nov 2030 22:12:20 GMT", 86_400),
-        ("soon", 0),
-        ("-5", 0),
-        ("1e3", 0),
-        ("Tue, 99 Nov 2023 99:99:99 GMT", 0),
-        ("١٢", 0),
+        ("soon", None),
+        ("-5", None),
+        ("1e3", None),
+        ("Tue, 99 Nov 2023 99:99:99 GMT", None),
+        ("١٢", None),
     ],
 )
-def test_what_a_retry_after_asks_for(text: str, seconds: float) -> None:
+def test_what_a_retry_after_asks_for(text: str, seconds: float | None) -> None:
     assert requested_delay(text, now=1_700_000_000) == seconds
+
+
+def test_no_receiver_delays_an_event_for_more_than_a_day() -> None:
+    asked = ReceiverResponse(503, retry_after="999999999999999999999")
+    later = decide(asked, tries=1, in_order=True, now=0.0, random=lambda: 0.5)
+    assert later == delivery_queue.AttemptOutcome("pending", 86_400_000, True)

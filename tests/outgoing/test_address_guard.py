@@ -290,7 +290,7 @@ def key_system(signer_type: str, driver: str, config: Callable[[str], Config]) -
 
 @cache
 def service_account_key() -> str:
-    key = generate_private_key(65537, 1024)  # quick to load
+    key = generate_private_key(65537, 2048)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 

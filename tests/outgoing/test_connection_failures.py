@@ -130,7 +130,7 @@ async def test_a_receiver_that_fails(cause: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        ("name", "the key system's host name does not resolve"),
+        ("name", "the key system has a host name that does not resolve"),
         ("no route", "the key system cannot be reached"),
         ("tls", "the key system failed the TLS handshake"),
         ("refusal", "the key system refused the connection"),

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from yarl import URL
@@ -22,7 +21,7 @@ from relaydeck.notifications.events import COLUMNS, Event
 from relaydeck.notifications.notification_changes import opened_url, place, previous_place
 from relaydeck.outgoing.address_guard import AddressGuard
 from relaydeck.outgoing.connections import ConnectionFailed, ConnectionFailure, Opener, Resolve
-from relaydeck.outgoing.http_client import HttpClient, Limits
+from relaydeck.outgoing.http_client import HttpClient, Limits, requested_delay
 from relaydeck.secret import Secret
 from relaydeck.settings.values import AddressRange
 from relaydeck.store import audit
@@ -188,18 +187,5 @@ def decide(
     if response.final or response.status == _GONE or tries >= MAX_ATTEMPTS:
         return AttemptOutcome("dead", None, False)
     delay = DELAYS[tries - 1] * (1 - JITTER + 2 * JITTER * random())
-    delay = max(delay, requested_delay(response.retry_after, now))
+    delay = max(delay, min(requested_delay(response.retry_after, now) or 0.0, MAX_RETRY_AFTER))
     return AttemptOutcome("pending", int((now + delay) * 1000), in_order and tries < ATTEMPTS_IN_ORDER)
-
-
-def requested_delay(retry_after: str, now: float) -> float:
-    """The seconds that a `Retry-After` header requests (RFC 9110: seconds, or a date): at most a day, 0 if invalid."""
-    text = retry_after.strip()
-    if text.isascii() and text.isdigit():
-        seconds = float(text[:9])
-    else:
-        try:
-            seconds = parsedate_to_datetime(text).timestamp() - now
-        except (ValueError, OverflowError, TypeError, IndexError):
-            return 0.0
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER)

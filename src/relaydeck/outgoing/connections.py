@@ -36,15 +36,24 @@ _NEXT_ADDRESS_SECONDS = 0.25  # that one address of a name has before the next i
 
 
 class ConnectionFailure(StrEnum):
-    ADDRESS_REFUSED = "address_refused"  # by our own guard
-    BAD_URL = "bad_url"
-    NAME_NOT_RESOLVED = "name_not_resolved"
-    CONNECTION_REFUSED = "connection_refused"
-    NOT_CONNECTED = "not_connected"  # no route, network down
-    TLS_FAILED = "tls_failed"
-    TIMED_OUT = "timed_out"
-    CONNECTION_LOST = "connection_lost"
-    BAD_ANSWER = "bad_answer"  # not HTTP
+    """`NAME = code, what happened`, in words that follow the name of the server."""
+
+    ADDRESS_REFUSED = "address_refused", "has an address that our own guard refuses"
+    BAD_URL = "bad_url", "is not a usable URL"
+    NAME_NOT_RESOLVED = "name_not_resolved", "has a host name that does not resolve"
+    CONNECTION_REFUSED = "connection_refused", "refused the connection"
+    NOT_CONNECTED = "not_connected", "cannot be reached"  # no route, network down
+    TLS_FAILED = "tls_failed", "failed the TLS handshake"
+    TIMED_OUT = "timed_out", "timed out"
+    CONNECTION_LOST = "connection_lost", "closed the connection early"
+    BAD_ANSWER = "bad_answer", "did not answer in HTTP"
+
+    words: str
+
+    def __new__(cls, code: str, words: str = "") -> "ConnectionFailure":
+        failure = str.__new__(cls, code)
+        failure._value_, failure.words = code, words
+        return failure
 
 
 class ConnectionFailed(Exception):

@@ -6,8 +6,11 @@ credential must not reach a host that the operator did not name.
 """
 
 import asyncio
+import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import httptools
@@ -322,3 +325,15 @@ def request_head(method: str, url: URL, headers: Mapping[str, str]) -> bytes:
     if any(character <= " " or character == "\x7f" for character in target):
         raise ValueError("the URL has a blank or a control character")
     return "\r\n".join([f"{method} {target} HTTP/1.1", *lines, ""]).encode("latin-1")
+
+
+def requested_delay(retry_after: str, now: float | None = None) -> float | None:
+    """The seconds that a `Retry-After` header requests (RFC 9110: seconds, or a date); None when it is neither."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return None
+    return max(0.0, moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - (time.time() if now is None else now))

@@ -16,7 +16,6 @@ from relaydeck.networks.evm.errors import (
     error_kind,
     failure_of,
     refused,
-    seconds_of,
 )
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.evm.websocket import WebSocketEndpoint
@@ -31,7 +30,7 @@ from relaydeck.outgoing.connections import (
     Resolve,
     ResponseTooLarge,
 )
-from relaydeck.outgoing.http_client import Limits, Response, Server, request_head
+from relaydeck.outgoing.http_client import Limits, Response, Server, request_head, requested_delay
 
 T = TypeVar("T")
 _LARGE = 32 * 1024  # bytes of an answer
@@ -134,7 +133,7 @@ def _busy_reply(replies: _Reply | list[_Reply], response: Response) -> NodeError
 def _refusal(response: Response) -> Exception:
     if response.status == 413:
         return NodeError(413, "the node accepts no request of this size (HTTP 413)", status=413)
-    return refused(response.status, seconds_of(response.retry_after))
+    return refused(response.status, requested_delay(response.retry_after))
 
 
 def _decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
@@ -180,7 +179,7 @@ def _node_error(error: Any, response: Response) -> NodeError:
     code = error.get("code")
     number = code if type(code) is int else 0
     return NodeError(
-        number, error["message"], error.get("data"), status=response.status, wait=seconds_of(response.retry_after)
+        number, error["message"], error.get("data"), status=response.status, wait=requested_delay(response.retry_after)
     )
 
 

@@ -14,24 +14,11 @@ No text of a node leaves this module, except the reason of a revert that its con
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
 from relaydeck.outgoing.connections import ConnectionFailed, ConnectionFailure
 
-_PROBLEMS = {
-    ConnectionFailure.ADDRESS_REFUSED: "leads to an address that RELAYDECK_RPC_GUARD refuses",
-    ConnectionFailure.BAD_URL: "is not a usable URL",
-    ConnectionFailure.NAME_NOT_RESOLVED: "has a host name that does not resolve",
-    ConnectionFailure.CONNECTION_REFUSED: "refused the connection",
-    ConnectionFailure.NOT_CONNECTED: "cannot be reached",
-    ConnectionFailure.TLS_FAILED: "failed the TLS handshake",
-    ConnectionFailure.TIMED_OUT: "timed out",
-    ConnectionFailure.CONNECTION_LOST: "closed the connection early",
-    ConnectionFailure.BAD_ANSWER: "did not answer in HTTP",
-}
 _LONGEST_READ = 4_000  # characters of a message that decide its kind: a contract may revert with any reason
 _ERROR = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
@@ -77,26 +64,15 @@ class AnswerTooLarge(UrlFailed):
 def failure_of(error: ConnectionFailed) -> UrlFailed:
     if error.is_ours:  # it says nothing about the node: it is set aside for a moment as busy, not as failed
         return UrlFailed("was not asked: this machine has no socket or lookup of names left for it", busy=True)
-    return UrlFailed(_PROBLEMS[error.cause], silent=True)
+    if error.cause is ConnectionFailure.ADDRESS_REFUSED:
+        return UrlFailed("leads to an address that RELAYDECK_RPC_GUARD refuses", silent=True)
+    return UrlFailed(error.cause.words, silent=True)
 
 
 def refused(status: int, wait: float | None) -> UrlFailed:
     """What an HTTP status means that comes without a JSON-RPC response."""
     busy = status == 429 or (status == 503 and wait is not None)
     return UrlFailed(f"answered HTTP {status}", busy=busy, wait=wait if busy else None)
-
-
-def seconds_of(retry_after: str) -> float | None:
-    """Of the header's two forms, seconds and a date. None when it is neither."""
-    if not retry_after:
-        return None
-    if retry_after.isascii() and retry_after.isdigit():
-        return float(retry_after)
-    try:
-        moment = parsedate_to_datetime(retry_after)
-        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 class NodeError(Exception):

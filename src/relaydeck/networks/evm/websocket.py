@@ -15,9 +15,15 @@ import httptools
 import msgspec
 from yarl import URL
 
-from relaydeck.networks.evm.errors import AnswerTooLarge, UrlFailed, failure_of, refused, seconds_of
+from relaydeck.networks.evm.errors import AnswerTooLarge, UrlFailed, failure_of, refused
 from relaydeck.outgoing.connections import BoundedProtocol, ConnectionFailed, ConnectionFailure, Opener
-from relaydeck.outgoing.http_client import MOST_HEADER_BYTES, MOST_INTERIM_ANSWERS, Response, request_head
+from relaydeck.outgoing.http_client import (
+    MOST_HEADER_BYTES,
+    MOST_INTERIM_ANSWERS,
+    Response,
+    request_head,
+    requested_delay,
+)
 from relaydeck.process.background import note_failure
 
 _OPEN_SECONDS = 10.0  # to open a connection; those that wait for it have timeouts of their own
@@ -304,7 +310,7 @@ class _Handshake:
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status >= 300:
-            raise refused(status, seconds_of(self._headers.get(b"retry-after", b"").decode("latin-1")))
+            raise refused(status, requested_delay(self._headers.get(b"retry-after", b"").decode("latin-1")))
         if status >= 200:
             raise UrlFailed("did not open a WebSocket")
         self._interim += 1

@@ -1,5 +1,6 @@
 """`turnkey`: keys in Turnkey's enclaves. Each request carries a stamp: a P-256 signature over its body."""
 
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -14,7 +15,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.access_tokens import base64url
 from relaydeck.signers.drivers.curve import identity_of_hex
 from relaydeck.signers.drivers.driver_errors import (
     AccessDenied,
@@ -86,7 +86,7 @@ def _stamp(config: KeyServiceConfig, content: bytes) -> str:
         raise ConfigUnusable("config.api_private_key is not the private key of config.api_public_key")
     signature = key.sign(content, ECDSA(SHA256())).hex()
     stamp = {"publicKey": public, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": signature}
-    return base64url(msgspec.json.encode(stamp))
+    return urlsafe_b64encode(msgspec.json.encode(stamp)).rstrip(b"=").decode()
 
 
 def _api_key(secret: Secret) -> EllipticCurvePrivateKey:
