@@ -31,5 +31,4 @@ def _verification(store: Store, saved: str) -> AuditVerification:
 
 @handles(RUN_DOCTOR)
 async def run_doctor(services: Services, _request: Request) -> Content:
-    """From the machine that serves the request."""
     return Content(await services.examine())

@@ -54,7 +54,6 @@ _decode_outline = body_decoder(_LargeApply)
 
 
 def read_document(headers: Mapping[bytes, bytes], body: bytes) -> Json:
-    """Raises BadRequest."""
     refuse_many(body)
     document: Json = _decode_document(headers, body)
     refuse_deep(document, _MOST_VALUES)
@@ -71,7 +70,6 @@ def refuse_many(body: bytes) -> None:
 
 
 def refuse_deep(document: Json, most_values: float = inf) -> None:
-    """Raises BadRequest."""
     if problem := _size_problem(document, most_values):
         raise BadRequest(problem)
 

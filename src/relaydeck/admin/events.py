@@ -103,7 +103,6 @@ async def replay_dead(_services: Services, request: Request) -> Change:
 
 
 def _read_delivery(read: ReadRows, name: str) -> DeliveryWithAttempts:
-    """Raises RecordNotFound."""
     row = delivery_queries.find_delivery(read, name)
     if row is None:
         raise RecordNotFound("delivery") if events.find_event(read, name) is None else NoDelivery

@@ -52,7 +52,6 @@ class Request:
 
     @property
     def identifier(self) -> str:
-        """The one in the path."""
         return path_identifier(self._call.argument)
 
     @property
@@ -69,7 +68,6 @@ class Request:
         return read_document(self._call.headers, self._call.body)
 
     def decode(self, shape: type[msgspec.Struct]) -> Any:
-        """The body as a `shape`."""
         return _decoder(shape)(self._call.headers, self._call.body)
 
     @property
@@ -158,6 +156,5 @@ def handles(*operations: Operation) -> Callable[[Handler], Handler]:
 
 
 def require_handlers() -> None:
-    """After the modules with handlers were imported."""
     missing = [each.name for each in OPERATIONS if each.name not in HANDLERS]
     assert not missing, f"operations without a handler: {missing}"

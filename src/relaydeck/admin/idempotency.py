@@ -41,7 +41,6 @@ class _StoredResponse(msgspec.Struct, frozen=True, array_like=True):
 
 
 def key_of(call: Call) -> bytes | None:
-    """Raises BadRequest for a key that is not valid."""
     key = call.headers.get(b"idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise BadRequest("Idempotency-Key must have 1 to 255 printable ASCII characters without blanks")
@@ -107,7 +106,6 @@ def _purge_many(transaction: Transaction) -> None:
 
 
 def purge(transaction: Transaction, now: float) -> None:
-    """Remove the responses that have been kept long enough."""
     transaction.execute("DELETE FROM idempotency_keys WHERE created_at <= :oldest", {"oldest": int(now) - KEPT_SECONDS})
 
 

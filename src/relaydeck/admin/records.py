@@ -113,7 +113,6 @@ async def _addresses(
 
 
 def _new_document(resource: Resource, document: Json, urls: UrlRules) -> RecordDocument:
-    """Raises BadRequest."""
     identity = IDENTITY[resource]
     name = document.get(identity)
     if not isinstance(name, str) or (problem := identifier_problem(name)):
@@ -122,7 +121,6 @@ def _new_document(resource: Resource, document: Json, urls: UrlRules) -> RecordD
 
 
 def _changed_document(resource: Resource, name: str, before: Content, change: Json, urls: UrlRules) -> RecordDocument:
-    """Raises BadRequest."""
     document = _patched_document(resource, before, change)
     # A change that does not name the URLs of nodes does not set them.
     marks_nodes = urls.marks_nodes or NODE_FIELDS.get(resource) not in change
@@ -175,7 +173,6 @@ def _merged(target: Any, patch: Any) -> Any:
 
 
 def _read_only(resource: Resource) -> tuple[str, ...]:
-    """The fields that a response contains and a document cannot set."""
     return (
         *(field.name for field in fields_of(RECORD_TYPES[resource]) if field.traits.read_only),
         *Created.__struct_fields__,

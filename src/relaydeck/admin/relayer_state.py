@@ -69,7 +69,6 @@ async def explain(services: Services, request: Request) -> Content:
 
 @handles(operations.EXPLAIN_ESTIMATE)
 async def explain_estimate(services: Services, request: Request) -> Content:
-    """It changes nothing."""
     name, asked = request.identifier, request.decode(EstimateRequest)
     relayer, network = await services.read(lambda store: RelayerDirectory(store.database, store.vault).read(name))
     token = "" if asked.token is UNSET else asked.token
@@ -116,7 +115,6 @@ async def list_runways(services: Services, request: Request) -> Content:
 
 
 def requested_range(query: Query, now: int) -> Range:
-    """Raises BadRequest."""
     return choose_range(_moment(query, "from"), _moment(query, "to"), _step(query), now)
 
 

@@ -28,7 +28,6 @@ async def create_signer(_services: Services, request: Request) -> Change:
 
 
 def _read_signer(request: SignerRequest) -> NewSigner:
-    """Raises BadRequest."""
     shape = SHAPES.get(request.type)
     if shape is None:
         raise BadRequest(f"type must be one of {', '.join(SHAPES)}")

@@ -73,7 +73,6 @@ async def revoke_token(_services: Services, request: Request) -> Change:
 
 
 def _shown(context: ChangeContext, name: str, token: Secret) -> Json:
-    """A token that was just issued, with its text."""
     where = "name = :name AND revoked_at IS NULL"
     collection = COLLECTIONS["tokens"]
     row = context.transaction.all(

@@ -243,5 +243,4 @@ def _read_ordered(
 
 
 def newest_first(query: Query) -> bool:
-    """Whether a list is to start with the newest record."""
     return query.get("order") == "newest"

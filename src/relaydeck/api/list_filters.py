@@ -123,7 +123,6 @@ _ORDERS = {
 
 
 def order_of(path: str) -> Parameter:
-    """The query parameter for the order of a list."""
     more = ORDERINGS.get(path, {})
     words = "; ".join(["`newest`: newest first", *(f"`{name}`: {_ORDERS[name]}" for name in more)])
     return Parameter("order", f"{words}.", choices=dict.fromkeys(["oldest", "newest", *more], ""))

@@ -48,7 +48,6 @@ class Operation:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it takes an Idempotency-Key."""
         return self.method == "POST" and self.changes
 
     @property

@@ -203,7 +203,6 @@ def backup_drill(file: Path | None, passphrase_file: Path | None, unauthenticate
 
 @contextmanager
 def _given_or_new(path: Path | None, settings: Settings) -> Iterator[Path]:
-    """The given backup, or a new one of the configured database."""
     if path is not None:
         yield path
         return

@@ -201,7 +201,6 @@ def _print_wrapped(label: str, text: str) -> None:
 
 
 def _print_summary(report: Report) -> None:
-    """Ends with the verdict and what a complete run needs."""
     for basis, label in (("contract", "contract"), ("ruling", "rulings")):
         counts: Counter[str] = Counter(each.verdict for each in report.results if each.basis == basis)
         found = ", ".join(f"{counts[each]} {each}" for each in _COLOURS if counts[each])

@@ -141,7 +141,6 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(handler: type[Handler]) -> Iterator[str]:
-    """The URL of a server on a free port."""
     with _Server((HOST, 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
@@ -159,7 +158,6 @@ def free_port() -> int:
 
 
 def answers(port: int, method: str, path: str, body: str = "") -> bool:
-    """Whether a server on this port answers with 200."""
     connections = ConnectionPool(read_address(f"http://{HOST}:{port}"), 5.0, None, _ANSWER_BYTES)
     answer = connections.send(Request(method, path, {"Content-Type": "application/json"}, body.encode()))
     connections.close()
@@ -261,7 +259,6 @@ class Receiver(NamedTuple):
     received: "SimpleQueue[Event | str]"
 
     def next_event(self) -> Event:
-        """The next verified event. Raises OperatorError for a message that fails verification, or for none."""
         try:
             found = self.received.get(timeout=_WAIT_SECONDS)
         except Empty:

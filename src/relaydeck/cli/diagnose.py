@@ -112,7 +112,6 @@ def _parts(url: str) -> dict[str, Callable[[], Any]]:
 
 
 def _gathered(gather: Callable[[], Any]) -> tuple[str, str]:
-    """The content of a part, and why there is none."""
     try:
         found = gather()
     except Exception as error:  # whatever is broken, the rest helps
@@ -229,7 +228,6 @@ def _lines(path: str, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _processes() -> Any:
-    """The services of this home, each with its processes."""
     return {service.pid: [_process(pid) for pid in _family(service.pid)] for service in _services()}
 
 
@@ -250,7 +248,6 @@ def _process(pid: int) -> Any:
 
 
 def _files() -> Any:
-    """Names, sizes and permissions; nothing of their contents."""
     return {str(path): _file(path) for path in sorted([_home(), *_home().rglob("*")])}
 
 

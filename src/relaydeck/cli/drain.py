@@ -97,7 +97,6 @@ def _running_service(run_folder: Path) -> Service:
 
 
 def _await_end(process: int, seconds: int) -> bool:
-    """Whether it ended in time."""
     end = time.monotonic() + seconds + _LONGEST_END_SECONDS
     with progress_bar("draining", seconds) as advance:
         while time.monotonic() < end:

@@ -74,7 +74,6 @@ def estimate(
 
 
 def print_report(report: Json) -> None:
-    """The steps, and then the result or the reason why there is none."""
     if report["steps"]:
         print_rows(("step", "fact", "value"), [_rows(facts) for facts in report["steps"]])
         if report["steps"][-1]["step"] == "result":
@@ -84,7 +83,6 @@ def print_report(report: Json) -> None:
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    """The facts of one step, its name on the first line only."""
     step, *rest = facts
     return [(facts[step] if number == 0 else "", name, facts[name]) for number, name in enumerate(rest)]
 

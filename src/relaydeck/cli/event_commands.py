@@ -66,7 +66,6 @@ def test(identifier: str, wait: bool, timeout: float, as_json: bool) -> None:
 
 
 def _first_attempt(event_id: str, timeout: float) -> Json:
-    """Its delivery after the first attempt, or after so many seconds."""
     deadline = time.monotonic() + timeout
     while True:
         delivery: Json = target().call(operations.GET_DELIVERY, event_id).data
@@ -90,7 +89,6 @@ def _require_delivered(delivery: Json, timeout: float) -> None:
 
 
 def _last_error(delivery: Json) -> str | None:
-    """Of a delivery that was attempted and has not arrived."""
     status, problem = delivery["last_status"], delivery["last_problem"]
     was_attempted = status is not None or problem
     return error_of(status, problem) if was_attempted and delivery["state"] != "delivered" else None
@@ -179,7 +177,6 @@ class Interrupt:
 
 
 def _following(latest: list[Json], interrupt: Interrupt) -> Iterator[Json]:
-    """The events that come after the latest ones."""
     after = latest[-1]["sequence"] if latest else 0
     while not interrupt.arrived:
         for each in list_records(operations.LIST_EVENTS, {"after": str(after)}, _PAGE)[0]:

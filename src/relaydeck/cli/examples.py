@@ -38,7 +38,6 @@ class ChainName(click.ParamType[str]):
 
 
 def _on_chain(text: str, chain: str) -> str:
-    """The example to fill in, with another chain in place of Sepolia."""
     text = text.replace('0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"\n#decimals', '0x…"\n#decimals')
     name, variable = chain.replace("-", " ").capitalize(), chain.replace("-", "_").upper()
     return text.replace("Sepolia", name).replace("SEPOLIA", variable).replace("sepolia", chain)

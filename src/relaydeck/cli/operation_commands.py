@@ -142,8 +142,6 @@ def list_command(
 
 
 def _with_options(parameters: Iterable[Parameter]) -> Callable[..., Any]:
-    """An option for each query parameter of an operation."""
-
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for each in reversed(tuple(parameters)):
             kind = click.Choice(list(each.choices)) if each.choices else click.IntRange(0) if each.is_integer else str
@@ -156,6 +154,5 @@ def _with_options(parameters: Iterable[Parameter]) -> Callable[..., Any]:
 
 
 def _given(options: dict[str, Any]) -> dict[str, str]:
-    """The query of those that the operator used."""
     given = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in options.items()}
     return {name: str(value) for name, value in given.items() if value}

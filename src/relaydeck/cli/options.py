@@ -33,7 +33,6 @@ def confirm(action: str, *, yes: bool) -> None:
 
 
 def require_terminal(action: str) -> None:
-    """Raises OperatorError when there is no terminal to ask on."""
     if not sys.stdin.isatty():
         raise OperatorError(f"to {action} without a terminal, pass --yes", _UNCHANGED)
 
@@ -107,8 +106,6 @@ def _with_options(
     prepare: Callable[[click.Context, Options], None],
     added: Sequence[Callable[[Callable[..., Any]], Callable[..., Any]]],
 ) -> Callable[..., Any]:
-    """The command with options that `prepare` takes before it runs."""
-
     def run(*values: Any, **options: Any) -> Any:
         target = Options(**{name: options.pop(name) for name in Options._fields if name in options})
         prepare(click.get_current_context(), target)

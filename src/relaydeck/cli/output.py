@@ -85,12 +85,10 @@ def _value(view: dict[str, Any], column: Column) -> Any:
 
 
 def columns(*names: str) -> dict[str, Column]:
-    """A column for each of these fields, with its name."""
     return {name: name for name in names}
 
 
 def print_rows(names: Sequence[str], sections: Iterable[Iterable[Iterable[Any]]]) -> None:
-    """A table with a line between its sections."""
     from rich.table import Table
     from rich.text import Text
 
@@ -134,7 +132,6 @@ def progress_bar(label: str, total: int, *, at_least: int = 0, elsewhere: bool =
 
 
 def show(value: Value, as_json: bool, print_words: Callable[[Value], None]) -> None:
-    """Print a value as JSON, or in words."""
     if as_json:
         print_json(value)
     else:
@@ -142,7 +139,6 @@ def show(value: Value, as_json: bool, print_words: Callable[[Value], None]) -> N
 
 
 def print_outcome(value: Any, as_json: bool, *lines: str) -> None:
-    """The outcome of a command: as JSON, or in words."""
     show(value, as_json, lambda _: print_lines(lines))
 
 

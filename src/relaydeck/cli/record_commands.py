@@ -62,7 +62,6 @@ class Deleted(Shape, frozen=True):
 
 
 def record_group(word: str, columns: Mapping[str, Column]) -> click.Group:
-    """The commands of a record that follow from its operations."""
     identified = "network called NAME" if word == "network" else f"{word} with this ID"
     group = operation_group(word)
     listing = BY_NAME[f"list_{word}s"]
@@ -353,7 +352,6 @@ def check(signer_id: str, every: bool, as_json: bool) -> None:
 
 
 def _check_all() -> list[Json]:
-    """Every signer with a bound driver."""
     every, bound = BY_NAME["list_signers"], [each["type"] for each in target().call(LIST_SIGNER_DRIVERS).data]
     names = [each["id"] for kind in bound for each in list_records(every, {"type": kind}, _MANY)[0]]
     _note_unbound(list_records(every, {}, 1)[1].total - len(names))

@@ -10,8 +10,6 @@ Json = dict[str, Any]
 
 
 class Reply(NamedTuple):
-    """The response to an operation, as JSON values."""
-
     data: Any
     notes: tuple[str, ...] = ()
     changed: bool = True

@@ -118,7 +118,6 @@ _MOST_NAMED = 5
 
 
 def require_needs(settings: Settings, log: Log) -> None:
-    """Raises OperatorError when a setting needs something that does not exist."""
     found = [*_driver_needs(settings), *missing_needs(settings)]
     for need in found:
         if not need.stops:
@@ -249,7 +248,6 @@ def _prepare_others(settings: Settings, store: Store, address: str, log: Log) ->
 
 
 def _documentation(settings: Settings, address: str) -> str:
-    """Empty: none is served."""
     if settings.core == "on":
         return ""
     if settings.operations_address is None:

@@ -154,7 +154,6 @@ class ServerLog(logging.Handler):
         return None
 
     def config(self) -> dict[str, Any]:
-        """For `logging.config`."""
         loggers = {name: {"handlers": ["log"], "level": "INFO", "propagate": False} for name in ("_granian", "granian")}
         handlers = {"log": {"()": lambda: self}}
         return {"version": 1, "disable_existing_loggers": False, "handlers": handlers, "loggers": loggers}
@@ -199,7 +198,6 @@ def run_server(settings: Settings, log: Log, host: str, port: int, *, workers: i
 
 @contextmanager
 def _operations_server(settings: Settings, metrics_path: Path, log: Log, port: int) -> Iterator[None]:
-    """A process for what needs no credential, on a port of its own, if RELAYDECK_OPERATIONS_ADDRESS is set."""
     if settings.operations_address is None:
         yield
         return

@@ -182,7 +182,6 @@ def _unreachable(problem: str) -> OperatorError:
 
 
 def _refusal(error: errors.ApiError, url: str, remedy: str) -> tuple[str, str]:
-    """The problem and the remedy."""
     if isinstance(error, errors.Unauthorized):
         return f"{url} does not accept the token", "It is unknown, expired or revoked there: 'relaydeck token list'."
     if isinstance(error, errors.Forbidden):

@@ -51,8 +51,6 @@ class Server(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What the command line says about it."""
-
     home: Path | None = None
     server: str | None = None
     token_file: Path | None = None
@@ -101,7 +99,6 @@ def require_home() -> None:
 
 
 def chosen_server(options: Options, environment: Mapping[str, str]) -> Server | None:
-    """The server to work on; None: the home."""
     if options.home is not None and (options.server or options.profile):
         raise click.UsageError("--home and a server exclude each other: give one of --home, --server and --profile")
     if options.server and options.profile:

@@ -130,7 +130,6 @@ def token_rotate(identifier: str, overlap: str, as_json: bool) -> None:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """A token that is not there is named in the error."""
     try:
         yield
     except Refused as refusal:

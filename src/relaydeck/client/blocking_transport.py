@@ -74,7 +74,6 @@ class ConnectionPool:
         return failure
 
     def _body(self, answer: http.client.HTTPResponse) -> bytes | None:
-        """The whole body; None: there is more than there may be."""
         if answer.length is not None:
             return answer.read() if answer.length <= self._most_bytes else None
         body = answer.read(self._most_bytes + 1)

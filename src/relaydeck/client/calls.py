@@ -280,8 +280,6 @@ def _decode(kind: Any, response: Response) -> tuple[_Envelope[Any], Meta]:
 
 
 def read_one(kind: type[T]) -> Callable[[Response], T]:
-    """Reads the envelope of one record."""
-
     def read(response: Response) -> T:
         found, meta = _decode(kind, response)
         record: T = found.data
@@ -291,7 +289,6 @@ def read_one(kind: type[T]) -> Callable[[Response], T]:
 
 
 def read_page(kind: type[T]) -> Callable[[Response], Page[T]]:
-    """Reads the envelope of a list."""
     items = GenericAlias(tuple, (kind, ...))
 
     def read(response: Response) -> Page[T]:

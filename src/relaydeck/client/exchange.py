@@ -25,8 +25,6 @@ _log = logging.getLogger(__name__)
 
 
 class Address(NamedTuple):
-    """The address of a service."""
-
     secure: bool
     host: str
     port: int

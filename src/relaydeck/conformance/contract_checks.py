@@ -249,7 +249,6 @@ def check_notification_state(probe: Probe) -> None:
 
 
 def _add_refused(section: str, sentences: str, send: Send, *bodies: tuple[str, str, Any]) -> None:
-    """Bodies that are answered with Bad Request, each with the name and the claim of its check."""
     for name, claim, body in bodies:
         add("contract", section, name, claim, sentences, partial(_is_bad_request, send, body))
 

@@ -183,7 +183,6 @@ class _Exchange(threading.Thread):
         self._outcome: Answer | str = "TimeoutError"
 
     def wait(self, seconds: float) -> Answer | str:
-        """The answer, or why there is none."""
         try:
             self.start()
             self.join(seconds)

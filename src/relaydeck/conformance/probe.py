@@ -52,7 +52,6 @@ _MOST_PAGES = 20
 
 
 def config(kind: str) -> tuple[dict[str, Any], list[str]]:
-    """A config and the secrets in it."""
     if kind == "provider_b_kms":
         return {"key": {"name": _secret()}, "service_account": {"private_key": _secret()}}, []
     names = _SECRET_FIELDS.get(kind, ())
@@ -84,7 +83,6 @@ def rpc_call(method: Any = "conformNoSuchMethod", **more: Any) -> dict[str, Any]
 
 
 def is_rpc(answer: Answer) -> bool:
-    """Whether the answer has the shape of a JSON-RPC response."""
     body = answer.json
     return isinstance(body, dict) and "jsonrpc" in body and "success" not in body
 
@@ -143,7 +141,6 @@ class Probe(Requests):
         return self.ask("GET", f"{path}?page={number}&per_page={size}")
 
     def two_pages(self, path: str) -> tuple[Answer, Answer]:
-        """The first two pages of one item each."""
         if path == SIGNERS and self.target.allow_writes:
             self.created("plain")
             self.created("provider_c")
@@ -287,7 +284,6 @@ class Probe(Requests):
         return left
 
     def _put_back(self, body: Json) -> Json:
-        """Empty when it failed."""
         try:
             return one(self._send_update(body), "an update")
         except (Differs, NotChecked, OutOfBudget):
@@ -347,8 +343,6 @@ def add_each(
 def _register(
     basis: Basis, section: str, claim: str, sentences: str, *, looks_back: bool = False
 ) -> Callable[[Run], Run]:
-    """Registers a check. Its name is the function's."""
-
     def register(run: Run) -> Run:
         name = run.__name__.removeprefix("check_").replace("_", "-")
         add(basis, section, name, claim, sentences, run, looks_back)

@@ -184,7 +184,6 @@ def check_log_levels(probe: Probe) -> str:
 
 
 def _only(expected: str, found: list[Any], what: str, none: str) -> str:
-    """The only value that occurs."""
     values = sorted({str(each) for each in found if each is not None})
     if not values:
         raise DidNotOccur(none)

@@ -62,7 +62,6 @@ class Report:
         return [each for each in self.results if each.basis == "contract" and each.verdict == "not checked"]
 
     def missing(self, basis: str = "") -> list[str]:
-        """The options that would let more checks be made."""
         chosen = [each for each in self.results if basis in ("", each.basis)]
         return list(dict.fromkeys(option for result in chosen for option in result.options))
 

@@ -22,8 +22,6 @@ Fields = Mapping[str, str]  # the type of each
 
 
 class Differs(Exception):
-    """The server did something else than expected."""
-
     def __init__(self, expected: str, seen: str) -> None:
         super().__init__(expected, seen)
         self.expected = expected
@@ -54,7 +52,6 @@ def field(value: object, *path: str) -> Any:
 
 
 def objects(value: object) -> list[Json]:
-    """The objects in a foreign array."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 

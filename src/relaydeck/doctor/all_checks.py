@@ -53,5 +53,4 @@ def _guarded(subject: str, checks: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def examine(settings: Settings, progress: Progress) -> list[Finding]:
-    """Every finding, from the machine itself."""
     return list(findings(settings, Machine(), progress))

@@ -203,7 +203,6 @@ def _tokens(database: Reader, now: float) -> Finding:
 
 
 def _doubtful_tokens(database: Reader, now: float) -> Iterator[Finding]:
-    """A token that nobody uses, or that grants more than its use needs."""
     (since,) = database.read(
         "SELECT applied_at FROM schema_versions WHERE version = :version", {"version": token_rows.USES_SINCE}
     )

@@ -158,7 +158,6 @@ async def _comparison(client: Client, node: ConfiguredNode, evidence: Evidence) 
 
 
 async def _gas_limit_cap(client: Client, url: RpcUrl) -> int | None:
-    """None: the node does not say."""
     try:
         return await client.ask(url, _GAS_LIMIT_CAP)
     except (UrlFailed, NodeError):

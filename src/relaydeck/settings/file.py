@@ -72,7 +72,6 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _text(name: str, value: Any, known: Collection[str], urls: Collection[str]) -> str:
-    """The value as an environment variable would contain it."""
     if name not in known:
         raise ValueError(f"is not a setting{nearest_name(_in_file(name), known)}")
     if name in urls:

@@ -387,7 +387,6 @@ def _given_in(environment: Mapping[str, str]) -> dict[str, _Given]:
 
 
 def _given_in_file(path: str) -> tuple[dict[str, _Given], list[str]]:
-    """The settings in a file, and what is wrong with others in it."""
     if not path:
         return {}, []
     urls = [setting.name for setting in SETTINGS if setting.metadata["may_hold_password"]]

@@ -33,7 +33,6 @@ def missing_needs(settings: Settings) -> Iterator[MissingNeed]:
 
 
 def require_tracing() -> None:
-    """Raises OperatorError when the extra `otel` is not installed."""
     try:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.resources  # noqa: F401
