@@ -4,6 +4,8 @@ Routes, the OpenAPI document, the methods of the client and the calls of command
 this table. An operation without a handler, or a handler without an operation, is an error when `admin` is imported.
 """
 
+from typing import Any
+
 import msgspec
 
 from relaydeck.api import records
@@ -52,19 +54,30 @@ def _resource(
     )
 
 
+def _reading(
+    name: str, path: str, help: str, response: type[msgspec.Struct], *query: Parameter, **more: Any
+) -> Operation:
+    return Operation(name, "GET", path, help, response, query=query, **more)
+
+
+def _action(name: str, path: str, help: str, response: type[msgspec.Struct], **more: Any) -> Operation:
+    return Operation(name, "POST", path, help, response, permission="operate", **more)
+
+
+def _moment(name: str, description: str, example: str) -> Parameter:
+    return Parameter(name, description, example=example, schema={"format": "date-time"})
+
+
+def _number(name: str, description: str, example: int, *, most: int) -> Parameter:
+    schema = {"minimum": 1, "maximum": most}
+    return Parameter(name, description, is_integer=True, example=str(example), schema=schema)
+
+
 NETWORKS = _resource("networks", Network, Network)
 SIGNERS = _resource("signers", records.Signer, records.SignerRequest, records.SignerChange)
-CHECK_SIGNER = Operation(
-    "check_signer",
-    "POST",
-    "signers/{id}/check",
-    "Check that a signer reaches its key",
-    SignerCheckReport,
-    permission="operate",
-)
-LIST_SIGNER_DRIVERS = Operation(
+CHECK_SIGNER = _action("check_signer", "signers/{id}/check", "Check that a signer reaches its key", SignerCheckReport)
+LIST_SIGNER_DRIVERS = _reading(
     "list_signer_drivers",
-    "GET",
     "signer-drivers",
     "List the bound drivers",
     records.SignerDriver,
@@ -72,102 +85,48 @@ LIST_SIGNER_DRIVERS = Operation(
     command="signer drivers",
 )
 NOTIFICATIONS = _resource("notifications", Notification, Notification)
-TEST_NOTIFICATION = Operation(
-    "test_notification",
-    "POST",
-    "notifications/{id}/test",
-    "Send a test event",
-    EventBody,
-    status=201,
-    permission="operate",
-)
+TEST_NOTIFICATION = _action("test_notification", "notifications/{id}/test", "Send a test event", EventBody, status=201)
 RELAYERS = _resource("relayers", Relayer, Relayer)
-PAUSE_RELAYER = Operation(
-    "pause_relayer", "POST", "relayers/{id}/pause", "Pause a relayer", Relayer, permission="operate"
+PAUSE_RELAYER = _action("pause_relayer", "relayers/{id}/pause", "Pause a relayer", Relayer)
+RESUME_RELAYER = _action("resume_relayer", "relayers/{id}/resume", "Resume a relayer", Relayer)
+_PROBE = Parameter(
+    "probe",
+    "Whether to call each node now: true (the default) or false.",
+    choices={"true": "", "false": ""},
+    example="true",
 )
-RESUME_RELAYER = Operation(
-    "resume_relayer", "POST", "relayers/{id}/resume", "Resume a relayer", Relayer, permission="operate"
+EXPLAIN_RELAYER = _reading("explain_relayer", "relayers/{id}/why", "Explain a relayer's state", Explanation, _PROBE)
+_STEP = Parameter(
+    "step",
+    "The time between two points: 90s, 5m, 1h, 1d. Default: a minute, ten minutes, an hour or a day, the shortest that"
+    " makes at most 300 steps.",
+    example="10m",
+    schema={"pattern": SPAN_PATTERN},
 )
-EXPLAIN_RELAYER = Operation(
-    "explain_relayer",
-    "GET",
-    "relayers/{id}/why",
-    "Explain a relayer's state",
-    Explanation,
-    query=(
-        Parameter(
-            "probe",
-            "Whether to call each node now: true (the default) or false.",
-            choices={"true": "", "false": ""},
-            example="true",
-        ),
-    ),
-)
-GET_RELAYER_BALANCES = Operation(
+GET_RELAYER_BALANCES = _reading(
     "get_relayer_balances",
-    "GET",
     "relayers/{id}/balances",
     "Read a relayer's balance history",
     BalanceHistory,
-    query=(
-        Parameter(
-            "from",
-            "The first moment, as in RFC 3339. Default: a day before `to`.",
-            example="2026-03-01T00:00:00Z",
-            schema={"format": "date-time"},
-        ),
-        Parameter(
-            "to",
-            "The last moment, as in RFC 3339. Default: now.",
-            example="2026-03-02T00:00:00Z",
-            schema={"format": "date-time"},
-        ),
-        Parameter(
-            "step",
-            "The time between two points: 90s, 5m, 1h, 1d. Default: a minute, ten minutes, an hour or a day, the "
-            "shortest that makes at most 300 steps.",
-            example="10m",
-            schema={"pattern": SPAN_PATTERN},
-        ),
-    ),
+    _moment("from", "The first moment, as in RFC 3339. Default: a day before `to`.", "2026-03-01T00:00:00Z"),
+    _moment("to", "The last moment, as in RFC 3339. Default: now.", "2026-03-02T00:00:00Z"),
+    _STEP,
 )
-EXPLAIN_ESTIMATE = Operation(
+EXPLAIN_ESTIMATE = _action(
     "explain_estimate",
-    "POST",
     "relayers/{id}/estimate",
     "Estimate a fee and show every step",
     records.EstimateReport,
-    records.EstimateRequest,
+    request=records.EstimateRequest,
     changes=False,
-    permission="operate",
 )
-_DAYS = Parameter(
-    "days",
-    "How many days `needed` is to last. Default: 30.",
-    is_integer=True,
-    example="30",
-    schema={"minimum": 1, "maximum": 3650},
+_DAYS = _number("days", "How many days `needed` is to last. Default: 30.", 30, most=3650)
+GET_RELAYER_RUNWAY = _reading(
+    "get_relayer_runway", "relayers/{id}/runway", "Forecast how long a balance lasts", Runway, _DAYS
 )
-GET_RELAYER_RUNWAY = Operation(
-    "get_relayer_runway", "GET", "relayers/{id}/runway", "Forecast how long a balance lasts", Runway, query=(_DAYS,)
-)
-LIST_RUNWAYS = Operation(
-    "list_runways",
-    "GET",
-    "runways",
-    "List what runs out first",
-    FirstRunways,
-    query=(
-        Parameter(
-            "first",
-            "How many relayers to return, 1 to 1000. Default: 20.",
-            is_integer=True,
-            example="20",
-            schema={"minimum": 1, "maximum": 1000},
-        ),
-        *FILTERS["relayers"],
-        _DAYS,
-    ),
+_FIRST = _number("first", "How many relayers to return, 1 to 1000. Default: 20.", 20, most=1000)
+LIST_RUNWAYS = _reading(
+    "list_runways", "runways", "List what runs out first", FirstRunways, _FIRST, *FILTERS["relayers"], _DAYS
 )
 APPLY = Operation(
     "apply",
@@ -179,17 +138,10 @@ APPLY = Operation(
     conditional=True,
     permission="change",
 )
-EXPORT = Operation("export", "GET", "export", "Write the records as an apply file", records.ExportedFile)
+EXPORT = _reading("export", "export", "Write the records as an apply file", records.ExportedFile)
 LIST_TOKENS = _listing("tokens", "list_tokens", "List tokens", records.Token)
 CREATE_TOKEN = Operation(
-    "create_token",
-    "POST",
-    "tokens",
-    "Issue a token",
-    records.NewToken,
-    records.TokenRequest,
-    status=201,
-    permission="own",
+    "create_token", "POST", "tokens", "Issue a token", records.NewToken, records.TokenRequest, 201, permission="own"
 )
 ROTATE_TOKEN = Operation(
     "rotate_token",
@@ -202,80 +154,56 @@ ROTATE_TOKEN = Operation(
 )
 REVOKE_TOKEN = Operation("revoke_token", "DELETE", "tokens/{id}", "Revoke a token", permission="own")
 LIST_EVENTS = _listing("events", "list_events", "List events", EventBody, is_paged=False)
-GET_EVENT = Operation("get_event", "GET", "events/{id}", "Read an event", EventBody)
+GET_EVENT = _reading("get_event", "events/{id}", "Read an event", EventBody)
 LIST_DELIVERIES = _listing("deliveries", "list_deliveries", "List deliveries", records.Delivery, is_paged=False)
-GET_DELIVERY = Operation(
-    "get_delivery", "GET", "deliveries/{id}", "Read a delivery with every attempt", records.DeliveryWithAttempts
+GET_DELIVERY = _reading(
+    "get_delivery", "deliveries/{id}", "Read a delivery with every attempt", records.DeliveryWithAttempts
 )
-REPLAY_DELIVERY = Operation(
-    "replay_delivery",
-    "POST",
-    "deliveries/{id}/replay",
-    "Send a delivery again",
-    records.DeliveryWithAttempts,
-    permission="operate",
+REPLAY_DELIVERY = _action(
+    "replay_delivery", "deliveries/{id}/replay", "Send a delivery again", records.DeliveryWithAttempts
 )
-REPLAY_DEAD = Operation(
+REPLAY_DEAD = _action(
     "replay_dead",
-    "POST",
     "deliveries/replay",
     "Send every dead delivery again",
     records.Replayed,
-    permission="operate",
     query=tuple(each for each in FILTERS["deliveries"] if each.name in ("notification_id", "relayer_id")),
 )
 LIST_AUDIT = _listing("audit", "list_audit", "List changes", records.AuditEntry)
-GET_AUDIT_HEAD = Operation(
+GET_AUDIT_HEAD = _reading(
     "get_audit_head",
-    "GET",
     "audit/head",
     "Read the head of the audit log",
     records.AuditHead,
     command="audit head",
     details="Keep it elsewhere to detect later that entries were removed.",
 )
-VERIFY_AUDIT = Operation(
-    "verify_audit",
-    "GET",
-    "audit/verify",
-    "Verify every link of the audit log",
-    AuditVerification,
-    query=(
-        Parameter(
-            "head",
-            "An earlier head, which the log must contain.",
-            example="7:" + "c0ffee00" * 8,
-            schema={"pattern": "^[0-9]{1,18}:[0-9a-f]{64}$"},
-        ),
-    ),
+_HEAD = Parameter(
+    "head",
+    "An earlier head, which the log must contain.",
+    example="7:" + "c0ffee00" * 8,
+    schema={"pattern": "^[0-9]{1,18}:[0-9a-f]{64}$"},
 )
-WHOAMI = Operation(
-    "whoami", "GET", "whoami", "Say who you are, by which rule, and until when", records.WhoAmI, permission="list"
+VERIFY_AUDIT = _reading("verify_audit", "audit/verify", "Verify every link of the audit log", AuditVerification, _HEAD)
+WHOAMI = _reading(
+    "whoami", "whoami", "Say who you are, by which rule, and until when", records.WhoAmI, permission="list"
 )
-FIND = Operation(
+_TEXT = Parameter(
+    "text",
+    "The beginning of an id, a name or an address, the end of an address, or any part of one of the 20,000 newest"
+    " records of a kind. Blanks around it do not count.",
+    example="sepolia",
+)
+FIND = _reading(
     "find",
-    "GET",
     "find",
     "Find records by a part of an id, a name or an address",
     records.Found,
+    _TEXT,
+    _number("first", "How many to return, 1 to 100. Default: 20.", 20, most=100),
     is_list=True,
-    query=(
-        Parameter(
-            "text",
-            "The beginning of an id, a name or an address, the end of an address, or any part of one of the 20,000"
-            " newest records of a kind. Blanks around it do not count.",
-            example="sepolia",
-        ),
-        Parameter(
-            "first",
-            "How many to return, 1 to 100. Default: 20.",
-            is_integer=True,
-            example="20",
-            schema={"minimum": 1, "maximum": 100},
-        ),
-    ),
 )
-RUN_DOCTOR = Operation("run_doctor", "GET", "doctor", "Check the service and what it depends on", Finding, is_list=True)
+RUN_DOCTOR = _reading("run_doctor", "doctor", "Check the service and what it depends on", Finding, is_list=True)
 
 # Those above, in the order in which they are declared.
 OPERATIONS: tuple[Operation, ...] = tuple(
