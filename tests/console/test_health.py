@@ -8,9 +8,9 @@ import pytest
 
 from relaydeck.console.live import follow
 from relaydeck.console.pages.health import summary
-from relaydeck.doctor import Progress
 from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.http.pipeline import Reply
+from relaydeck.store.database import ShowProgress
 from tests.console.conftest import Operator, plain
 from tests.support.running import Running, run_command
 
@@ -91,7 +91,7 @@ class Held:
     def __init__(self) -> None:
         self.released = threading.Event()
 
-    def __call__(self, progress: Progress) -> str:
+    def __call__(self, progress: ShowProgress) -> str:
         with progress("checking 10 audit entries", 10) as advance:
             advance(4)
             assert self.released.wait(60)
@@ -124,7 +124,7 @@ async def test_a_stop_of_the_service_ends_the_stream() -> None:
 
 
 async def test_a_failure_sends_the_reader_to_the_page() -> None:
-    def fail(_progress: Progress) -> str:
+    def fail(_progress: ShowProgress) -> str:
         raise OSError("no disk")
 
     run = SharedRun(fail, "failing")

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from relaydeck.cli.commands import cli
 from relaydeck.cli.output import progress_bar
 from relaydeck.credentials.token_rows import store_uses
-from relaydeck.doctor import Finding, Progress, no_progress
+from relaydeck.doctor import Finding
 from relaydeck.doctor.all_checks import findings
 from relaydeck.doctor.machine import Machine
 from relaydeck.errors import WRITE_CAUSES
@@ -31,6 +31,7 @@ from relaydeck.networks.evm.node_figures import HostFigures, NodeFigures, write_
 from relaydeck.notifications.events import record_database_change
 from relaydeck.secret import Secret
 from relaydeck.settings.model import Settings
+from relaydeck.store.database import ShowProgress, without_progress
 from relaydeck.store.migrate import newest_version
 from tests.conftest import DEMO
 from tests.provisioning.conftest import ProvisionedHome
@@ -88,7 +89,7 @@ def network(*urls: str) -> str:
 
 
 def examined(
-    home: Path, *, now: float = NOW, free: int = 10**12, progress: Progress = no_progress
+    home: Path, *, now: float = NOW, free: int = 10**12, progress: ShowProgress = without_progress
 ) -> dict[str, Finding]:
     found = findings(Settings(home=home), Machine(lambda: now, lambda _: free), progress)
     return {finding.subject: finding for finding in found}

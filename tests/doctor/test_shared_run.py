@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from relaydeck.doctor import Progress
 from relaydeck.doctor.shared_run import SharedRun, Step
+from relaydeck.store.database import ShowProgress
 
 
 class Work:
@@ -17,7 +17,7 @@ class Work:
         self.released = threading.Event()
         self.entered = threading.Event()
 
-    def __call__(self, progress: Progress) -> int:
+    def __call__(self, progress: ShowProgress) -> int:
         self.runs += 1
         with progress("counting", 10) as advance:
             advance(4)
@@ -61,7 +61,7 @@ async def test_a_reader_that_leaves_does_not_end_the_run() -> None:
 
 
 async def test_a_failure_reaches_every_reader() -> None:
-    def fail(_progress: Progress) -> None:
+    def fail(_progress: ShowProgress) -> None:
         raise OSError("no disk")
 
     shared = SharedRun(fail, "work")

@@ -15,14 +15,13 @@ import pytest
 
 from relaydeck.credentials import token_rows
 from relaydeck.credentials.token_cache import TokenCache
-from relaydeck.doctor import no_progress
 from relaydeck.doctor.database import database_findings
 from relaydeck.errors import BadRequest, ServerFailure, Unauthorized
 from relaydeck.roles import Role
 from relaydeck.secret import Secret
 from relaydeck.settings.model import Settings
 from relaydeck.store import remote_follower
-from relaydeck.store.database import Row
+from relaydeck.store.database import Row, without_progress
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
@@ -372,7 +371,9 @@ async def test_a_promoted_standby_is_noticed_and_a_standby_is_read_only(tmp_path
             server.make_standby()
             await eventually(lambda: here.follower.read_only)
             assert database.write_problem() == "the database is a read-only standby"
-            found = list(database_findings(Settings(home=tmp_path, database_url=database._url), time.time, no_progress))
+            found = list(
+                database_findings(Settings(home=tmp_path, database_url=database._url), time.time, without_progress)
+            )
             assert "FAIL" in [each.result for each in found if "read-only standby" in each.remark]
             server.ask("SELECT pg_promote()")
             await eventually(lambda: not here.follower.read_only and bool(here.forks))

@@ -18,6 +18,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.provisioning.mistakes import Mistake, MistakenFile, parse_toml
 from relaydeck.provisioning.references import Reference, Resolver, as_reference, reference_problem
 from relaydeck.secret import Secret
+from relaydeck.web_addresses import is_loopback
 
 UNCHANGED = "Nothing was changed."
 _TIMEOUT_SECONDS = 60.0  # of one attempt; a check of a key or of slow nodes takes its time
@@ -28,7 +29,6 @@ _OTHER_PORT = (
     " service has no admin API."
 )
 _UNCERTAIN = "The change may have been made: look before you repeat it."
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _AT_ONCE = 4  # requests of one command
 _MANY_RECORDS = 1000  # from which on a progress bar is useful
 _NAMES = {"EventBody": "Event", "SignerCheckReport": "SignerCheck", "DeliveryWithAttempts": "Delivery"}
@@ -164,7 +164,7 @@ def _one_line(error: OperatorError) -> str:
 def is_unencrypted(url: str) -> bool:
     """Whether the token travels in clear text between machines."""
     address = read_address(url)
-    return not address.secure and address.host not in _LOOPBACK
+    return not address.secure and not is_loopback(address.host)
 
 
 def _unreachable(problem: str) -> OperatorError:

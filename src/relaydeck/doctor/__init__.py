@@ -1,7 +1,5 @@
 """The checks of `relaydeck doctor`: what is wrong with a home, its database, nodes and signers, and what to do."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,8 +7,6 @@ import msgspec
 from relaydeck.fields import own_field as field
 from relaydeck.quantities import Whole
 
-Advance = Callable[[int], None]  # by so many steps
-Progress = Callable[[str, int], AbstractContextManager[Advance]]  # of work with a label and a number of steps
 CLOCK_SLACK_SECONDS = 120
 Result = Literal["ok", "warn", "FAIL"]
 
@@ -34,8 +30,3 @@ class AuditVerification(msgspec.Struct, frozen=True):
     ]
     archived: Annotated[Whole, field("How many entries before those were moved to files.", example=0)]
     archived_until: Annotated[str | None, field("When the last of them was made; null: there are none.", example=None)]
-
-
-@contextmanager
-def no_progress(label: str, total: int) -> Iterator[Advance]:
-    yield lambda done: None

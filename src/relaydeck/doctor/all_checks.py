@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
-from relaydeck.doctor import Finding, Progress, no_progress
+from relaydeck.doctor import Finding
 from relaydeck.doctor.database import database_findings
 from relaydeck.doctor.machine import Machine, home_finding, limits_findings, machine_findings
 from relaydeck.doctor.nodes import fault_findings
@@ -13,9 +13,10 @@ from relaydeck.settings.issuers import Issuer
 from relaydeck.settings.model import Settings, setting_warnings
 from relaydeck.settings.needs import missing_needs
 from relaydeck.signers.drivers.registry import missing_driver_needs
+from relaydeck.store.database import ShowProgress, without_progress
 
 
-def findings(settings: Settings, machine: Machine, progress: Progress = no_progress) -> Iterator[Finding]:
+def findings(settings: Settings, machine: Machine, progress: ShowProgress = without_progress) -> Iterator[Finding]:
     for warning in setting_warnings():
         yield Finding("warn", "settings", warning)
     for need in (*missing_driver_needs(settings), *missing_needs(settings)):
@@ -52,5 +53,5 @@ def _guarded(subject: str, checks: Iterator[Finding]) -> Iterator[Finding]:
         yield Finding("FAIL", subject, f"{operator_words(error)[0]}; the remaining checks of it were not made")
 
 
-def examine(settings: Settings, progress: Progress) -> list[Finding]:
+def examine(settings: Settings, progress: ShowProgress) -> list[Finding]:
     return list(findings(settings, Machine(), progress))

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from relaydeck.credentials import token_rows
-from relaydeck.doctor import CLOCK_SLACK_SECONDS, Finding, Progress
+from relaydeck.doctor import CLOCK_SLACK_SECONDS, Finding
 from relaydeck.doctor.fleet import fleet_findings
 from relaydeck.doctor.integrity import proof_findings, read_keyring, sealed_value_findings
 from relaydeck.doctor.nodes import node_findings, preset_findings
@@ -19,7 +19,7 @@ from relaydeck.notifications.model import EventKind
 from relaydeck.quantities import counted, first_few
 from relaydeck.settings.model import Settings
 from relaydeck.store.copying.mark import REVOKED, unfinished_copy_of
-from relaydeck.store.database import Reader
+from relaydeck.store.database import Reader, ShowProgress
 from relaydeck.store.files import lost_file
 from relaydeck.store.migrate import newest_version, schema_version
 from relaydeck.store.open_store import open_reader_at
@@ -51,7 +51,7 @@ _HISTORY_SECONDS = 7 * 86_400
 _HISTORY = "SELECT data, created_at FROM events WHERE kind = :kind AND created_at > :since ORDER BY seq DESC LIMIT 1"
 
 
-def sealed_findings(database: Reader, settings: Settings, progress: Progress) -> Iterator[Finding]:
+def sealed_findings(database: Reader, settings: Settings, progress: ShowProgress) -> Iterator[Finding]:
     try:
         keyring = read_keyring(database, settings)
     except OperatorError as error:
@@ -68,7 +68,7 @@ def sealed_findings(database: Reader, settings: Settings, progress: Progress) ->
         yield from node_findings(database, keyring, settings)
 
 
-def database_findings(settings: Settings, now: Callable[[], float], progress: Progress) -> Iterator[Finding]:
+def database_findings(settings: Settings, now: Callable[[], float], progress: ShowProgress) -> Iterator[Finding]:
     where = settings.database
     if isinstance(where, Path) and (lost := lost_file(where, settings.home)):
         yield Finding("FAIL", "database", f"{lost.problem}. {lost.remedy}")
@@ -110,7 +110,7 @@ def _clock_of_newest_entry(database: Reader, now: float) -> Iterator[Finding]:
         yield Finding("warn", "clock", remark)
 
 
-def _inside(database: Reader, settings: Settings, now: float, progress: Progress) -> Iterator[Finding]:
+def _inside(database: Reader, settings: Settings, now: float, progress: ShowProgress) -> Iterator[Finding]:
     with progress("checking that the database is sound", 0):
         problems = database.damage()
     if problems:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 
 from relaydeck.credentials.token_rows import FORGED, REVIVED, forged_tokens, migrated_tokens, revived_tokens
-from relaydeck.doctor import AuditVerification, Finding, Progress, no_progress
+from relaydeck.doctor import AuditVerification, Finding
 from relaydeck.quantities import counted
 from relaydeck.settings.model import Settings
 from relaydeck.store.audit import COUNT_SQL, BrokenLink, Head, Opener, read_archive, verify
-from relaydeck.store.database import Reader, Row
+from relaydeck.store.database import Reader, Row, ShowProgress, without_progress
 from relaydeck.store.open_store import open_reader_at
 from relaydeck.store.sealed_columns import check_all, urls_in_clear
 from relaydeck.store.sealing import Keyring
@@ -36,7 +36,7 @@ def sealed_value_findings(database: Reader, keyring: Keyring) -> Iterator[Findin
         yield Finding("warn", "sealed values", problem)
 
 
-def proof_findings(database: Reader, keyring: Keyring, progress: Progress) -> Iterator[Finding]:
+def proof_findings(database: Reader, keyring: Keyring, progress: ShowProgress) -> Iterator[Finding]:
     for problem in _forged(database, keyring):
         yield Finding("FAIL", "tokens", f"{problem}; {_REMEDY}")
     for name in migrated_tokens(database, keyring.proofs):
@@ -44,7 +44,7 @@ def proof_findings(database: Reader, keyring: Keyring, progress: Progress) -> It
     yield _audit_log(database, keyring, progress)
 
 
-def _audit_log(database: Reader, keyring: Keyring, progress: Progress) -> Finding:
+def _audit_log(database: Reader, keyring: Keyring, progress: ShowProgress) -> Finding:
     found = verify_chain(database, keyring, progress)
     if isinstance(found, BrokenLink):
         remark = f"entry {found.seq} {found.why}; the entries before it are unchanged: compare the rest with a backup"
@@ -56,7 +56,7 @@ def _audit_log(database: Reader, keyring: Keyring, progress: Progress) -> Findin
 
 
 def verify_audit(
-    database: Reader, opener: Opener, saved: Head | None = None, progress: Progress = no_progress
+    database: Reader, opener: Opener, saved: Head | None = None, progress: ShowProgress = without_progress
 ) -> AuditVerification:
     """`saved` is an earlier head, which the log must contain."""
     found = verify_chain(database, opener, progress, saved)
@@ -76,13 +76,15 @@ def _forged(database: Reader, opener: Opener) -> Iterator[str]:
     yield from (f"{name!r} {REVIVED}" for name in revived_tokens(database))
 
 
-def verify_stored_audit(settings: Settings, progress: Progress) -> AuditVerification:
+def verify_stored_audit(settings: Settings, progress: ShowProgress) -> AuditVerification:
     """On a connection of its own: verifying a long log delays no other read."""
     with closing(open_reader_at(settings.database)) as database, database.snapshot():
         return verify_audit(database, read_keyring(database, settings), progress=progress)
 
 
-def verify_chain(database: Reader, opener: Opener, progress: Progress, saved: Head | None = None) -> Head | BrokenLink:
+def verify_chain(
+    database: Reader, opener: Opener, progress: ShowProgress, saved: Head | None = None
+) -> Head | BrokenLink:
     (row,) = database.stream(COUNT_SQL)
     total: int = row.total
     with progress(f"checking {total:,} audit entries", total) as advance:

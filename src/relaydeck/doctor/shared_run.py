@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
-from relaydeck.doctor import Advance, Progress
 from relaydeck.process.background import SideThreads, note_failure
+from relaydeck.store.database import Advance, ShowProgress
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Step(NamedTuple):
 class SharedRun(Generic[T]):
     """Runs the work in a thread, one run at a time: whoever asks during a run gets the result of that run."""
 
-    def __init__(self, work: Callable[[Progress], T], name: str) -> None:
+    def __init__(self, work: Callable[[ShowProgress], T], name: str) -> None:
         self.step = Step()
         self._work = work
         self._thread = SideThreads(1, name)

@@ -14,12 +14,11 @@ import msgspec
 from relaydeck.roles import ROLE_NAMES, permissions_of
 from relaydeck.scope import Scope
 from relaydeck.settings import values
-from relaydeck.web_addresses import web_address_problem
+from relaydeck.web_addresses import is_loopback, web_address_problem
 
 ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 MOST_ISSUERS, MOST_RULES, MOST_SKEW = 16, 100, 300
 CALLBACK = "/console/sso/callback"
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 Claim = str | bool | int
 
 
@@ -128,7 +127,7 @@ def is_safe_url(url: str) -> bool:
     """Whether it is https, or on this machine, and a query may be added."""
     if web_address_problem(url) or urlsplit(url).query or urlsplit(url).username:
         return False
-    return url.startswith("https://") or urlsplit(url).hostname in _LOOPBACK
+    return url.startswith("https://") or is_loopback(urlsplit(url).hostname or "")
 
 
 def _require(holds: bool, expected: str) -> None:
