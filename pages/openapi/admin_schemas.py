@@ -65,6 +65,8 @@ def for_tools(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     found = {name: each if name in _VALUES else for_tools(each) for name, each in schema.items()}
+    if isinstance(found.get("pattern"), str):  # in Python `$` accepts a line feed after it, in JSON Schema it does not
+        found["pattern"] = found["pattern"].removesuffix("(?!\n)")
     if isinstance(found.get("enum"), list):
         found.setdefault("type", _JSON_TYPES[type(found["enum"][0])])
     if found.get("enum") in ([True], [False]):  # which generators take for texts
