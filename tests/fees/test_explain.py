@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from relaydeck.fees import explain
-from relaydeck.fees.exact import ONE, Exact
+from relaydeck.fees.exact import scaled
 from relaydeck.fees.gas import Gas
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeEstimate, Trace
@@ -167,7 +167,7 @@ def test_the_rate_of_the_native_coin() -> None:
 
 
 def test_a_fixed_rate() -> None:
-    found = Rate(Exact(25005, 1), Exact(25005, 1))
+    found = Rate(scaled(25005, 1), scaled(25005, 1))
     assert steps(lambda trace: explain.rate(trace, token(), found, 0)) == [
         {
             "step": "rate",
@@ -183,7 +183,7 @@ def test_a_fixed_rate() -> None:
 
 def test_a_rate_from_a_feed() -> None:
     answer = Round(Feed(FEED, 60), decimals=2, price=200_050, round_id=9, updated_at=1_000, before=(200_000, 900))
-    found = Rate(Exact(203, 0), Exact(200, 0), (answer,), 100, Sequencer(True, 500, 60))
+    found = Rate(scaled(203, 0), scaled(200, 0), (answer,), 100, Sequencer(True, 500, 60))
     priced = token(FeedRate(feed=FEED, max_age=60), margin="1.50")
     assert steps(lambda trace: explain.rate(trace, priced, found, 1_012.4)) == [
         {
@@ -215,7 +215,7 @@ def test_a_rate_from_a_feed() -> None:
 
 def test_the_rounding_and_the_result() -> None:
     estimate = FeeEstimate("2", "0.13")
-    assert steps(lambda trace: explain.result(trace, Exact(1251, 4).times(ONE), 2, estimate)) == [
+    assert steps(lambda trace: explain.result(trace, scaled(1251, 4), 2, estimate)) == [
         {"step": "rounding", "exact_fee": "0.1251", "decimals": "2", "rounded_up": "0.13"},
         {"step": "result", "conversion_rate": "2", "estimated_fee": "0.13"},
     ]

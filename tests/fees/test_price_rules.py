@@ -11,6 +11,7 @@ import pytest
 
 from relaydeck.fees.errors import InternalFailure, NoFreshRate, RpcFailure
 from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.exact import plain
 from relaydeck.fees.model import FeeOptions, Trace
 from relaydeck.fees.rate_reader import price_at, read_observation
 from relaydeck.networks.model import CrossedRate, FeedRate, MedianRate, Network, PoolRate
@@ -243,7 +244,7 @@ async def test_a_feed_that_changes_is_reported(estimator: Estimator, node: Fault
     node.answers[f"eth_call 0x313ce567 {A}"] = words(8)
     changed = await estimator.rate(where, usdc)
     change = "its proxy answers from another aggregator: phase 6 after 5; it has 8 decimals after 6"
-    assert (changed.value.plain(), [each.change for each in changed.rounds]) == ("2000", [change])
+    assert (plain(changed.value), [each.change for each in changed.rounds]) == ("2000", [change])
     assert estimator.node_figures().feed_changes == {A: change}
     trace = Trace()
     await ask(estimator, where, transaction(), "USDC", who=OWN_LIMIT, trace=trace)
@@ -274,7 +275,7 @@ def test_the_price_at_a_tick(tick: int, decimals: tuple[int, int]) -> None:
     found = price_at(tick, *decimals)
     with localcontext(prec=120):
         exact = (Decimal("1.0001") ** tick).scaleb(decimals[0] - decimals[1])
-        assert 0 <= Decimal(found.units).scaleb(-found.places) - exact < exact.scaleb(-35)
+        assert 0 <= found - exact < exact.scaleb(-35)
 
 
 def test_an_average_tick_is_rounded_down() -> None:

@@ -89,21 +89,6 @@ async def test_a_kept_rate_grows_old_too(node: FaultNode) -> None:
     await estimator.close()
 
 
-@pytest.mark.parametrize(
-    ("fixed", "description"),
-    [
-        ("0", "the fixed rate is not positive"),
-        ("-1", "the fixed rate is not positive"),
-        ("NaN", "the fixed rate is not a usable number"),
-        ("Infinity", "the fixed rate is not a usable number"),
-        ("1E+999999", "the fixed rate is not a usable number"),
-    ],
-)
-async def test_a_bad_fixed_rate(node: FaultNode, estimator: Estimator, fixed: str, description: str) -> None:
-    failure = await refusal(estimator, node, FixedRate(fixed=Decimal(fixed)))
-    assert (type(failure), failure.description) == (NoFreshRate, description)
-
-
 async def test_the_smallest_prices_count(node: FaultNode, estimator: Estimator) -> None:
     node.answers[ROUND] = words(9, 1, NOW, NOW, 9)
     for rate, value in ((SOURCE, "0.000001"), (FixedRate(fixed=Decimal("0.1")), "0.1")):
@@ -115,20 +100,6 @@ async def test_the_smallest_prices_count(node: FaultNode, estimator: Estimator) 
 async def test_a_margin(node: FaultNode, estimator: Estimator, margin: str, value: str) -> None:
     found = await ask(estimator, network(node.url, tokens=(token(SOURCE, margin=margin),)), RAW, "USDC")
     assert found.conversion_rate == value
-
-
-@pytest.mark.parametrize(
-    ("margin", "description"),
-    [
-        ("-100", "the margin of USDC is -100 % or less"),
-        ("-101", "the margin of USDC is -100 % or less"),
-        ("NaN", "the margin of USDC is not a usable number"),
-    ],
-)
-async def test_a_bad_margin(node: FaultNode, estimator: Estimator, margin: str, description: str) -> None:
-    with pytest.raises(InternalFailure) as failure:
-        await ask(estimator, network(node.url, tokens=(token(SOURCE, margin=margin),)), RAW, "USDC")
-    assert failure.value.description == description
 
 
 async def test_a_feed_has_36_decimals_at_most(node: FaultNode, estimator: Estimator) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -21,7 +22,7 @@ from relaydeck.fees.errors import (
     as_estimate_failure,
     as_revert,
 )
-from relaydeck.fees.exact import Exact, round_up
+from relaydeck.fees.exact import plain, round_up, scaled, times
 from relaydeck.fees.gas import Gas, Run
 from relaydeck.fees.gas_price import (
     Price,
@@ -295,15 +296,15 @@ def capped(per_gas: int, cap: int | UnsetType) -> int:
     return per_gas if cap is UNSET else min(per_gas, cap)
 
 
-def fee_in_token(wei: int, rate: Exact, decimals: int) -> Exact:
+def fee_in_token(wei: int, rate: Decimal, decimals: int) -> Decimal:
     """Exact until the one rounding at the end, which is up: an estimate is never too low."""
-    return round_up(Exact(wei, NATIVE_DECIMALS).times(rate), decimals)
+    return round_up(times(scaled(wei, NATIVE_DECIMALS), rate), decimals)
 
 
-def _in_token(fees: dict[str, int | str], rate: Exact, decimals: int) -> dict[str, str]:
+def _in_token(fees: dict[str, int | str], rate: Decimal, decimals: int) -> dict[str, str]:
     """Those that are known."""
     return {
-        name: each if isinstance(each, str) else fee_in_token(each, rate, decimals).plain()
+        name: each if isinstance(each, str) else plain(fee_in_token(each, rate, decimals))
         for name, each in fees.items()
     }
 
@@ -409,10 +410,10 @@ class Estimator:
             explain.rate(trace, token, rate, now)
         rate.check_age(now, self._options.max_skew)
         decimals = token.decimals if token else NATIVE_DECIMALS
-        estimate = FeeEstimate(rate.value.plain(), fee_in_token(wei, rate.value, decimals).plain())
+        estimate = FeeEstimate(plain(rate.value), plain(fee_in_token(wei, rate.value, decimals)))
         if trace is not None:
             explain.later_fees(trace, job.network.fee_horizon, _in_token(job.later, rate.value, decimals))
-            explain.result(trace, Exact(wei, NATIVE_DECIMALS).times(rate.value), decimals, estimate)
+            explain.result(trace, times(scaled(wei, NATIVE_DECIMALS), rate.value), decimals, estimate)
         return estimate
 
     async def warm(self, networks: Sequence[Network]) -> None:

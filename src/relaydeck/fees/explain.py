@@ -1,10 +1,11 @@
 """Writes the steps of an estimate into its trace. It computes nothing: it shows the values that were used."""
 
+from decimal import Decimal
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from relaydeck.fees.exact import Exact
+from relaydeck.fees.exact import plain, scaled
 from relaydeck.fees.gas import Gas
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeEstimate, Trace
@@ -101,9 +102,9 @@ def rate(trace: Trace, token: FeeToken | None, found: Rate, now: float) -> None:
         rounds=[_round(answer, now) for answer in found.rounds],
         **found.facts,
         **_sequencer(found),
-        before_margin=found.before_margin.plain(),
+        before_margin=plain(found.before_margin),
         margin_percent=format(token.margin_percent, "f"),
-        conversion_rate=found.value.plain(),
+        conversion_rate=plain(found.value),
     )
 
 
@@ -112,13 +113,13 @@ def _round(answer: Round, now: float) -> dict[str, Any]:
     return {
         "feed": feed.address,
         "round": answer.round_id,
-        "price": answer.value.plain(),
+        "price": plain(answer.value),
         "updated_at": answer.updated_at,
         "seconds_old": f"{now - answer.updated_at:.0f}",
         "max_age": feed.max_age,
         "min_price": format(feed.min_price, "f"),
         "max_price": format(feed.max_price, "f"),
-        "price_before": "not known" if before is None else Exact(before[0], answer.decimals).plain(),
+        "price_before": "not known" if before is None else plain(scaled(before[0], answer.decimals)),
         "max_move_percent": format(feed.max_move_percent, "f"),
         **({"changed": answer.change} if answer.change else {}),
     }
@@ -135,6 +136,6 @@ def later_fees(trace: Trace, horizon: int, fees: dict[str, str]) -> None:
     trace.add("mined later", **fees, covered_full_blocks=horizon, assumed=assumed)
 
 
-def result(trace: Trace, exact: Exact, decimals: int, estimate: FeeEstimate) -> None:
-    trace.add("rounding", exact_fee=exact.plain(), decimals=decimals, rounded_up=estimate.estimated_fee)
+def result(trace: Trace, exact: Decimal, decimals: int, estimate: FeeEstimate) -> None:
+    trace.add("rounding", exact_fee=plain(exact), decimals=decimals, rounded_up=estimate.estimated_fee)
     trace.add("result", conversion_rate=estimate.conversion_rate, estimated_fee=estimate.estimated_fee)

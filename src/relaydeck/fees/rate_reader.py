@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from relaydeck.fees.errors import InternalFailure, NoFreshRate
-from relaydeck.fees.exact import QUOTIENT_DIGITS, Exact, from_finite
+from relaydeck.fees.exact import QUOTIENT_DIGITS
 from relaydeck.fees.rates import (
     Feed,
     Quote,
@@ -19,7 +19,6 @@ from relaydeck.fees.rates import (
     UptimeFeed,
     check_move,
     feeds_of,
-    fixed_value,
     median_of,
     quote_of,
     read_before,
@@ -69,10 +68,10 @@ def read_observation(pool: str, returned: bytes, window: int) -> Observation:
     return Observation(tick, (window << 128) // per_liquidity)
 
 
-def price_at(tick: int, decimals_0: int, decimals_1: int) -> Exact:
+def price_at(tick: int, decimals_0: int, decimals_1: int) -> Decimal:
     """Units of token 1 for one of token 0, to 36 significant digits, rounded up."""
     raw = _PRECISE.power(_TICK, tick)
-    return from_finite(_ROUNDED_UP.plus(_PRECISE.scaleb(raw, decimals_0 - decimals_1)))
+    return _ROUNDED_UP.plus(_PRECISE.scaleb(raw, decimals_0 - decimals_1))
 
 
 _DECIMALS = "0x313ce567"  # decimals()
@@ -100,7 +99,7 @@ class RateReader:
         """Raises `NoFreshRate` when a feed's answer is unusable, `InternalFailure` for a wrong configuration."""
         if isinstance(token.rate, FixedRate):
             await self._check_token(token)
-            return with_margin(token, fixed_value(token.rate))
+            return with_margin(token, token.rate.fixed)
         _, sequencer, quote = await asyncio.gather(
             self._check_token(token), self._sequencer(uptime), self._priced(token, token.rate)
         )
@@ -141,7 +140,7 @@ class RateReader:
             raise NoFreshRate(f"the sequencer's uptime feed {uptime.address} does not answer as an aggregator does")
         return read_sequencer(fields, uptime.grace)
 
-    async def _twap(self, token: FeeToken, source: PoolRate) -> Exact:
+    async def _twap(self, token: FeeToken, source: PoolRate) -> Decimal:
         """The pool's other token for one fee token."""
         pool, window = source.pool, source.window
         if window < _LEAST_WINDOW and not source.short_window:
@@ -158,7 +157,7 @@ class RateReader:
 
     async def _pool_price(
         self, token: FeeToken, pool: str, tick: int, first: list[int] | None, second: list[int] | None
-    ) -> Exact:
+    ) -> Decimal:
         own = int(token.address, 16)
         sides = [word[0] for word in (first, second) if word]
         if len(sides) < 2 or own not in sides:

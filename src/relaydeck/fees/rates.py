@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import UNSET, UnsetType
 
 from relaydeck.fees.errors import InternalFailure, InvalidParams, NoFreshRate
-from relaydeck.fees.exact import ONE, Exact, from_decimal, quotient
-from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, FixedRate, MedianRate, Network, PoolRate
+from relaydeck.fees.exact import EXACT, plain, quotient, scaled, times
+from relaydeck.networks.model import CrossedRate, FeedRate, FeeToken, MedianRate, Network, PoolRate
 
 T = TypeVar("T")
 Source = FeedRate | CrossedRate | PoolRate
@@ -48,8 +48,8 @@ class Round:
     change: str = ""  # what changed at the feed since this process first read it
 
     @property
-    def value(self) -> Exact:
-        return Exact(self.price, self.decimals)
+    def value(self) -> Decimal:
+        return scaled(self.price, self.decimals)
 
     @property
     def phase(self) -> int:
@@ -146,11 +146,11 @@ def read_before(fields: list[int] | None) -> tuple[int, int] | None:
     return price, fields[3]
 
 
-def _check_bounds(feed: Feed, price: Exact) -> None:
-    if exceeds(_bound(feed.min_price), price):
-        raise NoFreshRate(f"feed {feed.address} answers {price.plain()}, less than min_price {feed.min_price:f}")
-    if exceeds(price, _bound(feed.max_price)):
-        raise NoFreshRate(f"feed {feed.address} answers {price.plain()}, more than max_price {feed.max_price:f}")
+def _check_bounds(feed: Feed, price: Decimal) -> None:
+    if price < feed.min_price:
+        raise NoFreshRate(f"feed {feed.address} answers {plain(price)}, less than min_price {feed.min_price:f}")
+    if price > feed.max_price:
+        raise NoFreshRate(f"feed {feed.address} answers {plain(price)}, more than max_price {feed.max_price:f}")
 
 
 def check_move(found: Round) -> None:
@@ -161,14 +161,13 @@ def check_move(found: Round) -> None:
             raise NoFreshRate(f"feed {feed.address} has no usable round before {found.round_id}")
         return
     earlier, updated_at = before
-    percent = _bound(feed.max_move_percent)
     seconds = max(found.updated_at - updated_at, _HOUR)
-    moved = abs(found.price - earlier) * 100 * _HOUR * 10**percent.places
-    if moved > percent.units * seconds * earlier:
+    moved = abs(found.price - earlier) * 100 * _HOUR
+    if moved > times(feed.max_move_percent, Decimal(seconds * earlier)):
         limit = f"max_move_percent {feed.max_move_percent:f} per hour"
         raise NoFreshRate(
-            f"feed {feed.address} moved from {Exact(earlier, found.decimals).plain()} to "
-            f"{found.value.plain()}, more than {limit}"
+            f"feed {feed.address} moved from {plain(scaled(earlier, found.decimals))} to "
+            f"{plain(found.value)}, more than {limit}"
         )
 
 
@@ -179,17 +178,6 @@ def read_sequencer(fields: list[int], grace: int | UnsetType) -> Sequencer:
 
 def signed(word: int) -> int:
     return word - (1 << 256) if word >> 255 else word
-
-
-def exceeds(number: Exact, other: Exact) -> bool:
-    return bool(number.units * 10**other.places > other.units * 10**number.places)
-
-
-def _bound(number: Decimal) -> Exact:
-    try:
-        return from_decimal(number)
-    except ValueError:
-        raise InternalFailure("a bound of a feed is not a usable number") from None
 
 
 class UptimeFeed(NamedTuple):
@@ -208,8 +196,8 @@ def uptime_feed(network: Network) -> UptimeFeed | None:
 class Rate:
     """Fee tokens for one native coin, the margin included."""
 
-    value: Exact
-    before_margin: Exact
+    value: Decimal
+    before_margin: Decimal
     rounds: tuple[Round, ...] = ()
     block: int | None = None
     sequencer: Sequencer | None = None
@@ -223,30 +211,31 @@ class Rate:
             found.check_age(now, max_skew)
 
 
-NATIVE = Rate(ONE, ONE)
+_ONE = Decimal(1)
+NATIVE = Rate(_ONE, _ONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
     """What one source says: fee tokens for one native coin."""
 
-    value: Exact
+    value: Decimal
     rounds: tuple[Round, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)  # for the trace
 
 
-def quote_of(source: Source, rounds: Sequence[Round], twap: Exact | None) -> Quote:
+def quote_of(source: Source, rounds: Sequence[Round], twap: Decimal | None) -> Quote:
     rounds = tuple(rounds)
     if isinstance(source, FeedRate):
         (found,) = rounds
-        return Quote(quotient(10**found.decimals, found.price) if source.inverse else found.value, rounds)
+        return Quote(quotient(_ONE, found.value) if source.inverse else found.value, rounds)
     if isinstance(source, CrossedRate):
         native, token = rounds
-        return Quote(quotient(native.price * 10**token.decimals, token.price * 10**native.decimals), rounds)
+        return Quote(quotient(native.value, token.value), rounds)
     assert twap is not None
-    coin = rounds[0].value if rounds else ONE
-    facts = {"pool": source.pool, "other_tokens_for_one_fee_token": twap.plain(), "window": source.window}
-    return Quote(quotient(coin.units * 10**twap.places, twap.units * 10**coin.places), rounds, facts)
+    coin = rounds[0].value if rounds else _ONE
+    facts = {"pool": source.pool, "other_tokens_for_one_fee_token": plain(twap), "window": source.window}
+    return Quote(quotient(coin, twap), rounds, facts)
 
 
 def median_of(rate: MedianRate, quotes: Sequence[Quote], problems: Sequence[str] = ()) -> Quote:
@@ -262,11 +251,10 @@ def median_of(rate: MedianRate, quotes: Sequence[Quote], problems: Sequence[str]
         raise InternalFailure(f"at_least is {least}, and the rate has {count} sources")
     if len(quotes) < least:
         raise NoFreshRate(f"{len(quotes)} of {count} sources are usable, fewer than {least}: {'; '.join(problems)}")
-    places = max(each.value.places for each in quotes)
-    units = sorted(each.value.units * 10 ** (places - each.value.places) for each in quotes)
-    shown = [Exact(each, places).plain() for each in units]
-    spread = from_decimal(rate.max_spread_percent)
-    if (units[-1] - units[0]) * 100 * 10**spread.places > spread.units * units[0]:
+    values = sorted(each.value for each in quotes)
+    shown = [plain(each) for each in values]
+    spread = EXACT.subtract(values[-1], values[0])
+    if times(spread, Decimal(100)) > times(rate.max_spread_percent, values[0]):
         limit = f"max_spread_percent {rate.max_spread_percent:f}"
         raise NoFreshRate(f"the sources disagree by more than {limit}: {', '.join(shown)}")
     facts: dict[str, Any] = {"sources": shown}
@@ -274,28 +262,11 @@ def median_of(rate: MedianRate, quotes: Sequence[Quote], problems: Sequence[str]
         facts |= {"at_least": least, "not_usable": list(problems)}
     for each in quotes:
         facts |= each.facts
-    return Quote(Exact(units[len(units) // 2], places), tuple(one for each in quotes for one in each.rounds), facts)
+    return Quote(values[len(values) // 2], tuple(one for each in quotes for one in each.rounds), facts)
 
 
-def fixed_value(source: FixedRate) -> Exact:
-    try:
-        value = from_decimal(source.fixed)
-    except ValueError:
-        raise NoFreshRate("the fixed rate is not a usable number") from None
-    if value.units <= 0:
-        raise NoFreshRate("the fixed rate is not positive")
-    return value
-
-
-def with_margin(token: FeeToken, value: Exact) -> Rate:
-    try:
-        percent = from_decimal(token.margin_percent)
-    except ValueError:
-        raise InternalFailure(f"the margin of {token.symbol} is not a usable number") from None
-    factor = Exact(percent.units + 100 * 10**percent.places, percent.places + 2)
-    if factor.units <= 0:
-        raise InternalFailure(f"the margin of {token.symbol} is -100 % or less")
-    return Rate(value.times(factor), value)
+def with_margin(token: FeeToken, value: Decimal) -> Rate:
+    return Rate(times(value, EXACT.add(_ONE, token.margin_percent.scaleb(-2, EXACT))), value)
 
 
 def find_token(network: Network, name: str) -> FeeToken | None:

@@ -13,6 +13,7 @@ from relaydeck.fees.backtest import Tested, conclusions, horizon_of
 from relaydeck.fees.chain_cache import ChainCaches
 from relaydeck.fees.errors import NODE_FAILURES, RpcFailure, as_estimate_failure
 from relaydeck.fees.estimator import Estimator
+from relaydeck.fees.exact import plain
 from relaydeck.fees.model import FeeOptions
 from relaydeck.fields import Shape, about
 from relaydeck.networks.model import FeeToken, Network
@@ -38,7 +39,7 @@ async def _report(estimator: Estimator, network: Network, token: FeeToken) -> To
     updated_at = min((each.updated_at for each in rate.rounds), default=None)
     changes = [f"feed {each.feed.address}: {each.change}" for each in rate.rounds if each.change]
     note = "; ".join([*changes, *rate.facts.get("not_usable", ())])
-    return TokenRate(token.symbol, rate.value.plain(), updated_at, note=note)
+    return TokenRate(token.symbol, plain(rate.value), updated_at, note=note)
 
 
 # -- a backtest
