@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.admin.handling import Change, Content, Request, Services, handles
+from relaydeck.admin.handling import Content, Request, Services, changes, handles
 from relaydeck.admin.views import newest_first
 from relaydeck.api import operations
 from relaydeck.api.list_filters import FILTERS, conditions
@@ -53,10 +53,9 @@ async def get_event(services: Services, request: Request) -> Content:
     return Content(event.shown())
 
 
-@handles(operations.TEST_NOTIFICATION)
-async def test_notification(_services: Services, request: Request) -> Change:
-    name = request.identifier
-    return lambda context: Content(notification_changes.send_test(context, name).shown())
+@changes(operations.TEST_NOTIFICATION)
+def test_notification(context: ChangeContext, request: Request, _body: None) -> Content:
+    return Content(notification_changes.send_test(context, request.identifier).shown())
 
 
 @handles(operations.LIST_DELIVERIES)
@@ -73,33 +72,24 @@ async def get_delivery(services: Services, request: Request) -> Content:
     return Content(await services.read(lambda store: _read_delivery(store.database.read, name)))
 
 
-@handles(operations.REPLAY_DELIVERY)
-async def replay_delivery(_services: Services, request: Request) -> Change:
+@changes(operations.REPLAY_DELIVERY)
+def replay_delivery(context: ChangeContext, request: Request, _body: None) -> Content:
     name = request.identifier
-
-    def work(context: ChangeContext) -> Content:
-        if delivery_queries.find_delivery(context.transaction.all, name) is None:
-            raise RecordNotFound("delivery")
-        if not delivery_queries.replay(context.transaction, name):
-            raise NotPossible("Delivery is already due: it is sent at once, or after an earlier event of its relayer")
-        context.performed("delivery.replayed", name)
-        return Content(_read_delivery(context.transaction.all, name))
-
-    return work
+    if delivery_queries.find_delivery(context.transaction.all, name) is None:
+        raise RecordNotFound("delivery")
+    if not delivery_queries.replay(context.transaction, name):
+        raise NotPossible("Delivery is already due: it is sent at once, or after an earlier event of its relayer")
+    context.performed("delivery.replayed", name)
+    return Content(_read_delivery(context.transaction.all, name))
 
 
-@handles(operations.REPLAY_DEAD)
-async def replay_dead(_services: Services, request: Request) -> Change:
+@changes(operations.REPLAY_DEAD)
+def replay_dead(context: ChangeContext, request: Request, _body: None) -> Content:
     chosen = {name: value for name, value in request.query.items() if value}
-    where = conditions(operations.REPLAY_DEAD.query, chosen)
-
-    def work(context: ChangeContext) -> Content:
-        count = delivery_queries.replay_all_dead(context.transaction, *where)
-        if count:
-            context.performed("deliveries.replayed", "", {"count": count, **chosen})
-        return Content(Replayed(count), changed=count > 0)
-
-    return work
+    count = delivery_queries.replay_all_dead(context.transaction, *conditions(operations.REPLAY_DEAD.query, chosen))
+    if count:
+        context.performed("deliveries.replayed", "", {"count": count, **chosen})
+    return Content(Replayed(count), changed=count > 0)
 
 
 def _read_delivery(read: ReadRows, name: str) -> DeliveryWithAttempts:

@@ -155,6 +155,19 @@ def handles(*operations: Operation) -> Callable[[Handler], Handler]:
     return register
 
 
+def changes(operation: Operation) -> Callable[[Callable[[ChangeContext, Request, Any], Content]], Handler]:
+    """Register what an operation does in its transaction, given the request and its decoded body."""
+
+    def register(change: Callable[[ChangeContext, Request, Any], Content]) -> Handler:
+        async def handler(_services: Services, request: Request) -> Change:
+            body = None if operation.request is None else request.decode(operation.request)
+            return lambda context: change(context, request, body)
+
+        return handles(operation)(handler)
+
+    return register
+
+
 def require_handlers() -> None:
     missing = [each.name for each in OPERATIONS if each.name not in HANDLERS]
     assert not missing, f"operations without a handler: {missing}"

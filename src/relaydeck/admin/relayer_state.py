@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec import UNSET, UnsetType
 
-from relaydeck.admin.handling import Change, Content, Query, Request, Services, handles
+from relaydeck.admin.handling import Content, Query, Request, Services, changes, handles
 from relaydeck.admin.records import read_record
 from relaydeck.api import operations
 from relaydeck.api.list_filters import FILTERS, conditions
@@ -29,20 +29,16 @@ from relaydeck.timestamps import parse_utc
 _FIRST = 20
 
 
-async def _set_paused(paused: bool, _services: Services, request: Request) -> Change:
+def _set_paused(paused: bool, context: ChangeContext, request: Request, _body: None) -> Content:
     name, was = request.identifier, "already paused" if paused else "not paused"
-
-    def work(context: ChangeContext) -> Content:
-        changed = relayer_changes.set_paused(context, name, paused=paused)
-        view = read_record(context, "relayers", name)
-        notes = view.notes if changed else (*view.notes, f"nothing was changed: the relayer was {was}")
-        return view._replace(notes=notes, changed=changed)
-
-    return work
+    changed = relayer_changes.set_paused(context, name, paused=paused)
+    view = read_record(context, "relayers", name)
+    notes = view.notes if changed else (*view.notes, f"nothing was changed: the relayer was {was}")
+    return view._replace(notes=notes, changed=changed)
 
 
-handles(operations.PAUSE_RELAYER)(partial(_set_paused, True))
-handles(operations.RESUME_RELAYER)(partial(_set_paused, False))
+changes(operations.PAUSE_RELAYER)(partial(_set_paused, True))
+changes(operations.RESUME_RELAYER)(partial(_set_paused, False))
 
 
 @handles(operations.EXPLAIN_RELAYER)

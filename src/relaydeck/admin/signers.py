@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import UNSET
 
-from relaydeck.admin.handling import Change, Content, Request, Services, handles
+from relaydeck.admin.handling import Change, Content, Request, Services, changes, handles
 from relaydeck.admin.records import read_record, require_match
 from relaydeck.api.operations import BY_NAME, CHECK_SIGNER, LIST_SIGNER_DRIVERS
 from relaydeck.api.records import SignerChange, SignerDriver, SignerRequest
@@ -16,15 +16,11 @@ from relaydeck.signers.signer_types import SHAPES, NewSigner, new_signer
 from relaydeck.store.changes import ChangeContext
 
 
-@handles(BY_NAME["create_signer"])
-async def create_signer(_services: Services, request: Request) -> Change:
-    new = _read_signer(request.decode(SignerRequest))
-
-    def work(context: ChangeContext) -> Content:
-        hints = signer_changes.create(context, new).hints
-        return read_record(context, "signers", new.id)._replace(notes=tuple(hints))
-
-    return work
+@changes(BY_NAME["create_signer"])
+def create_signer(context: ChangeContext, _request: Request, asked: SignerRequest) -> Content:
+    new = _read_signer(asked)
+    hints = signer_changes.create(context, new).hints
+    return read_record(context, "signers", new.id)._replace(notes=tuple(hints))
 
 
 def _read_signer(request: SignerRequest) -> NewSigner:
@@ -38,19 +34,15 @@ def _read_signer(request: SignerRequest) -> NewSigner:
     return new_signer(request.type, config, request.id, request.labels or UNSET)
 
 
-@handles(BY_NAME["update_signer"])
-async def update_signer(_services: Services, request: Request) -> Change:
-    name, asked, if_match = request.identifier, request.decode(SignerChange).labels, request.if_match
-
-    def work(context: ChangeContext) -> Content:
-        before = read_record(context, "signers", name)
-        require_match(before, if_match)
-        labels = before.data.get("labels", {}) | (asked or {})
-        signer_changes.set_labels(context, name, {key: value for key, value in labels.items() if value is not None})
-        after = read_record(context, "signers", name)
-        return after._replace(changed=after.etag != before.etag)
-
-    return work
+@changes(BY_NAME["update_signer"])
+def update_signer(context: ChangeContext, request: Request, asked: SignerChange) -> Content:
+    name = request.identifier
+    before = read_record(context, "signers", name)
+    require_match(before, request.if_match)
+    labels = before.data.get("labels", {}) | (asked.labels or {})
+    signer_changes.set_labels(context, name, {key: value for key, value in labels.items() if value is not None})
+    after = read_record(context, "signers", name)
+    return after._replace(changed=after.etag != before.etag)
 
 
 @handles(LIST_SIGNER_DRIVERS)

@@ -5,7 +5,7 @@ from math import isinf
 import msgspec
 
 from relaydeck.admin.documents import Json
-from relaydeck.admin.handling import Change, Content, Request, Services, handles
+from relaydeck.admin.handling import Content, Request, Services, changes, handles
 from relaydeck.admin.views import COLLECTIONS
 from relaydeck.api.operations import CREATE_TOKEN, REVOKE_TOKEN, ROTATE_TOKEN, WHOAMI
 from relaydeck.api.records import RotationRequest, TokenRequest, WhoAmI
@@ -22,20 +22,15 @@ from relaydeck.timestamps import utc
 _MACHINE = "whoever can use the machine and its master key may do everything"
 
 
-@handles(CREATE_TOKEN)
-async def create_token(_services: Services, request: Request) -> Change:
-    new: TokenRequest = request.decode(TokenRequest)
+@changes(CREATE_TOKEN)
+def create_token(context: ChangeContext, _request: Request, new: TokenRequest) -> Content:
     seconds = _seconds("expires", new.expires) or None
     given = {name: getattr(new, name) for name in Restrictions.__struct_fields__}
     grant = Grant(role=new.kind, **given)
     if grant.problem:
         raise BadRequest(grant.problem)
-
-    def work(context: ChangeContext) -> Content:
-        issued = issue_new(context, new.name, grant, seconds, new.purpose or None)
-        return Content(_shown(context, new.name, issued.token))
-
-    return work
+    issued = issue_new(context, new.name, grant, seconds, new.purpose or None)
+    return Content(_shown(context, new.name, issued.token))
 
 
 def _seconds(name: str, text: str | msgspec.UnsetType) -> int:
@@ -46,30 +41,19 @@ def _seconds(name: str, text: str | msgspec.UnsetType) -> int:
     return seconds
 
 
-@handles(ROTATE_TOKEN)
-async def rotate_token(_services: Services, request: Request) -> Change:
-    name = request.identifier
-    overlap = _seconds("overlap", request.decode(RotationRequest).overlap)
-
-    def work(context: ChangeContext) -> Content:
-        rotated = rotate(context, name, overlap)
-        if rotated is None:
-            raise RecordNotFound("token")
-        return Content(_shown(context, name, rotated.issued.token) | {"old_name": rotated.old_name or None})
-
-    return work
+@changes(ROTATE_TOKEN)
+def rotate_token(context: ChangeContext, request: Request, asked: RotationRequest) -> Content:
+    rotated = rotate(context, request.identifier, _seconds("overlap", asked.overlap))
+    if rotated is None:
+        raise RecordNotFound("token")
+    return Content(_shown(context, request.identifier, rotated.issued.token) | {"old_name": rotated.old_name or None})
 
 
-@handles(REVOKE_TOKEN)
-async def revoke_token(_services: Services, request: Request) -> Change:
-    name = request.identifier
-
-    def work(context: ChangeContext) -> Content:
-        if not revoke(context, name):
-            raise RecordNotFound("token")
-        return Content(None)
-
-    return work
+@changes(REVOKE_TOKEN)
+def revoke_token(context: ChangeContext, request: Request, _body: None) -> Content:
+    if not revoke(context, request.identifier):
+        raise RecordNotFound("token")
+    return Content(None)
 
 
 def _shown(context: ChangeContext, name: str, token: Secret) -> Json:
