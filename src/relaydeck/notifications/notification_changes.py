@@ -103,13 +103,6 @@ class StoredNotification(NamedTuple):
         return self.sealed_url is not None and not may_contain_key(self.url)
 
     @property
-    def values(self) -> StoredValues:
-        """By column, without the id."""
-        values = self._asdict() | {"url": self.url if self.sealed_url is None else shown_address(self.url)}
-        del values["id"]
-        return values
-
-    @property
     def facts(self) -> Facts:
         return _facts(self.type, self.url, self.sealed_signing_key, self.labels)
 
@@ -135,27 +128,37 @@ def stored_notification(row: Row, vault: Vault) -> StoredNotification:
 def change_stored(
     vault: Vault, stored: StoredNotification, wanted: NotificationChange, *, version: int, now: int
 ) -> StoredNotification:
-    """What is to be stored after the change. A new URL and a new key get this version."""
-    changed = stored._replace(type=wanted.type or stored.type)
+    """After the change. A new URL and a new key get this version; a URL is sealed when it is stored."""
+    changed = stored if wanted.type is None else stored._replace(type=wanted.type)
     if wanted.labels is not None:
         labels = None if wanted.labels is UNSET else msgspec.json.encode(wanted.labels).decode()
         changed = changed._replace(labels=labels)
     if wanted.url is not None and (wanted.url != stored.url or stored.url_is_damaged):
-        sealed = _sealed_url(vault.keyring, stored.id, wanted.url, version)
-        changed = changed._replace(url=wanted.url, url_version=version, sealed_url=sealed)
+        changed = changed._replace(url=wanted.url, url_version=version, sealed_url=None)
     if wanted.signing_key is not None:
         changed = _with_key(vault, changed, wanted.signing_key, version, now)
     return changed
 
 
 def save(
-    transaction: Transaction, before: Mapping[str, StoredNotification], after: Mapping[str, StoredNotification]
+    transaction: Transaction,
+    vault: Vault,
+    before: Mapping[str, StoredNotification],
+    after: Mapping[str, StoredNotification],
 ) -> None:
     """Write those that differ from what `find` returned, each once, however many changes were made to it."""
     changed = [(before[record], each) for record, each in after.items() if each != before[record]]
     transaction.erases_secrets = transaction.erases_secrets or any(_erases_secret(old, new) for old, new in changed)
-    many = [{"id": new.id, "revision": transaction.revision, **new.values} for _, new in changed]
+    many = [{"revision": transaction.revision, **_values(vault, old, new)} for old, new in changed]
     transaction.execute_many(_UPDATE, many)
+
+
+def _values(vault: Vault, old: StoredNotification, new: StoredNotification) -> StoredValues:
+    """By column. Only here a new URL is sealed: of many that follow each other, one is stored."""
+    sealed = new.sealed_url
+    if (new.url, new.url_version) != (old.url, old.url_version):
+        sealed = _sealed_url(vault.keyring, new.id, new.url, new.url_version)
+    return new._asdict() | {"url": new.url if sealed is None else shown_address(new.url), "sealed_url": sealed}
 
 
 def _erases_secret(old: StoredNotification, new: StoredNotification) -> bool:
@@ -163,13 +166,14 @@ def _erases_secret(old: StoredNotification, new: StoredNotification) -> bool:
     return any(getattr(old, name) not in (None, getattr(new, name)) for name in names)
 
 
-def sealed_anew(vault: Vault, stored: StoredNotification) -> StoredValues:
+def sealed_anew(vault: Vault, old: StoredNotification, new: StoredNotification) -> StoredValues:
     """The values of a change that is prepared ahead of its transaction: a rotation may retire the keys of old ones."""
-    values = stored.values
+    values = _values(vault, old, new)
+    del values["id"]
     places = {
-        "sealed_url": TABLE.place(stored.id, "url", stored.url_version),
-        "sealed_signing_key": place(stored.id, stored.secret_version),
-        "sealed_previous_key": previous_place(stored.id, stored.secret_version),
+        "sealed_url": TABLE.place(new.id, "url", new.url_version),
+        "sealed_signing_key": place(new.id, new.secret_version),
+        "sealed_previous_key": previous_place(new.id, new.secret_version),
     }
     return values | {column: _sealed_anew(vault, values[column], where) for column, where in places.items()}
 
@@ -226,28 +230,28 @@ def update_all(
     """Make the changes in their order; for each, the result or why there is none."""
     vault = audit.vault.refreshed(transaction)
     found = find(transaction, vault, [requested.notification_id for requested in many])
-    stored = dict(found)
+    stored, facts = dict(found), {record: each.facts for record, each in found.items()}
     outcomes: list[StoredNotification | NotificationNotFound] = []
     entries: list[AuditEntry] = []
     for record, change, actor, scope in many:
         before = stored.get(record)
-        if before is None or not _is_inside(transaction, record, scope):
+        if before is None or (scope is not None and not _is_inside(transaction, record, scope)):
             outcomes.append(NotificationNotFound(_UNKNOWN))
             continue
         # Another update of the same record in this group starts from the result of this one.
         version = transaction.chain_end[0] + len(entries)
         after = stored[record] = change_stored(vault, before, change, version=version, now=now)
-        facts = {"before": before.facts, "after": after.facts}
-        entries += change_entries(now, actor, "notification.updated", record, **facts)
+        old, facts[record] = facts[record], after.facts
+        entries += change_entries(now, actor, "notification.updated", record, before=old, after=facts[record])
         outcomes.append(after)
-    save(transaction, found, stored)
+    save(transaction, vault, found, stored)
     audit.append(transaction, entries)
     return outcomes
 
 
-def _is_inside(transaction: Transaction, record: str, scope: Scope | None) -> bool:
+def _is_inside(transaction: Transaction, record: str, scope: Scope) -> bool:
     with transaction.within(scope):
-        return scope is None or record in transaction.present("notifications", "id", [record])
+        return record in transaction.present("notifications", "id", [record])
 
 
 def prepare_creation(preparation: Preparation, notification: Notification) -> RowChange:
@@ -261,7 +265,7 @@ def prepare_update(preparation: Preparation, notification: Notification) -> RowC
     key = notification.signing_key or None
     wanted = NotificationChange(notification.type, notification.url, key, notification.labels)
     after = change_stored(preparation.vault, before, wanted, version=preparation.version, now=preparation.now)
-    values, facts = sealed_anew(preparation.vault, after), difference(before.facts, after.facts)
+    values, facts = sealed_anew(preparation.vault, before, after), difference(before.facts, after.facts)
     return RowChange("notifications", "updated", notification.id, {"seq": seq} | values, *facts)
 
 
