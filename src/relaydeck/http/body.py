@@ -102,7 +102,8 @@ class BodyReader:
         announced, most = incoming.announced, most or self._max_bytes
         if announced > most:
             raise _too_large(most)
-        if is_json and not incoming.is_small and most > _SMALL_BYTES:
+        is_small = 0 <= announced <= _SMALL_BYTES
+        if is_json and not is_small and most > _SMALL_BYTES:
             require_json(incoming.headers)
         incoming.is_unread = False
         reading = asyncio.current_task(self._loop)
@@ -111,7 +112,7 @@ class BodyReader:
         if not self._timer_is_set:
             self._set_timer(self._seconds)
         try:
-            if not 0 <= announced <= _SMALL_BYTES:
+            if not is_small:
                 await self._wait_for_room(incoming, reading, most)
             message = await incoming.receive()
             body = _part(message)

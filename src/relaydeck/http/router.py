@@ -3,10 +3,12 @@
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 from relaydeck.errors import UnknownPath, WrongMethod
 from relaydeck.http.pipeline import Find, Route, with_head
 
+T = TypeVar("T")
 Routes = dict[str, dict[str, Route]]  # by path and method; `{…}` as the fourth segment of a path is an identifier
 _DOUBLED = re.compile(rb"^(/[a-z]+/v1)\1(?=/)")  # a client whose URL ends in what it adds
 _IDENTIFIER = 4  # its place when a path is split, as in `/api/v1/notifications/pager`
@@ -35,12 +37,12 @@ class Router:
         segments = raw_path.split(b"/")
         if len(segments) > 1 and segments[1] in self._below:
             return self._below[segments[1]](method, path, raw_path)
-        methods = self.exact.get(raw_path) or self._with_identifier(segments)
-        if not methods:
+        if (exact := self.exact.get(raw_path)) is not None:
+            return _of_method(exact, method)
+        methods, identifier = self._with_identifier(segments)
+        if methods is None:
             raise UnknownPath("nothing is served at this path" + self._near(raw_path))
-        if method not in methods:
-            raise WrongMethod(", ".join(methods))
-        return methods[method]
+        return _of_method(methods, method), identifier
 
     def _near(self, raw_path: bytes) -> str:
         """The mistake in a path that differs little from one that is served."""
@@ -52,13 +54,18 @@ class Router:
         return next((text for path, text in found.items() if self._serves(path)), "")
 
     def _serves(self, raw_path: bytes) -> bool:
-        return raw_path in self.exact or bool(self._with_identifier(raw_path.split(b"/")))
+        return raw_path in self.exact or self._with_identifier(raw_path.split(b"/"))[0] is not None
 
-    def _with_identifier(self, segments: list[bytes]) -> dict[str, tuple[Route, str]]:
+    def _with_identifier(self, segments: list[bytes]) -> tuple[dict[str, Route] | None, str]:
         if len(segments) <= _IDENTIFIER or not segments[_IDENTIFIER]:
-            return {}
-        identifier = segments[_IDENTIFIER].decode("latin-1")
-        return {name: (route, identifier) for name, route in self._templates.get(_around(segments), {}).items()}
+            return None, ""
+        return self._templates.get(_around(segments)), segments[_IDENTIFIER].decode("latin-1")
+
+
+def _of_method(methods: Mapping[str, T], method: str) -> T:
+    if method not in methods:
+        raise WrongMethod(", ".join(methods))
+    return methods[method]
 
 
 def _around(segments: list[bytes]) -> tuple[bytes, ...]:

@@ -102,7 +102,7 @@ class Writer:
         self._problem = problem
         self._report = report
         self._started_at = 0.0
-        self._may_hang = problem is not str  # a server: `fail_pending` then answers the writes that wait for it
+        self._may_hang = database.remote  # `fail_pending` then answers the writes that wait for it
         self._collected: _Group = []
         self._try_next = False  # before the next group, unless the present one shows whether writes work
         self._in_progress = False  # a group is being written, committed or answered, or has just been answered
