@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from relaydeck.networks.evm.agreement import Subject
-from relaydeck.networks.evm.client import Client
+from relaydeck.networks.evm.client import Client, OneNode
 from relaydeck.networks.evm.node import State
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import BLOCK_NUMBER, CHAIN_ID, Question, read_quantity
-from relaydeck.networks.evm.sender import OneNode
 from relaydeck.networks.model import RpcUrl
 from tests.support.fault_node import CHAIN_ID as CHAIN
 from tests.support.fault_node import fault_nodes

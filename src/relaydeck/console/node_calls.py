@@ -11,7 +11,7 @@ from relaydeck.fees.estimator import Estimator
 from relaydeck.networks import network_rows
 from relaydeck.networks.evm.node import Fault
 from relaydeck.networks.evm.node_figures import read_faults
-from relaydeck.networks.evm.probe import Evidence
+from relaydeck.networks.evm.node_health import Evidence
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store

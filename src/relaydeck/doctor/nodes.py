@@ -17,8 +17,8 @@ from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.header import block_question, expected_base_fee
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.node_figures import read_figures
+from relaydeck.networks.evm.node_health import Evidence, probe
 from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.networks.evm.probe import Evidence, probe
 from relaydeck.networks.evm.questions import Question, read_quantity
 from relaydeck.networks.model import RpcUrl, urls_from_json
 from relaydeck.networks.node_rule import node_guards

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from relaydeck.networks.evm.agreement import Subject, shown_answer, similar
+from relaydeck.networks.evm.client import OneNode
 from relaydeck.networks.evm.errors import (
     AnswerTooLarge,
     ErrorKind,
@@ -28,7 +29,6 @@ from relaydeck.networks.evm.errors import (
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question, read_bytes, read_gas, read_quantity
-from relaydeck.networks.evm.sender import OneNode
 
 _FUNDS = hex(1 << 128)  # more than any transaction moves, and far from an overflow
 _UNKNOWN_METHOD, _INVALID_PARAMS, _FAILED = -32601, -32602, 3

@@ -14,18 +14,7 @@ from relaydeck.outgoing.address_guard import ANYWHERE, LOOPBACK, AddressGuard, s
 from relaydeck.settings.values import AddressRange
 
 NOT_PUBLIC = "is not public: set it with a command on the server's machine, or allow it with RELAYDECK_RPC_ALLOW"
-_PRIVATE_NAMES = (
-    "localdomain",
-    "local",
-    "internal",
-    "intranet",
-    "lan",
-    "home",
-    "corp",
-    "private",
-    "svc",
-    "arpa",
-)
+_PRIVATE_NAMES = ["localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "svc", "arpa"]
 
 
 class NodeRule(NamedTuple):

@@ -18,7 +18,7 @@ from relaydeck.timestamps import utc
 
 if TYPE_CHECKING:
     from relaydeck.networks.evm.node import Fault
-    from relaydeck.networks.evm.probe import Evidence
+    from relaydeck.networks.evm.node_health import Evidence
 
 StateName = Literal[
     "paused", "disabled", "failing", "low_balance", "low_runway", "signer_unreachable", "signer_mismatch"

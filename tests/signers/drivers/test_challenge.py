@@ -2,7 +2,7 @@
 
 import rlp
 
-from relaydeck.networks.evm.keccak import keccak
+from relaydeck.networks.evm.address import keccak
 from relaydeck.signers.drivers import challenge
 from tests.support.accounts import eth_account, example
 

@@ -1,4 +1,4 @@
-"""EVM addresses, written with their EIP-55 checksum."""
+"""EVM addresses, written with their EIP-55 checksum, and Keccak-256, the hash that they come from."""
 
 import re
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +16,13 @@ def is_evm_address(text: str) -> bool:
     return bool(_ADDRESS.fullmatch(text))
 
 
-def checksummed(address: str) -> str:
-    from relaydeck.networks.evm.keccak import keccak  # only commands that change addresses need it
+def keccak(data: bytes) -> bytes:
+    from Crypto.Hash import keccak as library  # loads for a tenth of a second, and few commands need it
 
+    return library.new(digest_bits=256, data=data).digest()
+
+
+def checksummed(address: str) -> str:
     digits = address[2:].lower()
     hashed = keccak(digits.encode()).hex()
     return "0x" + "".join(d.upper() if int(h, 16) >= 8 else d for d, h in zip(digits, hashed, strict=False))
@@ -26,8 +30,6 @@ def checksummed(address: str) -> str:
 
 def address_of(public_key: "PublicKey") -> str:
     """The address of a key, in lower case."""
-    from relaydeck.networks.evm.keccak import keccak
-
     return "0x" + keccak(public_key.format(compressed=False)[1:])[-20:].hex()
 
 

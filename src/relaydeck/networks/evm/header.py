@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from relaydeck.networks.chains import GAS_PER_BLOB, BlobSchedule, ChainFacts
 from relaydeck.networks.evm import rlp
+from relaydeck.networks.evm.address import keccak
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.evm.questions import QUANTITY, Question, read_quantity
 
@@ -94,8 +95,6 @@ class Header:
     @property
     def is_genuine(self) -> bool:
         """Whether the hash fits the content. False also for chains with other fields in their blocks."""
-        from relaydeck.networks.evm.keccak import keccak  # commands that read no blocks do without it
-
         try:
             return bool(keccak(rlp.encode(header_fields(self.fields))) == bytes.fromhex(self.fields["hash"][2:]))
         except (KeyError, TypeError, ValueError, OverflowError):

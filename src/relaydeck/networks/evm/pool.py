@@ -32,16 +32,14 @@ from relaydeck.networks.evm.agreement import (
     similar,
 )
 from relaydeck.networks.evm.calls import Answer, Call, Calls, Said, is_settled
-from relaydeck.networks.evm.client import Client
+from relaydeck.networks.evm.client import Client, OneNode, Sender
 from relaydeck.networks.evm.errors import NodeError, NodesDisagree
 from relaydeck.networks.evm.header import NEWEST_BLOCK, Header, block_question, fitting_facts
 from relaydeck.networks.evm.node import Fault, Node, State
 from relaydeck.networks.evm.node_figures import NodeFigures, fault_key, newer, node_figures
-from relaydeck.networks.evm.node_health import NodeHealth
+from relaydeck.networks.evm.node_health import NodeHealth, newest_block
 from relaydeck.networks.evm.options import PoolOptions, PoolRules
-from relaydeck.networks.evm.probe import newest_block
 from relaydeck.networks.evm.questions import Question
-from relaydeck.networks.evm.sender import OneNode, Sender
 from relaydeck.networks.model import RpcUrl
 
 T = TypeVar("T")

@@ -9,9 +9,8 @@ from coincurve import PublicKey
 
 from relaydeck.networks.chains import GAS_PER_BLOB
 from relaydeck.networks.evm import rlp
-from relaydeck.networks.evm.address import address_of
+from relaydeck.networks.evm.address import address_of, keccak
 from relaydeck.networks.evm.errors import BadTransaction
-from relaydeck.networks.evm.keccak import keccak
 
 FEE_CURRENCY_TYPE = 0x7B  # CIP-64, of Celo
 ZKSYNC_TYPE = 0x71

@@ -15,7 +15,7 @@ signature worthless: it does not answer the next challenge.
 
 import secrets
 
-from relaydeck.networks.evm.keccak import keccak
+from relaydeck.networks.evm.address import keccak
 
 FIRST_BYTE = 0x9E
 _PURPOSE = b"Relaydeck proof of possession v1\n"

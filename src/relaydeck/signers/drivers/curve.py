@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256K1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
-from relaydeck.networks.evm.address import checksummed
-from relaydeck.networks.evm.keccak import keccak
+from relaydeck.networks.evm.address import address_of, checksummed
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, WrongKeyKind
 from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import CURVE_ORDER
@@ -27,8 +26,7 @@ class Signature(NamedTuple):
 
 
 def identity_of(public: PublicKey) -> KeyIdentity:
-    point = public.format(compressed=False)[1:]
-    return KeyIdentity(checksummed("0x" + keccak(point)[-20:].hex()), point)
+    return KeyIdentity(checksummed(address_of(public)), public.format(compressed=False)[1:])
 
 
 def identity_of_public_key(info: bytes) -> KeyIdentity:
