@@ -26,8 +26,8 @@ from relaydeck.outgoing.connections import (
     Turns,
 )
 
-MOST_INTERIM_ANSWERS = 8
-MOST_HEADER_BYTES = 65_536
+_MOST_INTERIM_ANSWERS = 8
+_MOST_HEADER_BYTES = 65_536
 _CHUNK_OVERHEAD = 8  # bytes received for each byte of a body in small chunks
 _MOST_SERVERS = 256  # from this number on, those without a connection are dropped when one is added
 
@@ -36,6 +36,7 @@ class Response(NamedTuple):
     status: int
     body: bytes
     retry_after: str = ""
+    accepted: str = ""  # Sec-WebSocket-Accept
 
 
 Exchange = Callable[[Mapping[str, str]], Awaitable[Response]]
@@ -63,13 +64,18 @@ class HttpConnection(BoundedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
 
-    def ask(self, request: bytes, on_head: Callable[[], None] | None = None) -> "asyncio.Future[Response]":
-        """The response to a request. Whoever stops waiting for it closes the connection."""
+    def ask(
+        self, request: bytes, on_head: Callable[[], None] | None = None, upgraded: BoundedProtocol | None = None
+    ) -> "asyncio.Future[Response]":
+        """The response to a request. Whoever stops waiting for it closes the connection.
+
+        `upgraded`: what reads the connection when the server switches protocols, which has the status 101.
+        """
         self._answer = answer = self._loop.create_future()
         self._received = self._interim = self._size = self._status = 0
         self._is_delimited = False
-        self._retry_after = ""
-        self._on_head = on_head
+        self._retry_after = self._accepted = ""
+        self._on_head, self._upgraded = on_head, upgraded
         self._body = bytearray()
         self._transport.write(request)
         return answer
@@ -80,12 +86,14 @@ class HttpConnection(BoundedProtocol):
             return
         self._received += len(data)
         # Of anything but a body, little: the parser joins a long header, or trailer, again with each part of it.
-        if self._received > self._size * _CHUNK_OVERHEAD + MOST_HEADER_BYTES:
+        if self._received > self._size * _CHUNK_OVERHEAD + _MOST_HEADER_BYTES:
             self._stop_reading() if self._status else self._fail(_not_http())
             return
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+        except httptools.HttpParserUpgrade as upgrade:
+            self._switch(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
             self._fail(_not_http())
 
     # -- what the parser calls --------------------------------------------------------------------
@@ -100,13 +108,15 @@ class HttpConnection(BoundedProtocol):
                 self._is_delimited = True
             case b"retry-after":
                 self._retry_after = value.decode("latin-1")
+            case b"sec-websocket-accept":
+                self._accepted = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
             self._interim += 1
             self._is_delimited, self._retry_after = False, ""
-            if self._interim > MOST_INTERIM_ANSWERS:
+            if self._interim > _MOST_INTERIM_ANSWERS:
                 self._fail(_not_http())
             return
         self._status = status
@@ -138,7 +148,21 @@ class HttpConnection(BoundedProtocol):
 
     def _succeed(self) -> None:
         if (answer := self._take_answer()) is not None:
-            answer.set_result(Response(self._status, bytes(self._body), self._retry_after))
+            answer.set_result(Response(self._status, bytes(self._body), self._retry_after, self._accepted))
+
+    def _switch(self, rest: bytes) -> None:
+        """The head of the response has arrived, and another protocol begins."""
+        if self._upgraded is None or self._parser.get_status_code() != 101:
+            self._fail(_not_http())
+            return
+        self._status = 101
+        self._succeed()
+        rest, self._is_usable = rest + bytes(self._rest), False
+        self._rest.clear()
+        self._transport.set_protocol(self._upgraded)
+        self._upgraded.connection_made(self._transport)
+        if rest:
+            self._upgraded.data_received(rest)
 
     def _stop_reading(self) -> None:
         """The response is longer than we read."""

@@ -11,19 +11,12 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha1
 from typing import Any
 
-import httptools
 import msgspec
 from yarl import URL
 
 from relaydeck.networks.evm.errors import AnswerTooLarge, UrlFailed, failure_of, refused
 from relaydeck.outgoing.connections import BoundedProtocol, ConnectionFailed, ConnectionFailure, Opener
-from relaydeck.outgoing.http_client import (
-    MOST_HEADER_BYTES,
-    MOST_INTERIM_ANSWERS,
-    Response,
-    request_head,
-    requested_delay,
-)
+from relaydeck.outgoing.http_client import HttpConnection, Limits, Response, request_head, requested_delay
 from relaydeck.process.background import note_failure
 
 _OPEN_SECONDS = 10.0  # to open a connection; those that wait for it have timeouts of their own
@@ -33,6 +26,9 @@ _MOST_UNEXPECTED = 100
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10  # opcodes of RFC 6455
 _FINAL, _MASKED = 0x80, 0x80
 _MOST_CONTROL_BYTES = 125
+# Of a response that opens no WebSocket, the status and the pause that it requests are enough.
+_HANDSHAKE = Limits(body_bytes=0, cut_seconds=0.0)
+_UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
 _ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455: hashed with the key of the handshake
 
 
@@ -94,12 +90,16 @@ class WebSocketEndpoint:
 
     async def _open(self) -> "_Connection":
         """Raises `ConnectionFailed`, and `UrlFailed` for a handshake that the node refuses."""
-        opened = await self._opener.open(self._url, lambda: _Connection(self._opener, self._limit))
+        key = b64encode(os.urandom(16))
+        http = await self._opener.open(self._url, lambda: HttpConnection(self._opener.turns, _HANDSHAKE))
+        opened = _Connection(self._opener, self._limit)
         try:
-            await opened.shake_hands(self._head)
+            response = await http.ask(self._head + _UPGRADE + key + b"\r\n\r\n", upgraded=opened)
+            _require_accepted(response, key)
         except BaseException:
-            opened.close()
+            http.close()
             raise
+        opened.begin()
         return opened
 
     async def _ask_alone(self, body: bytes, numbers: Sequence[int]) -> bytes:
@@ -124,7 +124,6 @@ class _Connection(BoundedProtocol):
         super().__init__(opener.turns)
         self._loop = asyncio.get_running_loop()
         self._limit = limit
-        self._handshake: _Handshake | None = None
         self._waiting: dict[int, asyncio.Future[bytes]] = {}  # by JSON-RPC id
         self._buffer = bytearray()  # of frames that are not complete
         self._message = bytearray()  # of frames before the last one of a message
@@ -135,12 +134,8 @@ class _Connection(BoundedProtocol):
         self._is_alive = True  # something arrived since the last heartbeat
         self._heartbeat: asyncio.TimerHandle | None = None
 
-    async def shake_hands(self, head: bytes) -> None:
-        self._handshake = _Handshake(self._loop.create_future())
-        self._transport.write(head + self._handshake.request_lines())
-        await self._handshake.done
-        if self.is_usable:
-            self._heartbeat = self._loop.call_later(_HEARTBEAT_SECONDS, self._beat)
+    def begin(self) -> None:
+        self._heartbeat = self._loop.call_later(_HEARTBEAT_SECONDS, self._beat)
 
     async def ask(self, body: bytes, numbers: Sequence[int]) -> bytes:
         """Raises `_Lost`."""
@@ -179,8 +174,6 @@ class _Connection(BoundedProtocol):
 
     def _lose(self, failure: UrlFailed) -> None:
         self.close()
-        if self._handshake is not None and not self._handshake.done.done():
-            self._handshake.done.set_exception(failure)
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(_Lost(failure))
@@ -189,12 +182,6 @@ class _Connection(BoundedProtocol):
 
     def _parse(self, data: bytes) -> None:
         self._is_alive = True
-        if self._handshake is not None and not self._handshake.done.done():
-            try:
-                data = self._handshake.feed(data)
-            except UrlFailed as failure:
-                self._lose(failure)
-                return
         self._buffer += data
         while self._is_usable and self._parse_frame():
             pass
@@ -273,52 +260,13 @@ class _Connection(BoundedProtocol):
             self._lose(UrlFailed("sends messages that answer no request"))
 
 
-class _Handshake:
-    """`done` ends when the node has accepted the WebSocket."""
-
-    def __init__(self, done: "asyncio.Future[None]") -> None:
-        self.done = done
-        self._key = b64encode(os.urandom(16))
-        self._parser = httptools.HttpResponseParser(self)
-        self._headers: dict[bytes, bytes] = {}
-        self._received = self._interim = 0
-
-    def request_lines(self) -> bytes:
-        lines = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
-        return lines + self._key + b"\r\n\r\n"
-
-    def feed(self, data: bytes) -> bytes:
-        """What follows the handshake. Raises `UrlFailed`."""
-        self._received += len(data)
-        if self._received > MOST_HEADER_BYTES or self._interim > MOST_INTERIM_ANSWERS:
-            raise _not_http()
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._require_accepted()
-            self.done.set_result(None)
-            return data[upgrade.args[0] :]
-        except httptools.HttpParserCallbackError as error:
-            raise error.__context__ if isinstance(error.__context__, UrlFailed) else _not_http() from None
-        except httptools.HttpParserError:
-            raise _not_http() from None
-        return b""
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.lower()] = value
-
-    def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status >= 300:
-            raise refused(status, requested_delay(self._headers.get(b"retry-after", b"").decode("latin-1")))
-        if status >= 200:
-            raise UrlFailed("did not open a WebSocket")
-        self._interim += 1
-
-    def _require_accepted(self) -> None:
-        expected = b64encode(sha1(self._key + _ACCEPT, usedforsecurity=False).digest())
-        if self._parser.get_status_code() != 101 or self._headers.get(b"sec-websocket-accept", b"").strip() != expected:
-            raise UrlFailed("did not open a WebSocket")
+def _require_accepted(response: Response, key: bytes) -> None:
+    """Raises `UrlFailed` for a handshake that the node refuses."""
+    if response.status >= 300:
+        raise refused(response.status, requested_delay(response.retry_after))
+    expected = b64encode(sha1(key + _ACCEPT, usedforsecurity=False).digest()).decode()
+    if response.status != 101 or response.accepted.strip() != expected:
+        raise UrlFailed("did not open a WebSocket")
 
 
 def _frame(kind: int, payload: bytes) -> bytes:
@@ -351,7 +299,3 @@ def _number_of(raw: bytes, waiting: Mapping[int, object]) -> int:
 
 def _closed_early() -> UrlFailed:
     return failure_of(ConnectionFailed(ConnectionFailure.CONNECTION_LOST))
-
-
-def _not_http() -> UrlFailed:
-    return failure_of(ConnectionFailed(ConnectionFailure.BAD_ANSWER))
