@@ -9,7 +9,6 @@ unused.
 
 import asyncio
 import hashlib
-import os
 import re
 import time
 from collections.abc import Callable
@@ -23,12 +22,12 @@ from relaydeck.errors import BadRequest, Damaged, KeyUsedOtherwise, ServerFailur
 from relaydeck.http.pipeline import Call, Reply, written_at
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Database, ReadRows, Transaction
-from relaydeck.store.sealing import Place, derived_key
+from relaydeck.store.sealing import Place, decrypt, derived_key, encrypt
 from relaydeck.store.writer import Writer
 
 KEPT_SECONDS = 86_400
 _PURGE_SECONDS = 3600.0
-_ENCRYPTED, _NONCE_BYTES = b"\x01", 12
+_ENCRYPTED = b"\x01"
 _KEY = re.compile(IDEMPOTENCY_KEY.encode())
 _REPLAYED = (b"idempotency-replayed", b"true")
 
@@ -80,14 +79,12 @@ def _cipher(key: bytes) -> AESGCM:
 
 
 def _encrypted(kept: _StoredResponse, key: bytes) -> bytes:
-    nonce = os.urandom(_NONCE_BYTES)
-    return _ENCRYPTED + nonce + _cipher(key).encrypt(nonce, msgspec.msgpack.encode(kept), None)
+    return _ENCRYPTED + encrypt(_cipher(key), msgspec.msgpack.encode(kept))
 
 
 def _decrypted(stored: bytes, key: bytes) -> _StoredResponse:
     if stored.startswith(_ENCRYPTED):  # an earlier version stored the response without this layer
-        nonce, text = stored[1 : 1 + _NONCE_BYTES], stored[1 + _NONCE_BYTES :]
-        stored = _cipher(key).decrypt(nonce, text, None)
+        stored = decrypt(_cipher(key), stored.removeprefix(_ENCRYPTED))
     return msgspec.msgpack.decode(stored, type=_StoredResponse)
 
 

@@ -29,8 +29,7 @@ def create_token(context: ChangeContext, _request: Request, new: TokenRequest) -
     grant = Grant(role=new.kind, **given)
     if grant.problem:
         raise BadRequest(grant.problem)
-    issued = issue_new(context, new.name, grant, seconds, new.purpose or None)
-    return Content(_shown(context, new.name, issued.token))
+    return Content(_shown(context, new.name, issue_new(context, new.name, grant, seconds, new.purpose or None)))
 
 
 def _seconds(name: str, text: str | msgspec.UnsetType) -> int:
@@ -46,7 +45,8 @@ def rotate_token(context: ChangeContext, request: Request, asked: RotationReques
     rotated = rotate(context, request.identifier, _seconds("overlap", asked.overlap))
     if rotated is None:
         raise RecordNotFound("token")
-    return Content(_shown(context, request.identifier, rotated.issued.token) | {"old_name": rotated.old_name or None})
+    token, old_name = rotated
+    return Content(_shown(context, request.identifier, token) | {"old_name": old_name or None})
 
 
 @changes(REVOKE_TOKEN)

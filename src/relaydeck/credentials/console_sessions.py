@@ -57,6 +57,10 @@ class SessionLimits(NamedTuple):
     idle_seconds: float
     most_seconds: float
 
+    def bounds(self, now: float) -> dict[str, int]:
+        """Before which a session has ended."""
+        return {"idle": int(now - self.idle_seconds), "oldest": int(now - self.most_seconds)}
+
 
 def new_session_secret() -> Secret:
     return Secret(secrets.token_urlsafe(32))
@@ -90,12 +94,7 @@ def find_session(
     rows = read(
         "SELECT created_at, used_at, token_seq, proof FROM console_sessions WHERE digest = :digest"
         f" AND used_at > :idle AND created_at > :oldest AND NOT EXISTS ({SPENT})",
-        {
-            "digest": digest,
-            "record": session_record(digest),
-            "idle": int(now - limits.idle_seconds),
-            "oldest": int(now - limits.most_seconds),
-        },
+        {"digest": digest, "record": session_record(digest), **limits.bounds(now)},
     )
     token = _live(token_rows.find_numbered(read, rows[0].token_seq), proofs, now) if rows else None
     if token is None:
@@ -124,8 +123,7 @@ def open_session(
 ) -> None:
     """Store a session, and remove those that have ended. One too many of a token ends the one that was idle longest."""
     transaction.execute(
-        "DELETE FROM console_sessions WHERE used_at <= :idle OR created_at <= :oldest",
-        {"idle": int(now - limits.idle_seconds), "oldest": int(now - limits.most_seconds)},
+        "DELETE FROM console_sessions WHERE used_at <= :idle OR created_at <= :oldest", limits.bounds(now)
     )
     others = transaction.all(
         "SELECT digest FROM console_sessions WHERE token_seq = :token ORDER BY used_at DESC, seq DESC",

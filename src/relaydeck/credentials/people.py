@@ -4,7 +4,6 @@ A session is what its last check at the provider said: who it is, in which role,
 encrypted with a key that is derived from the secret of the session, which only the browser has.
 """
 
-import os
 from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -17,12 +16,11 @@ from relaydeck.secret import Secret
 from relaydeck.settings.issuers import Issuer
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import ReadRows, Transaction
-from relaydeck.store.sealing import RowProofs, derived_key
+from relaydeck.store.sealing import RowProofs, decrypt, derived_key, encrypt
 
 PREFIX = "p-"  # of the secret of such a session
 MOST_OF_PERSON = 20  # sessions at a time
 _CLAIM_SECONDS = 20  # after which another request may refresh, because the first was killed
-_NONCE_BYTES = 12
 _LONGEST = 255
 _PROVEN = ("digest", "issuer", "subject", "person", "role", "rule", "sid", "created_at", "used_at", "checked_at")
 
@@ -82,15 +80,13 @@ class PersonSession(NamedTuple):
         if stored is None:
             return ""
         try:
-            return _cipher(secret).decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], self.digest).decode()
+            return decrypt(_cipher(secret), stored, self.digest).decode()
         except InvalidTag:
             return ""  # something else wrote it
 
 
 def encrypted(secret: Secret, refresh_token: str) -> bytes | None:
-    nonce = os.urandom(_NONCE_BYTES)
-    digest = session_digest(secret)
-    return nonce + _cipher(secret).encrypt(nonce, refresh_token.encode(), digest) if refresh_token else None
+    return encrypt(_cipher(secret), refresh_token.encode(), session_digest(secret)) if refresh_token else None
 
 
 def _cipher(secret: Secret) -> AESGCM:
@@ -103,7 +99,7 @@ def find(read: ReadRows, proofs: RowProofs, secret: Secret, limits: SessionLimit
     rows = read(
         f"SELECT {', '.join(_PROVEN)}, encrypted_refresh_token, proof FROM person_sessions WHERE digest = :digest"
         f" AND used_at > :idle AND created_at > :oldest AND NOT EXISTS ({SPENT})",
-        {"digest": digest, "record": session_record(digest), **_bounds(limits, now)},
+        {"digest": digest, "record": session_record(digest), **limits.bounds(now)},
     )
     if not rows:
         return None
@@ -118,7 +114,7 @@ def is_open(read: ReadRows, digest: bytes) -> bool:
 
 def store(transaction: Transaction, audit: AuditLog, session: PersonSession, limits: SessionLimits, now: float) -> None:
     """A new session. One too many of a person ends the one that was idle longest; those that have ended are removed."""
-    bounds = _bounds(limits, now)
+    bounds = limits.bounds(now)
     transaction.execute("DELETE FROM person_sessions WHERE used_at <= :idle OR created_at <= :oldest", bounds)
     person = session.person
     others = transaction.all(
@@ -175,7 +171,3 @@ def end(transaction: Transaction, audit: AuditLog, condition: str, values: dict[
         entry = AuditEntry(int(now), f"person:{row.person}", "session.ended", session_record(row.digest))
         audit.append(transaction, [entry])
     return len(rows)
-
-
-def _bounds(limits: SessionLimits, now: float) -> dict[str, int]:
-    return {"idle": int(now - limits.idle_seconds), "oldest": int(now - limits.most_seconds)}

@@ -91,19 +91,19 @@ def add(
 def mark_revoked(transaction: Transaction, proofs: RowProofs, name: str, *, now: int) -> bool:
     """Whether a token of that name existed and was not revoked before."""
     found = find_named(transaction.all, name)
-    if found is None:
-        return False
+    if found is not None:
+        _update(transaction, proofs, found._replace(revoked_at=now))
+    return found is not None
+
+
+def _update(transaction: Transaction, proofs: RowProofs, token: Token) -> None:
     transaction.changes_tokens = True
+    values = {name: getattr(token, name) for name in ("seq", "name", "expires_at", "revoked_at")}
     transaction.execute(
-        "UPDATE tokens SET revoked_at = :now, proof = :proof, revision = :revision WHERE seq = :seq",
-        {
-            "now": now,
-            "proof": proofs.of("tokens", _proven(found._replace(revoked_at=now))),
-            "revision": transaction.revision,
-            "seq": found.seq,
-        },
+        "UPDATE tokens SET name = :name, expires_at = :expires_at, revoked_at = :revoked_at, proof = :proof,"
+        " revision = :revision WHERE seq = :seq",
+        values | {"proof": proofs.of("tokens", _proven(token)), "revision": transaction.revision},
     )
-    return True
 
 
 def forget(transaction: Transaction, digest: bytes) -> None:
@@ -178,11 +178,6 @@ def store_uses(transaction: Transaction, uses: Iterable[tuple[str, int, str]]) -
 # -- changes with their entry in the audit log ----------------------------------------------------
 
 
-class IssuedToken(NamedTuple):
-    token: Secret
-    expires_at: int | None
-
-
 def issue(
     context: ChangeContext,
     name: str,
@@ -211,24 +206,19 @@ def issue(
 
 def issue_new(
     context: ChangeContext, name: str, grant: Grant, seconds: int | None, purpose: str | None = None
-) -> IssuedToken:
+) -> Secret:
     """Valid for so many seconds; None: forever. Raises RecordExists while a token of that name is not revoked."""
     if find_named(context.transaction.all, name) is not None:
         raise RecordExists("token")
     token, expires_at = new_token(), None if seconds is None else context.now + seconds
     issue(context, name, grant, token, expires_at=expires_at, purpose=purpose)
-    return IssuedToken(token, expires_at)
+    return token
 
 
-class Rotated(NamedTuple):
-    issued: IssuedToken
-    grant: Grant
-    old_name: str  # under which the old secret is listed while it works; empty: it works no more
-
-
-def rotate(context: ChangeContext, name: str, overlap: int) -> Rotated | None:
+def rotate(context: ChangeContext, name: str, overlap: int) -> tuple[Secret, str] | None:
     """Give the token of that name a new secret. The old one works for so many seconds more, at most until it expires.
 
+    Returns the new secret, and the name under which the old one is listed while it works; empty: it works no more.
     None when there is no live token of that name. Afterwards the old secret is a token of its own, so that its row can
     be listed, revoked and proven like any other, by every version. The new one lasts as long as the old one was to.
     """
@@ -243,25 +233,10 @@ def rotate(context: ChangeContext, name: str, overlap: int) -> Rotated | None:
         raise NotPossible("the token was issued within this second: rotate it later")
     else:
         until = min(context.now + overlap, context.now + overlap if old.expires_at is None else old.expires_at)
-        _replace(context, old, old._replace(name=old_name, expires_at=until))
+        _update(context.transaction, context.vault.proofs, old._replace(name=old_name, expires_at=until))
         context.performed("token.rotated", name, {"old": old_name, "expires_at": until})
     seconds = None if old.expires_at is None else old.expires_at - old.created_at
-    return Rotated(issue_new(context, name, old.grant, seconds, row.purpose), old.grant, old_name)
-
-
-def _replace(context: ChangeContext, old: Token, new: Token) -> None:
-    context.transaction.changes_tokens = True
-    context.transaction.execute(
-        "UPDATE tokens SET name = :name, expires_at = :expires_at, proof = :proof, revision = :revision"
-        " WHERE seq = :seq",
-        {
-            "name": new.name,
-            "expires_at": new.expires_at,
-            "proof": context.vault.proofs.of("tokens", _proven(new)),
-            "revision": context.transaction.revision,
-            "seq": old.seq,
-        },
-    )
+    return issue_new(context, name, old.grant, seconds, row.purpose), old_name
 
 
 def revoke(context: ChangeContext, name: str) -> bool:

@@ -118,8 +118,7 @@ class Keyring:
         return key_id in self._ciphers
 
     def seal(self, plain: bytes, place: Place) -> bytes:
-        header, nonce = self.header, os.urandom(_NONCE_BYTES)
-        return header + nonce + self._ciphers[self.active].encrypt(nonce, plain, header + place.bound())
+        return self.header + encrypt(self._ciphers[self.active], plain, self.header + place.bound())
 
     def open(self, sealed: bytes, place: Place) -> bytes:
         return self._open(sealed, place, _FORMAT, place.bound())
@@ -129,18 +128,29 @@ class Keyring:
         return self._open(sealed, place, _FIRST_FORMAT, place.bound_in_first_format())
 
     def _open(self, sealed: bytes, place: Place, form: bytes, bound: bytes) -> bytes:
-        header, nonce = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
+        header = sealed[:_HEADER_BYTES]
         cipher = self._ciphers.get(sealing_key_of(sealed))
         if cipher is None or header[:1] != form:
             raise Damaged(place.table, place.record, place.field)
         try:
-            return cipher.decrypt(nonce, sealed[_HEADER_BYTES + _NONCE_BYTES :], header + bound)
+            return decrypt(cipher, sealed[_HEADER_BYTES:], header + bound)
         except (InvalidTag, ValueError):
             raise Damaged(place.table, place.record, place.field) from None
 
 
 def derived_key(key: bytes, purpose: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(key)
+
+
+def encrypt(cipher: AESGCM, text: bytes, bound: bytes = b"") -> bytes:
+    """A random nonce, and the ciphertext."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + cipher.encrypt(nonce, text, bound)
+
+
+def decrypt(cipher: AESGCM, encrypted: bytes, bound: bytes = b"") -> bytes:
+    """Raises InvalidTag or ValueError."""
+    return cipher.decrypt(encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:], bound)
 
 
 def sealing_key_of(sealed: bytes) -> int:

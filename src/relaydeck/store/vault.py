@@ -17,10 +17,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from relaydeck.errors import OperatorError
 from relaydeck.store.database import Database, Reader, ReadRows, Transaction
 from relaydeck.store.files import private_file
-from relaydeck.store.sealing import Keyring, Place, RowProofs, derived_key, sealing_key_of
+from relaydeck.store.sealing import Keyring, Place, RowProofs, decrypt, derived_key, encrypt, sealing_key_of
 
 MASTER_KEY_BYTES = 32
-_NONCE_BYTES = 12
 _CHECK_FILE = "Check the file and its permissions, or restore it from your backup."
 
 
@@ -34,12 +33,11 @@ class MasterKey:
         self._backup_key = derived_key(key, b"relaydeck backups 1")
 
     def wrap(self, data_key: bytes) -> bytes:
-        nonce = os.urandom(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, data_key, b"relaydeck data key")
+        return encrypt(self._cipher, data_key, b"relaydeck data key")
 
     def unwrap(self, wrapped: bytes) -> bytes:
         """Raises InvalidTag when this is not the master key that wrapped it."""
-        return self._cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], b"relaydeck data key")
+        return decrypt(self._cipher, wrapped, b"relaydeck data key")
 
     def backup_mac(self, digest: bytes) -> bytes:
         """Authenticates a backup with this digest."""

@@ -7,15 +7,12 @@ Reading a large file and rendering its plan run in a thread: each takes longer t
 """
 
 import asyncio
-import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.console.page_request import PageRequest, get, post
@@ -23,8 +20,8 @@ from relaydeck.console.request import reason_of
 from relaydeck.errors import BadRequest, MistakenDocument, PlanChanged, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.secret import Secret
+from relaydeck.store.sealing import decrypt, derived_key, encrypt
 
-_NONCE_BYTES = 12
 _INFO = b"relaydeck console carried text 2"
 
 
@@ -89,18 +86,16 @@ async def _refused(request: PageRequest, error: RequestError) -> Reply:
 
 
 def _cipher(session: Secret) -> AESGCM:
-    return AESGCM(HKDF(SHA256(), 32, None, _INFO).derive(session.reveal().encode()))
+    return AESGCM(derived_key(session.reveal().encode(), _INFO))
 
 
 def carry(session: Secret, text: str) -> str:
-    nonce = secrets.token_bytes(_NONCE_BYTES)
-    return urlsafe_b64encode(nonce + _cipher(session).encrypt(nonce, text.encode(), None)).decode()
+    return urlsafe_b64encode(encrypt(_cipher(session), text.encode())).decode()
 
 
 def carried(session: Secret, sealed: str) -> str:
     """Raises BadRequest when the text was not sealed in this session."""
     try:
-        raw = urlsafe_b64decode(sealed.encode())
-        return _cipher(session).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], None).decode()
+        return decrypt(_cipher(session), urlsafe_b64decode(sealed.encode())).decode()
     except (ValueError, InvalidTag):
         raise BadRequest("the file does not belong to this session: paste it again") from None

@@ -41,6 +41,7 @@ from relaydeck.store.copying.contents import ROWS_AT_ONCE, Advance, Content, Sou
 from relaydeck.store.files import private_file
 from relaydeck.store.migrate import newest_version
 from relaydeck.store.rows import Kind, Table
+from relaydeck.store.sealing import decrypt, encrypt
 from relaydeck.store.vault import MasterKey
 
 MAGIC = b"RELAYDECK BACKUP 2\n"
@@ -105,14 +106,14 @@ def read_frame(file: BinaryIO, largest: int = LARGEST_FRAME) -> tuple[Frame, byt
 
 LEAST_CHARACTERS = 12
 _VERSION = b"\x01"
-_SALT_BYTES, _NONCE_BYTES = 16, 12
+_SALT_BYTES = 16
 _COST = 2**17  # 128 MiB and a few tenths of a second for each guess
 _BOUND = b"relaydeck master key in a backup"
 
 
 def seal_master_key(key: bytes, passphrase: Secret) -> bytes:
-    salt, nonce = os.urandom(_SALT_BYTES), os.urandom(_NONCE_BYTES)
-    return _VERSION + salt + nonce + _cipher(passphrase, salt).encrypt(nonce, key, _BOUND)
+    salt = os.urandom(_SALT_BYTES)
+    return _VERSION + salt + encrypt(_cipher(passphrase, salt), key, _BOUND)
 
 
 def open_master_key(sealed: bytes, passphrase: Secret) -> bytes:
@@ -120,7 +121,7 @@ def open_master_key(sealed: bytes, passphrase: Secret) -> bytes:
     try:
         if version != _VERSION:
             raise ValueError
-        return _cipher(passphrase, salt).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _BOUND)
+        return decrypt(_cipher(passphrase, salt), rest, _BOUND)
     except (InvalidTag, ValueError):
         raise OperatorError(
             "the passphrase does not open the master key in this backup",
