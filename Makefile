@@ -18,7 +18,7 @@ TEST_TOOLS := $(VENV)/vault/server $(VENV)/geth/geth $(VENV)/bin/prometheus $(VE
 TEST_NODE := tests/node/node_modules/.installed tests/single_sign_on/node_modules/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve quick test screenshots coverage check format prove tools proofs attack explore faults mutate paid bench docs site client types release sbom lock clean
+.PHONY: help setup serve quick test screenshots coverage check format prove tools proofs parallel-proofs single-proofs attack explore faults mutate paid bench docs site client types release sbom lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -54,8 +54,13 @@ PROVEN_WITH := $(VENV)/.dev $(TEST_NODE) clients/typescript/node_modules/.instal
 tools: $(PROVEN_WITH)
 	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m tools $(ARGS) || test $$? = 5
 
-proofs: $(PROVEN_WITH)
-	@$(BIN)/python -m pytest -m prove $(ARGS) || test $$? = 5
+proofs: parallel-proofs single-proofs
+
+parallel-proofs: $(PROVEN_WITH)
+	@$(BIN)/python -m pytest -n $(shell nproc) --dist loadfile --durations 20 -m 'prove and parallel' $(ARGS) || test $$? = 5
+
+single-proofs: $(PROVEN_WITH)
+	@$(BIN)/python -m pytest --durations 20 -m 'prove and not parallel' $(ARGS) || test $$? = 5
 
 attack: $(VENV)/.dev tests/node/node_modules/.installed $(TEST_TOOLS) ## Attack the service as strangers, callers, nodes, files and browsers would (ARGS=--short: a part)
 	@$(BIN)/python -m tests.proofs.attack $(ARGS)

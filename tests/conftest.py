@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -19,7 +20,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.running import Running, eventually, make_token, run_command
 from tests.support.steady_loop import SteadyLoop
 
-_ALL_PROOFS = "\npytestmark = pytest.mark.prove"
+_ALL_PROOFS = re.compile(r"^pytestmark = \[?pytest\.mark\.prove\b", re.MULTILINE)
 DEMO = """
 [networks.sepolia]
 network_type = "evm"
@@ -60,7 +61,7 @@ def _is_needless(path: Path, config: pytest.Config) -> bool:
     chosen = config.option.markexpr
     if path.suffix != ".py" or not chosen or tiers.PROVE in chosen.replace("not prove", ""):
         return False
-    return _ALL_PROOFS in path.read_text("utf-8") or (chosen == tiers.QUICK and not tiers.may_be_quick(path))
+    return bool(_ALL_PROOFS.search(path.read_text("utf-8"))) or (chosen == tiers.QUICK and not tiers.may_be_quick(path))
 
 
 @pytest.hookimpl(tryfirst=True)

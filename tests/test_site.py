@@ -115,12 +115,14 @@ def broken(pages: dict[Path, Page]) -> Iterator[str]:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_no_link_is_broken(pages: dict[Path, Page]) -> None:
     assert sum(len(page.links) for page in pages.values()) > 1000
     assert list(broken(pages)) == []
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_nothing_is_loaded_from_elsewhere(built: Path, pages: dict[Path, Page]) -> None:
     assert [url for page in pages.values() for url in page.loaded if urlsplit(url).netloc] == []
     styles = "".join(path.read_text("utf-8") for path in built.rglob("*.css"))
@@ -128,6 +130,7 @@ def test_nothing_is_loaded_from_elsewhere(built: Path, pages: dict[Path, Page]) 
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_the_search_finds_what_people_ask(built: Path) -> None:
     command = [node_command(), str(ROOT / "tests" / "support" / "site_search.mjs"), str(built)]
     asked = json.dumps(list(QUESTIONS))

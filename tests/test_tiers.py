@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -40,13 +41,14 @@ def test_a_test_may_start_no_tool_unless_it_is_in_their_tier(request: pytest.Fix
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_the_tiers_have_every_test_once() -> None:
     commands = subprocess.run(
         ["make", "-n", "quick", "test", "prove"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    quick, test, tools, prove = (collected(*shlex.split(each)) for each in _PYTEST.findall(commands.stdout))
+    quick, test, tools, *proofs = (collected(*shlex.split(each)) for each in _PYTEST.findall(commands.stdout))
     assert quick < test
-    assert sorted([*test, *tools, *prove]) == sorted(collected("-m", ""))
+    assert sorted(chain(test, tools, *proofs)) == sorted(collected("-m", ""))
 
 
 def collected(*options: str) -> set[str]:

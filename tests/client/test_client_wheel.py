@@ -143,6 +143,7 @@ def test_the_examples_of_the_page_run_with_it(environment: Path, service: Runnin
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("client_last", [True, False], ids=["client last", "service last"])
 def test_both_distributions_work_in_one_environment(tmp_path: Path, wheel: Path, client_last: bool) -> None:
     """Also after the client is uninstalled and the service is installed again, as the page says."""

@@ -17,7 +17,7 @@ from clients.typescript.make_types import HERE, build
 from tests.client.conftest import serve
 from tests.support.running import Running
 
-pytestmark = pytest.mark.prove  # tsc takes as long as hundreds of other tests
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # tsc takes as long as hundreds of other tests
 
 ROOT = HERE.parents[1]
 DOCUMENTS = Path("src/relaydeck/api/documents")

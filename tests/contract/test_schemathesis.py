@@ -20,7 +20,7 @@ from tests.conftest import DEMO
 from tests.support.promises import closed
 from tests.support.running import Running, make_token, run_command
 
-pytestmark = pytest.mark.prove  # to make requests up takes longer than to answer them
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # to make requests up takes longer than to answer them
 # What a schema cannot say, so that a request which fits it may still be refused.
 BEYOND_SCHEMA = {
     **{f"GET /admin/v1/{path}": "the form of labels" for path in ("networks", "signers", "notifications", "relayers")},

@@ -17,7 +17,7 @@ import pytest
 from release import image
 from tests.support.running import children, eventually
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
 ROOT = Path(__file__).parents[2]
 _START = """

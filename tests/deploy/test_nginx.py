@@ -22,7 +22,7 @@ from tests.support.seeding import issue
 from tests.support.tls import self_signed
 
 CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "nginx" / "nginx.conf"
-pytestmark = pytest.mark.prove  # needs nginx, which no package of the lock file brings
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # needs nginx, which no package of the lock file brings
 
 
 class Replica(BaseHTTPRequestHandler):

@@ -102,6 +102,7 @@ def test_the_report_for_scripts(home: Path, chain: Chain) -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_an_op_stack_chain(tmp_path: Path) -> None:
     """The receipts of anvil do not contain the L1 and operator fees, but it charges them: they are the whole error."""
     with op_stack_chain() as running:
@@ -128,6 +129,7 @@ def left_out_percent(chain: Chain, number: int) -> str:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_a_node_without_simulation(tmp_path: Path) -> None:
     """Hardhat returns the limit that a transaction needs, which is more than the gas used where it earns a refund."""
     with hardhat_chain() as running:

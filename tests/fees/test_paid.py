@@ -59,6 +59,7 @@ async def test_a_sender_without_funds_gets_an_estimate(geth: Suite) -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("node", NODES)
 async def test_every_kind_and_some_at_random(node: str) -> None:
     chain, model = NODES[node]
@@ -73,6 +74,7 @@ async def test_every_kind_and_some_at_random(node: str) -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 async def test_a_deadline_a_block_ahead_is_no_reason_to_refuse() -> None:
     chain, model = NODES["geth"]
     with chain(PERIOD) as running:

@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import DEMO
 from tests.support.running import Running, make_token, run_command
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
 HERE = Path(__file__).parent / "generators"
 TOOLS = HERE.parents[2] / ".venv" / "generators"

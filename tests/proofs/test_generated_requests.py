@@ -8,6 +8,7 @@ REQUESTS = 10_000
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("engine", ["SQLite", "PostgreSQL"])
 def test_generated_requests_get_only_documented_answers(engine: str) -> None:
     report = run(engine, seed=7, first=0, count=REQUESTS)

@@ -39,7 +39,7 @@ from tests.support.seeding import fill, issue, opened, relayer
 from tests.support.stored_rows import create_row
 from tests.support.valkey import Valkey
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
 ETHER, HOUR = 10**18, 3600
 ADDRESS = "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"  # of the key that the seeded signer has

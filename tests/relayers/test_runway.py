@@ -111,7 +111,9 @@ def shown(name: str) -> list[str]:
     return found[1:]
 
 
-@pytest.mark.parametrize("name", ["bursty", *(pytest.param(each, marks=pytest.mark.prove) for each in CASES)])
+@pytest.mark.parametrize(
+    "name", ["bursty", *(pytest.param(each, marks=[pytest.mark.prove, pytest.mark.parallel]) for each in CASES)]
+)
 def test_a_year_of_forecasts(name: str) -> None:
     pattern, funded_days, top_up_days = CASES[name]
     paid = payments(pattern, YEAR + funded_days + 20)
@@ -132,6 +134,7 @@ def test_one_large_payment_counts_for_twice_the_next_and_a_repeated_one_counts_i
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_one_large_payment_does_not_decide_and_is_over_after_a_week() -> None:
     """A payment of half a year's spending on day 100: the rate before and after it is the same."""
     paid = payments(steady, YEAR)

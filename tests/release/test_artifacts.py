@@ -13,7 +13,7 @@ import pytest
 from release import artifacts
 from release.version import npm_version, version_of
 
-pytestmark = pytest.mark.prove  # builds, installs and serves: minutes
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # builds, installs and serves: minutes
 
 ROOT = Path(__file__).parents[2]
 

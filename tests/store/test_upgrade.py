@@ -262,7 +262,9 @@ def test_each_version_takes_over_what_the_one_before_it_stored(
         assert [stored(empty, table, row) for table, row in rows] == [[row] for _, row in rows]
 
 
-@pytest.mark.parametrize("empty", ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)], indirect=True)
+@pytest.mark.parametrize(
+    "empty", ["sqlite", pytest.param("postgresql", marks=[pytest.mark.prove, pytest.mark.parallel])], indirect=True
+)
 @pytest.mark.parametrize("version", range(1, newest_version() + 1))
 def test_a_filled_database_of_every_version_is_brought_to_the_newest(
     empty: Database, migrate_to: Callable[[Database, int], None], version: int

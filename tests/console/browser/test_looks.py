@@ -14,7 +14,7 @@ from tests.console.conftest import new_link
 from tests.support.running import Running, run_command
 from tests.support.seeding import issue
 
-pytestmark = pytest.mark.prove  # two themes and three widths of every page take a minute
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # two themes and three widths of every page take a minute
 
 IDENTIFIERS = {
     "relayers": "sepolia-1",

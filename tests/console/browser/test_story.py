@@ -30,7 +30,10 @@ class Fleet(NamedTuple):
 
 
 # With two replicas the six tests take up to a minute together: they run with the slow proofs.
-@pytest.fixture(scope="module", params=["two workers", pytest.param("two replicas", marks=pytest.mark.prove)])
+@pytest.fixture(
+    scope="module",
+    params=["two workers", pytest.param("two replicas", marks=[pytest.mark.prove, pytest.mark.parallel])],
+)
 def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("story")
     settings = {"webhook_allow": "127.0.0.1", "monitor_interval_seconds": "3600"}
@@ -192,6 +195,7 @@ _LONGEST_WAIT_MS = 60_000
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_a_change_is_on_an_open_page_within_two_seconds(browser: Browser, fleet: Fleet) -> None:
     """From before the change is sent to the other worker or replica, until the page shows it."""
     assert run_command(fleet.home, "apply", "-", stdin=DEMO, **fleet.settings).returncode == 0

@@ -25,6 +25,7 @@ def explore(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_no_fault_by_chance_breaks_a_promise() -> None:
     explored = explore("--seconds", str(_SECONDS))
     print(explored.stdout)
@@ -40,6 +41,7 @@ def findings() -> dict[str, list[str]]:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str, findings: dict[str, list[str]]) -> None:
     assert any(BUGS[name].found_as in each for each in findings[name]), findings[name]

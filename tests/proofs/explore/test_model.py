@@ -208,10 +208,12 @@ _SETTINGS = settings(
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_replicas_on_postgresql_answer_as_the_model_does(server: PostgresPair) -> None:
     run_state_machine_as_test(type("Replicated", (Model,), {"server": server}), settings=_SETTINGS)
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_one_process_on_sqlite_answers_as_the_model_does() -> None:
     run_state_machine_as_test(type("Single", (Model,), {"server": None}), settings=_SETTINGS)

@@ -187,7 +187,7 @@ async def test_signatures_have_a_low_s_and_either_recovery_id(system: KeySystem)
 
 
 @drivers(ALL)
-@pytest.mark.parametrize("checks", [50, pytest.param(1000, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("checks", [50, pytest.param(1000, marks=[pytest.mark.prove, pytest.mark.parallel])])
 async def test_checks_at_once_stay_within_the_bound(system: KeySystem, checks: int) -> None:
     config = system.config()
     async with keys_for(system, system.settings(concurrency=8)) as keys:
