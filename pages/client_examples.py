@@ -15,7 +15,7 @@ a `Client` with a token of an owner. Those of an `AsyncClient` are awaited. Your
 
 `make docs` writes this page from `pages/client_examples.py`; a test runs the examples.
 """
-# A call, and what it equals. A delivery that can be replayed takes longer to come about.
+# A call, and what it equals. A problem, and a delivery that can be replayed, take longer to come about.
 EXAMPLES = {
     "list_networks": "list_networks().items[0].chain_id == 11155111",
     "create_network": 'create_network("dev", 31337, "ETH").name == "dev"',

@@ -193,7 +193,8 @@ def test_every_filter_can_be_used(home: Path, collection: str) -> None:
     fill(home, notifications={"pager": None}, relayers=[relayer("r1")])
     with opened(home) as store:
         for each in FILTERS[collection]:
-            for value in each.choices or ["team=a,env=b" if each.is_labels else "1" if each.is_integer else "e"]:
+            moment = "2026-03-01" if each.is_moment else "e"
+            for value in each.choices or ["team=a,env=b" if each.is_labels else "1" if each.is_integer else moment]:
                 use_filter(store, collection, {each.name: value})
 
 

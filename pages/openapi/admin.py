@@ -46,6 +46,7 @@ _TAGS = {
     "tokens": "Access tokens.",
     "events": "Events and their deliveries.",
     "audit": "The audit log: every change and who made it.",
+    "problems": "What is wrong now, by cause, and who takes care of it.",
     "doctor": "The checks of `relaydeck doctor`: files, database, sealed values, nodes, signers and the fleet.",
 }
 

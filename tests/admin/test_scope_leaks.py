@@ -229,6 +229,7 @@ def test_what_a_scoped_credential_may_not_use_at_all() -> None:
     assert {each.name for each in OPERATIONS if each.name not in SCOPED} == {
         *("apply", "list_tokens", "create_token", "rotate_token", "revoke_token"),
         *("get_audit_head", "verify_audit", "run_doctor", "find"),
+        *("list_problems", "acknowledge_problem", "reopen_problem"),
     }
 
 

@@ -57,6 +57,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "notification show": ("other",),
     "notification test": ("pager",),
     "notification delete": ("other", "--yes"),
+    "problem list": (),
     "relayer create": RELAYER,
     "relayer update": ("other", "name=Another"),
     "relayer list": (),
@@ -80,7 +81,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "whoami": (),
 }
 # Their output is checked by tests below, or by tests of their own.
-APART = {"audit archive", "conform", "demo", "drain", "login", "logout", "profile list", "restore", "serve"}
+APART = {"audit archive", "conform", "demo", "drain", "login", "logout", "problem acknowledge", "problem reopen"}
+APART |= {"profile list", "restore", "serve"}
 EXIT_CODES = {"doctor": 1, "estimate": 1}  # the node does not answer
 
 

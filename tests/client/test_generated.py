@@ -18,8 +18,9 @@ def test_a_generated_file_is_current(generator: ModuleType) -> None:
 
 
 def test_every_operation_has_an_example() -> None:
-    """A delivery that can be replayed takes longer to come about."""
-    assert {each.name for each in OPERATIONS} - client_examples.EXAMPLES.keys() == {"replay_delivery"}
+    """A problem, and a delivery that can be replayed, take longer to come about."""
+    problems = {"list_problems", "acknowledge_problem", "reopen_problem"}
+    assert {each.name for each in OPERATIONS} - client_examples.EXAMPLES.keys() == {"replay_delivery", *problems}
     assert client_examples.EXAMPLES.keys() <= {each.name for each in OPERATIONS}
 
 

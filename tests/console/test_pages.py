@@ -243,9 +243,9 @@ def test_the_price_of_gas_is_exact() -> None:
 
 
 def test_amounts_in_a_sentence_are_whole_coins() -> None:
-    text = with_coins("its balance was 300000000000000000 Wei, and <b>", "ETH")
+    text = with_coins("its balance is 300000000000000000 Wei, and <b>", "ETH")
     assert (
-        text == 'its balance was <span class="amount" title="300,000,000,000,000,000 Wei">0.3 ETH</span>, and &lt;b&gt;'
+        text == 'its balance is <span class="amount" title="300,000,000,000,000,000 Wei">0.3 ETH</span>, and &lt;b&gt;'
     )
 
 

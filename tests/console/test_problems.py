@@ -1,22 +1,23 @@
-"""What is wrong right now, as the overview sums it up."""
+"""What is wrong right now, as the overview and `/admin/v1/problems` sum it up, and who takes care of it."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from relaydeck.console.fleet import Balance, FleetReader, RelayerProblem, read_problems
+from relaydeck.admin.problems import read_problems
+from relaydeck.api.records import AffectedRecord, FleetProblem
 from relaydeck.notifications import events
-from relaydeck.notifications.delivery_queries import FailingReceiver
 from relaydeck.notifications.model import EventKind
-from relaydeck.relayers import snapshots
-from relaydeck.relayers.snapshots import Incident, NodeProblem
+from relaydeck.relayers import balance_history, snapshots
+from relaydeck.relayers.balance_history import BalancePeriod
+from relaydeck.relayers.snapshots import Incident, NodeProblem, StoredRunway
 from relaydeck.signers import check_results
 from relaydeck.signers.check import SignerCheck
 from relaydeck.store.open_store import Store
 from tests.console.conftest import Operator, plain
 from tests.support.running import Running, eventually, run_command
-from tests.support.seeding import fill, opened, relayer
+from tests.support.seeding import fill, issue, opened, relayer
 
 REFUSED = (NodeProblem("http://node", "refused the connection"),)
 SINCE = "1970-01-01T00:16:40Z"
@@ -36,18 +37,30 @@ def trouble(store: Store, incident: Incident, *names: str, change: str = "paused
             transaction.execute(f"UPDATE relayers SET {change} WHERE id = :id", {"id": name})
 
 
+def found(store: Store, now: int = 0) -> list[FleetProblem]:
+    return read_problems(store.database.read, now)
+
+
 def test_a_fleet_without_a_problem(store: Store) -> None:
-    assert read_problems(store.database.read) == []
+    assert found(store) == []
 
 
 def test_relayers_with_the_same_cause_are_one_entry(store: Store) -> None:
     failing = Incident(failed_rounds=3, failing_since=1000, evidence=REFUSED)
     trouble(store, failing, "r0", "r1", "r2", "r3", change="system_disabled = true")
-    (found,) = read_problems(store.database.read)
-    assert found._replace(relayers=()) == RelayerProblem(
-        "disabled", "dev", "http://node refused the connection", None, SINCE, (), 4
-    )
-    assert found.relayers == (("r0", "Relayer r0"), ("r1", "Relayer r1"), ("r2", "Relayer r2"))
+    assert found(store) == [
+        FleetProblem(
+            id="8c3174413fdde9dd",
+            state="disabled",
+            kind="relayer",
+            network="dev",
+            native_symbol="ETH",
+            cause="No node returned the nonce: http://node refused the connection.",
+            since=SINCE,
+            total=4,
+            records=tuple(AffectedRecord(f"r{number}", f"Relayer r{number}") for number in range(3)),
+        )
+    ]
 
 
 def test_what_is_worse_comes_first(store: Store) -> None:
@@ -56,31 +69,51 @@ def test_what_is_worse_comes_first(store: Store) -> None:
     trouble(
         store, Incident(failed_rounds=9, failing_since=1000, evidence=REFUSED), "r2", change="system_disabled = true"
     )
-    found = read_problems(store.database.read)
-    assert [each.state for each in found] == ["disabled", "failing", "low_balance"]
-    assert found[2].low == Balance(3, 0, "ETH")
+    with store.database.transaction() as transaction:
+        snapshots.save_runway(transaction, 4, StoredRunway(computed_at=1, minimum_at=7200, low_since=1000))
+    shown = [(each.state, each.cause) for each in found(store)]
+    assert shown == [
+        ("disabled", "No node returned the nonce: http://node refused the connection."),
+        ("failing", "No node returned the nonce: http://node refused the connection."),
+        ("low_balance", "The balance is 3 Wei, min balance is 0 Wei."),
+        ("low_runway", "The balance is expected to reach its minimum of 0 Wei at 1970-01-01T02:00:00Z."),
+    ]
+
+
+def test_a_low_balance_is_the_present_one_and_not_that_of_the_alarm(store: Store) -> None:
+    trouble(store, Incident(low_since=1000, balance=3), "r0")
+    with store.database.transaction() as transaction:
+        balance_history.save(transaction, [(1, BalancePeriod(2000, 2060, 2, 1))])
+    assert [each.cause for each in found(store)] == ["The balance is 2 Wei, min balance is 0 Wei."]
 
 
 def test_a_paused_relayer_needs_no_attention(store: Store) -> None:
     trouble(store, Incident(failed_rounds=1, failing_since=1000, evidence=REFUSED), "r0", change="paused = true")
-    assert read_problems(store.database.read) == []
+    with store.database.transaction() as transaction:
+        snapshots.save_runway(transaction, 1, StoredRunway(computed_at=1, minimum_at=7200, low_since=1000))
+    assert found(store) == []
 
 
 def test_without_evidence_the_reason_is_the_cause(store: Store) -> None:
     reason = """system_disabled = true, disabled_reason = '{"details": "gone", "type": "NonceSyncFailed"}'"""
     trouble(store, Incident(low_since=1000, balance=3), "r0", change=reason)
-    assert [each.cause for each in read_problems(store.database.read)] == ["gone", ""]
+    assert [each.cause for each in found(store)] == ["gone", "The balance is 3 Wei, min balance is 0 Wei."]
 
 
 def test_a_failing_signer_has_the_time_when_it_began_to_fail(store: Store) -> None:
     check = SignerCheck("ops", 9000, 5, "wrong_key_kind", "not on secp256k1", failing_since=1000)
     with store.database.transaction() as transaction:
         check_results.keep(transaction, check, "unreachable")
-    assert FleetReader().read(store).signers == [check]
+    (problem,) = found(store)
+    assert (problem.state, problem.since, problem.records) == (
+        "signer_unreachable",
+        SINCE,
+        (AffectedRecord("ops", "ops"),),
+    )
 
 
 def test_a_receiver_whose_deliveries_wait_after_a_failure(store: Store) -> None:
-    assert FleetReader().read(store).receivers == []
+    assert found(store) == []
     with store.database.transaction() as transaction:
         events.record(transaction, EventKind.NOTIFICATION_TEST, {}, notification_id="pager", now=900)
         transaction.execute("UPDATE deliveries SET tries = 1, due_at = 2000000")
@@ -89,13 +122,90 @@ def test_a_receiver_whose_deliveries_wait_after_a_failure(store: Store) -> None:
             ("delivery", "started_at", "duration", "status", "problem", "answer"),
             [(1, 1_000_000, 5, None, "tls_failed", "")],
         )
-    assert FleetReader().read(store).receivers == [FailingReceiver("pager", 1, 1_000_000, None, "tls_failed")]
+    (problem,) = found(store)
+    assert (problem.state, problem.since) == ("receiver_failing", SINCE)
+    assert problem.cause == "Nothing has arrived since an attempt failed: tls_failed. 1 waits."
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Served, with one failing relayer and one with a low balance, and without a monitor."""
+    home: Path = tmp_path_factory.mktemp("troubled") / "home"
+    fill(home, relayers=[relayer("r0"), relayer("r1")])
+    with opened(home) as store:
+        trouble(store, Incident(failed_rounds=1, failing_since=1000, evidence=REFUSED), "r0")
+        trouble(store, Incident(low_since=1000, balance=3), "r1")
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="0") as running:
+        yield running
+
+
+def listed(running: Running) -> list[tuple[str, str | None]]:
+    """The state of each problem, and the note of its acknowledgement."""
+    data = running.ask("GET", "/admin/v1/problems").json["data"]
+    return [(each["state"], each["acknowledgement"] and each["acknowledgement"]["note"]) for each in data]
+
+
+def test_an_acknowledged_problem_moves_down_is_counted_audited_and_can_be_opened_again(troubled: Running) -> None:
+    first = troubled.ask("GET", "/admin/v1/problems").json["data"][0]
+    path, told = f"/admin/v1/problems/{first['id']}", {"note": "provider told", "until": "4h"}
+    done = troubled.ask("POST", f"{path}/acknowledge", told).json["data"]
+    known = done.pop("acknowledgement")
+    assert done == {name: value for name, value in first.items() if name != "acknowledgement"}
+    assert (known["note"], known["by"]) == ("provider told", "token:root")
+    assert listed(troubled) == [("low_balance", None), ("failing", "provider told")]
+    page = plain(Operator(troubled.port).sign_in(troubled.token).get(""))
+    assert "1 open 1 acknowledged" in page and "provider told token:root" in page
+    assert troubled.ask("POST", f"{path}/reopen").json["changed"] is True
+    assert troubled.ask("POST", f"{path}/reopen").json["changed"] is False
+    assert listed(troubled) == [("failing", None), ("low_balance", None)]
+    entries = troubled.ask("GET", "/admin/v1/audit?record=r0&order=newest").json["data"][:2]
+    facts = {"state": "failing", "cause": first["cause"]}
+    assert [(each["action"], each["actor"], each["after"]) for each in entries] == [
+        ("problem.reopened", "token:root", facts),
+        ("problem.acknowledged", "token:root", facts | {"note": "provider told", "until": known["until"]}),
+    ]
+
+
+def test_an_acknowledgement_ends_at_its_time(troubled: Running) -> None:
+    with opened(troubled.home) as store:
+        first = found(store)[0]
+        values = (first.id, "told", "token:root", 1, 100)
+        names = ("problem", "note", "acknowledged_by", "acknowledged_at", "until")
+        with store.database.transaction() as transaction:
+            transaction.insert("acknowledgements", names, [values])
+        assert [each.acknowledgement is None for each in found(store, now=99)] == [True, False]
+        assert [each.acknowledgement for each in found(store, now=100)] == [None, None]
+
+
+@pytest.mark.parametrize("until", ["", "soon", "2000-01-01T00:00:00Z", "9000d", "0h"])
+def test_an_end_that_is_none_is_refused(troubled: Running, until: str) -> None:
+    first = troubled.ask("GET", "/admin/v1/problems").json["data"][0]["id"]
+    answer = troubled.ask("POST", f"/admin/v1/problems/{first}/acknowledge", {"note": "x", "until": until})
+    assert (answer.status, answer.json["detail"]) == (
+        400,
+        "until must be a moment within a year, such as 2026-03-01T18:00:00Z, or a span such as 4h",
+    )
+
+
+def test_a_problem_that_is_over_cannot_be_acknowledged(troubled: Running) -> None:
+    answer = troubled.ask("POST", "/admin/v1/problems/none/acknowledge", {"note": "x", "until": "4h"})
+    assert (answer.status, answer.json["detail"]) == (404, "Problem not found")
+
+
+def test_the_commands_list_acknowledge_and_reopen(troubled: Running) -> None:
+    first = troubled.ask("GET", "/admin/v1/problems").json["data"][0]["id"]
+    assert "low_balance" in run_command(troubled.home, "problem", "list").stdout
+    done = run_command(troubled.home, "problem", "acknowledge", first, "on it", "2h")
+    assert (done.returncode, done.stderr.startswith(f"acknowledged problem {first} until ")) == (0, True)
+    assert listed(troubled)[-1] == ("failing", "on it")
+    assert run_command(troubled.home, "problem", "reopen", first, "--json").returncode == 0
+    assert listed(troubled)[0] == ("failing", None)
 
 
 def test_the_overview_shows_a_receiver_that_fails(served: Running, operator: Operator) -> None:
     broken = ("id=broken", "type=webhook", "url=http://127.0.0.1:9/hook")  # an address that the service refuses
     run_command(served.home, "notification", "create", *broken)
     run_command(served.home, "notification", "test", "broken")
-    cause = "address_refused (an address of the receiver is not public, and RELAYDECK_WEBHOOK_ALLOW of the service does"
+    cause = "failed: address_refused (an address of the receiver is not public, and RELAYDECK_WEBHOOK_ALLOW of the"
     eventually(lambda: cause in plain(operator.get("")))
-    assert "broken notificationfailing–Deliveries wait. An attempt failed " in plain(operator.get(""))
+    assert "broken notification" in plain(operator.get(""))

@@ -21,7 +21,18 @@ async def test_a_receiver_is_failing_from_its_first_failed_attempt_on(scene: Sce
     assert found(scene) == []  # none was attempted yet
     await scene.deliver(scene.process())
     assert scene.states() == ["delivered", "pending", "dead"]
-    assert found(scene) == [FailingReceiver("broken", 1, START, 500, "")]
+    assert found(scene) == [FailingReceiver("broken", 1, START, 500, ""), FailingReceiver("gone", 0, START, 410, "")]
+
+
+async def test_a_receiver_that_recovered_is_not_failing_while_an_earlier_delivery_waits(scene: Scene) -> None:
+    process, receiver = scene.process(), await scene.receiver("broken", answer(500))
+    scene.paused("r1", "broken")
+    await scene.deliver(process)
+    receiver.answering = answer(204)
+    scene.clock.pass_(1)
+    scene.happens(EventKind.NOTIFICATION_TEST, None, "broken")
+    await scene.deliver(process)
+    assert (scene.states(), found(scene)) == (["pending", "delivered"], [])
 
 
 async def test_all_that_wait_are_counted_with_the_latest_error(scene: Scene) -> None:

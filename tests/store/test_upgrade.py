@@ -213,6 +213,18 @@ ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
             },
         ),
     ],
+    28: [
+        (
+            "acknowledgements",
+            {
+                "problem": "6f1ed002ab559585",
+                "note": "provider told ü",
+                "acknowledged_by": "token:root",
+                "acknowledged_at": 1,
+                "until": 2,
+            },
+        ),
+    ],
 }
 
 
@@ -439,6 +451,9 @@ def test_a_plan_names_each_missing_step_and_changes_nothing(
             *[(26, "ALTER TABLE tokens", 0)] * 4,
             *[(27, f"CREATE INDEX relayers_by_{each}", 1) for each in ("folded_id", "folded_name", "folded_address")],
             (27, "CREATE INDEX relayers_by_address_end", 1),
+            (28, "CREATE TABLE acknowledgements", 0),
+            (28, "CREATE INDEX deliveries_finished", 1),
+            (28, "CREATE INDEX audit_disabled", 2),
         ]
     if version < VERSIONS_SINCE:
         assert [each.rows for each in planned if each.work == "seal or prove stored values"][-2:] == [4, 1]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from relaydeck.admin import apply, checks, events, find, records, relayer_state, signers, tokens  # noqa: F401
+from relaydeck.admin import apply, checks, events, find, problems, records, relayer_state, signers, tokens  # noqa: F401
 from relaydeck.admin.handling import HANDLERS, Change, Content, OwnTransaction, Request, require_handlers
 from relaydeck.admin.idempotency import key_of, once
 from relaydeck.admin.store_thread import ServedServices

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from relaydeck.roles import Role
 from relaydeck.scope import MOST_LABELS, label_pair, label_problem
+from relaydeck.timestamps import parse_utc
 
 _GREATEST = 10**18 - 1  # a whole number in a query fits a column of 64 bits
 
@@ -24,6 +25,7 @@ class Parameter(NamedTuple):
     folded: bool = False  # whether upper and lower case of ASCII letters are the same
     is_integer: bool = False
     is_labels: bool = False  # `team=payments,env=prod`
+    is_moment: bool = False  # `2026-03-01T12:00:00Z` or `2026-03-01`; the value is in seconds
     example: str = ""
     schema: Mapping[str, str | int] = MappingProxyType({})  # more keywords of its JSON schema
 
@@ -42,12 +44,21 @@ class Parameter(NamedTuple):
                 label_problem(text) for pair in pairs for text in pair[::2]
             )
             return "" if is_valid else "labels such as team=payments,env=prod"
+        if self.is_moment:
+            return "" if _moment(self.name, value) is not None else "a moment such as 2026-03-01T12:00:00Z, or a day"
         if not self.is_integer:
             return ""
         least, most = int(self.schema.get("minimum", 0)), int(self.schema.get("maximum", _GREATEST))
         if value.isascii() and value.isdigit() and len(value) <= len(str(_GREATEST)) and least <= int(value) <= most:
             return ""
         return f"a whole number from {least} to {most}" if most < _GREATEST else f"a whole number of at least {least}"
+
+
+def _moment(name: str, text: str) -> int | None:
+    """In seconds. The day of `to` is included."""
+    is_day = len(text) == 10
+    found = parse_utc(f"{text}T00:00:00Z" if is_day else text)
+    return None if found is None else found + 86_400 * (is_day and name == "to")
 
 
 def _contains(name: str) -> Parameter:
@@ -202,6 +213,18 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
         _equals("actor", "Only changes by this actor."),
         _equals("action", "Only this action."),
         _equals("record", "Only changes of this record."),
+        Parameter(
+            "by",
+            "Only changes by people and their tokens, without sign-ins; or only those by the service itself.",
+            choices={
+                "people": "actor <> 'monitor' AND substr(action, 1, 8) <> 'session.'",
+                "service": "actor = 'monitor'",
+            },
+        ),
+        Parameter("from", "Only changes from this moment or day (UTC) on.", "moment >= :from", is_moment=True),
+        Parameter(
+            "to", "Only changes before this moment, or until the end of this day (UTC).", "moment < :to", is_moment=True
+        ),
         _AFTER,
     ),
 }
@@ -218,6 +241,8 @@ def _filter_values(used: Parameter, text: str) -> Iterator[tuple[str, str | int]
     if used.is_labels:
         pairs = (each.partition("=") for each in text.split(","))
         yield from ((f"label{number}", label_pair(key, value)) for number, (key, _, value) in enumerate(pairs))
+    elif used.is_moment:
+        yield used.name, _moment(used.name, text) or 0
     elif used.is_integer:
         yield used.name, int(text)
     else:

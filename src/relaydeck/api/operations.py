@@ -203,6 +203,29 @@ FIND = _reading(
     _number("first", "How many to return, 1 to 100. Default: 20.", 20, most=100),
     is_list=True,
 )
+LIST_PROBLEMS = _reading(
+    "list_problems",
+    "problems",
+    "List what is wrong now, by cause",
+    records.FleetProblem,
+    is_list=True,
+    command="problem list",
+    details="What is acknowledged comes last.",
+)
+ACKNOWLEDGE_PROBLEM = _action(
+    "acknowledge_problem",
+    "problems/{id}/acknowledge",
+    "Acknowledge a problem for a while",
+    records.FleetProblem,
+    request=records.AcknowledgementRequest,
+)
+REOPEN_PROBLEM = _action(
+    "reopen_problem",
+    "problems/{id}/reopen",
+    "Take back an acknowledgement",
+    records.FleetProblem,
+    command="problem reopen",
+)
 RUN_DOCTOR = _reading("run_doctor", "doctor", "Check the service and what it depends on", Finding, is_list=True)
 
 # Those above, in the order in which they are declared.

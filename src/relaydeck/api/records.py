@@ -198,6 +198,55 @@ class Replayed(msgspec.Struct, frozen=True):
     replayed: Annotated[Whole, field("How many deliveries are sent again.", example=3)]
 
 
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
+    note: Annotated[str, field("What is done about it.", example="provider told")]
+    until: Annotated[Moment, field("Until when it is acknowledged, in UTC.", example="2026-01-31T18:00:00Z")]
+    by: Annotated[str, field("Who acknowledged it, as the audit log names them.", example="token:root")]
+    at: Annotated[Moment, field("When, in UTC.", example=_MOMENT)]
+
+
+class AcknowledgementRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    note: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=500)], field("What is done about it.", example="provider told")
+    ]
+    until: Annotated[
+        str,
+        field(
+            "Until when: a moment as in RFC 3339, or a span from now such as 45m, 4h or 7d; at most a year.",
+            example="4h",
+        ),
+    ]
+
+
+class AffectedRecord(msgspec.Struct, frozen=True):
+    id: Annotated[str, field("Identifier.", example="sepolia-1")]
+    name: Annotated[str, field("Name of a relayer; of another record, its identifier.", example="Sepolia one")]
+
+
+ProblemState = Literal[
+    "disabled", "failing", "signer_unreachable", "signer_mismatch", "receiver_failing", "low_balance", "low_runway"
+]
+
+
+class FleetProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Relayers with the same problem are one, so that its cause stands out."""
+
+    id: Annotated[str, field("Identifies it as long as its cause is the same.", example="6f1ed002ab559585")]
+    state: Annotated[ProblemState, field("What is wrong.", example="failing")]
+    kind: Annotated[
+        Literal["relayer", "signer", "notification"], field("What the affected records are.", example="relayer")
+    ]
+    network: Annotated[str | None, field("Of relayers: their network.", example="sepolia")]
+    native_symbol: Annotated[str | None, field("Symbol of its native coin.", example="ETH")]
+    cause: Annotated[str, field("Why.", example="https://node.example.com refused the connection")]
+    since: Annotated[Moment | None, field("Since when, in UTC; of several, the earliest.", example=_MOMENT)]
+    total: Annotated[Whole, field("How many records are affected.", example=1)]
+    records: Annotated[tuple[AffectedRecord, ...], field("The first of them.")]
+    acknowledgement: Annotated[
+        Acknowledgement | None, field("Who takes care of it; null: nobody has said so.", example=None)
+    ] = None
+
+
 class EstimateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transaction: Annotated[str, field("The encoded transaction, in 0x-hex.", example="0x02f8")]
     token: Annotated[

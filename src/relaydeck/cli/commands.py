@@ -34,6 +34,7 @@ _COMMANDS = {
     "logout": ("relaydeck.cli.login", "Remove a stored profile."),
     "network": ("relaydeck.cli.record_commands", "List, show, create, change and delete networks."),
     "notification": ("relaydeck.cli.event_commands", "List, show, create, change and delete notifications."),
+    "problem": ("relaydeck.cli.record_commands", "List what is wrong now, and acknowledge it."),
     "profile": ("relaydeck.cli.login", "List the servers that 'relaydeck login' has stored."),
     "relayer": ("relaydeck.cli.relayer_commands", "List, show, create, change and delete relayers."),
     "restore": ("relaydeck.cli.backup_commands", "Restore a backup into a new database."),

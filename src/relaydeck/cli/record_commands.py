@@ -16,8 +16,8 @@ import click
 import msgspec
 from msgspec import UNSET
 
-from relaydeck.api.operations import BY_NAME, CHECK_SIGNER, FIND, LIST_SIGNER_DRIVERS
-from relaydeck.api.records import Found
+from relaydeck.api.operations import ACKNOWLEDGE_PROBLEM, BY_NAME, CHECK_SIGNER, FIND, LIST_SIGNER_DRIVERS
+from relaydeck.api.records import FleetProblem, Found
 from relaydeck.cli.operation_commands import completed_records, derived_command, identity, list_command, operation_group
 from relaydeck.cli.options import anywhere, as_json, asks_first, confirm
 from relaydeck.cli.output import (
@@ -158,6 +158,24 @@ def find(text: str, first: int, as_json: bool) -> None:
     """
     found = target().call(FIND, query={"text": text, "first": str(first)}).data
     print_as(found, as_json, partial(print_table, columns=columns("kind", "id", "name", "network", "address")))
+
+
+problem = operation_group("problem")
+
+
+@problem.command("acknowledge", epilog="Example:  relaydeck problem acknowledge 6f1ed002ab559585 'provider told' 4h")
+@identity(ACKNOWLEDGE_PROBLEM)
+@click.argument("note")
+@click.argument("until")
+@as_json(FleetProblem)
+@anywhere
+def acknowledge(identifier: str, note: str, until: str, as_json: bool) -> None:
+    """Acknowledge a problem with a NOTE for a while.
+
+    UNTIL is a moment (2026-03-01T18:00:00Z) or a span (4h). The problem stays on the list, after the others.
+    """
+    found = target().call(ACKNOWLEDGE_PROBLEM, identifier, document={"note": note, "until": until}).data
+    print_change(found, as_json, f"acknowledged problem {identifier} until {found['acknowledgement']['until']}")
 
 
 # -- documents from arguments ---------------------------------------------------------------------

@@ -346,16 +346,20 @@ class AdminOperations:
         `relayer_id`: Only those about this relayer.
         """
 
-    @sends("GET", "audit")
+    @sends("GET", "audit", start="from", end="to")
     def list_audit(
         self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
-        actor: str | None = None, action: str | None = None, record: str | None = None, after: int | None = None
+        actor: str | None = None, action: str | None = None, record: str | None = None, by: Literal["people",
+        "service"] | None = None, start: str | None = None, end: str | None = None, after: int | None = None
     ) -> Page[records.AuditEntry]:
         """List changes.
 
         `actor`: Only changes by this actor.
         `action`: Only this action.
         `record`: Only changes of this record.
+        `by`: Only changes by people and their tokens, without sign-ins; or only those by the service itself.
+        `start`: Only changes from this moment or day (UTC) on.
+        `end`: Only changes before this moment, or until the end of this day (UTC).
         `after`: Only those after this sequence number.
         """
 
@@ -384,6 +388,20 @@ class AdminOperations:
             20,000 newest records of a kind. Blanks around it do not count.
         `first`: How many to return, 1 to 100. Default: 20.
         """
+
+    @sends("GET", "problems")
+    def list_problems(self) -> Page[records.FleetProblem]:
+        """List what is wrong now, by cause."""
+
+    @sends("POST", "problems/{problem_id}/acknowledge")
+    def acknowledge_problem(
+        self, problem_id: str, note: str, until: str, *, idempotency_key: str | None = None
+    ) -> records.FleetProblem:
+        """Acknowledge a problem for a while. Raises `NotFound`."""
+
+    @sends("POST", "problems/{problem_id}/reopen")
+    def reopen_problem(self, problem_id: str, *, idempotency_key: str | None = None) -> records.FleetProblem:
+        """Take back an acknowledgement. Raises `NotFound`."""
 
     @sends("GET", "doctor")
     def run_doctor(self) -> Page[records.Finding]:

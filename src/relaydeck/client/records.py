@@ -384,6 +384,33 @@ class Found(Record, frozen=True, kw_only=True):
     address: str | None = None
 
 
+class AffectedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
+    note: str
+    until: datetime
+    by: str
+    at: datetime
+
+
+class FleetProblem(Record, frozen=True, kw_only=True):
+    """Relayers with the same problem are one, so that its cause stands out."""
+
+    id: str
+    state: str
+    kind: str
+    network: str | None
+    native_symbol: str | None
+    cause: str
+    since: datetime | None
+    total: int
+    records: tuple[AffectedRecord, ...]
+    acknowledgement: Acknowledgement | None = None
+
+
 class Finding(Record, frozen=True, kw_only=True):
     """The result of one check."""
 

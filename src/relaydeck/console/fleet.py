@@ -1,25 +1,16 @@
-"""What the overview shows: the fleet in numbers, and the present problems of relayers, signers and receivers."""
+"""The fleet in numbers, and what lists show of a relayer beside its record."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
-
-import msgspec
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from relaydeck.api.list_filters import PROBLEMS, WORST_PROBLEM
 from relaydeck.notifications import delivery_queries
-from relaydeck.relayers import snapshots
-from relaydeck.relayers.model import DisabledReason, Policies
-from relaydeck.relayers.snapshots import Incident
-from relaydeck.signers.check import SignerCheck
-from relaydeck.store.database import ReadRows, Row
+from relaydeck.store.database import ReadRows
 from relaydeck.store.open_store import Store
 from relaydeck.store.rows import columns_of, in_list
 from relaydeck.timestamps import utc
 
-_MOST_SHOWN = 20
-_MOST_READ = 1000
-_MOST_NAMED = 3
 _SLOW_SECONDS = 0.05
 _KEPT_TIMES = 50  # numbers that took long to read are kept this many times as long
 
@@ -43,43 +34,9 @@ _columns = columns_of(
 )
 _COUNTS = f"SELECT {_columns} FROM relayers GROUP BY network ORDER BY network"
 
-ProblemState = Literal["disabled", "failing", "low_balance"]
-_WORST_FIRST: tuple[ProblemState, ...] = ("disabled", "failing", "low_balance")
-# Of a paused relayer only that it is disabled: its nodes and its balance are not checked.
-_TROUBLED = (
-    f"SELECT r.id, r.name, r.network, r.paused, r.system_disabled, r.disabled_reason, r.policies, n.native_symbol,"
-    f" {snapshots.INCIDENT_COLUMNS} FROM {snapshots.INCIDENTS} i JOIN relayers r ON r.id = i.relayer_id"
-    " JOIN networks n ON n.name = r.network"
-    " WHERE r.system_disabled OR NOT r.paused ORDER BY coalesce(i.failing_since, i.low_since, 0), r.seq LIMIT :most"
-)
-
-
-class Balance(NamedTuple):
-    """A balance below its limit, in Wei."""
-
-    balance: int
-    minimum: int
-    symbol: str
-
-
-class RelayerProblem(NamedTuple):
-    """Relayers with the same problem are one entry, so that its cause stands out."""
-
-    state: ProblemState
-    network: str
-    cause: str  # empty: see `low`
-    low: Balance | None
-    since: str | None  # the earliest
-    relayers: tuple[tuple[str, str], ...]  # id and name of the first
-    total: int
-
 
 class Fleet(NamedTuple):
     networks: list[NetworkCounts]
-    problems: list[RelayerProblem]
-    troubled: int  # relayers with an open incident
-    signers: list[SignerCheck]  # that failed
-    receivers: list[delivery_queries.FailingReceiver]
     deliveries: delivery_queries.DeliveryCounts
 
     def total(self, state: str) -> int:
@@ -96,15 +53,7 @@ class FleetReader:
 
     def read(self, store: Store) -> Fleet:
         read = store.database.read
-        troubled: int = read(f"SELECT count(*) AS total FROM {snapshots.INCIDENTS}", {})[0].total
-        return Fleet(
-            self._read_counts(read),
-            read_problems(read),
-            troubled,
-            _failing_signers(read),
-            delivery_queries.failing_receivers(read, _MOST_SHOWN),
-            delivery_queries.count_deliveries(read),
-        )
+        return Fleet(self._read_counts(read), delivery_queries.count_deliveries(read))
 
     def _read_counts(self, read: ReadRows) -> list[NetworkCounts]:
         began = self._clock()
@@ -154,45 +103,3 @@ def read_overviews(read: ReadRows, relayers: Sequence[str]) -> dict[str, Relayer
         for row in read(f"{_OVERVIEWS} ({listed})", values)
     ]
     return {each.id: each for each in found}
-
-
-def _failing_signers(read: ReadRows) -> list[SignerCheck]:
-    rows = read(
-        "SELECT result FROM signer_checks WHERE outcome <> 'ok' ORDER BY checked_at DESC LIMIT :most",
-        {"most": _MOST_SHOWN},
-    )
-    return [msgspec.json.decode(row.result, type=SignerCheck) for row in rows]
-
-
-def read_problems(read: ReadRows) -> list[RelayerProblem]:
-    """The worst first, and what affects most relayers before the rest."""
-    grouped: dict[tuple[ProblemState, str, str, Balance | None], list[Row]] = {}
-    for row in read(_TROUBLED, {"most": _MOST_READ}):
-        for state, cause, low in _problems_of(row):
-            grouped.setdefault((state, row.network, cause, low), []).append(row)
-    found = [_group(*key, rows) for key, rows in grouped.items()]
-    return sorted(found, key=lambda each: (_WORST_FIRST.index(each.state), -each.total))
-
-
-def _problems_of(row: Row) -> Iterator[tuple[ProblemState, str, Balance | None]]:
-    incident = snapshots.incident_from_row(row)
-    if row.system_disabled:
-        yield "disabled", _cause(incident, row), None
-    elif incident.failed_rounds:
-        yield "failing", _cause(incident, row), None
-    if incident.low_since is not None and incident.balance is not None and not row.paused:
-        minimum = msgspec.json.decode(row.policies, type=Policies).min_balance
-        yield "low_balance", "", Balance(incident.balance, minimum, row.native_symbol)
-
-
-def _cause(incident: Incident, row: Row) -> str:
-    if incident.evidence:
-        return "; ".join(f"{each.node} {each.problem}" for each in incident.evidence)
-    return msgspec.json.decode(row.disabled_reason, type=DisabledReason).details if row.disabled_reason else "not known"
-
-
-def _group(state: ProblemState, network: str, cause: str, low: Balance | None, rows: list[Row]) -> RelayerProblem:
-    moments = [row.low_since if state == "low_balance" else row.failing_since for row in rows]
-    since = min((each for each in moments if each is not None), default=None)
-    named = tuple((row.id, row.name) for row in rows[:_MOST_NAMED])
-    return RelayerProblem(state, network, cause, low, utc(since), named, len(rows))

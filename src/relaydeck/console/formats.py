@@ -17,7 +17,7 @@ from relaydeck.quantities import NATIVE_DECIMALS
 
 _TONES = {
     "ok": ("active", "ok", "delivered", "live"),
-    "warn": ("pending", "failing", "low_balance", "low_runway", "warning"),
+    "warn": ("pending", "failing", "receiver_failing", "low_balance", "low_runway", "warning"),
     "idle": ("paused", "expired", "revoked", "off"),
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}

@@ -157,7 +157,6 @@ def _receiver_findings(database: Reader) -> Iterator[Finding]:
 
 
 def _failing_remark(each: deliveries.FailingReceiver) -> str:
-    """Does not claim that the receiver fails now: it may have recovered since the failed attempt."""
     bound = "at least " if each.waiting == deliveries.COUNT_LIMIT else ""
     waiting = f"{bound}{counted(each.waiting, 'delivery', 'deliveries')} to {each.notification_id!r}"
     verb, error = "is" if each.waiting == 1 else "are", deliveries.describe_error(each.status, each.problem)

@@ -180,15 +180,22 @@ _MOST_COMPARED = 1000  # failed deliveries of a receiver, the next ones first
 # A delivery has a due time above 0 if, and only if, an attempt failed and another one follows. The condition on FREE
 # finds it in the index by receiver, behind those that were never attempted.
 _FAILED = f"notification_id = {{receiver}} AND due_at IS NOT NULL AND due_at > 0 AND {FREE} > 0"
+_ENDED = "(SELECT max(finished_at) FROM deliveries WHERE notification_id = {receiver} AND state = '{state}')"
+_LAST_DELIVERED, _LAST_DEAD = (
+    f"coalesce({_ENDED.format(receiver='n.id', state=state)}, 0)" for state in ("delivered", "dead")
+)
 _RECEIVERS = (
-    "SELECT n.id FROM notifications n WHERE EXISTS"
-    f" (SELECT 1 FROM deliveries WHERE {_FAILED.format(receiver='n.id')}) ORDER BY n.seq LIMIT :most"
+    f"SELECT n.id, {_LAST_DELIVERED} AS delivered FROM notifications n WHERE EXISTS"
+    f" (SELECT 1 FROM deliveries WHERE {_FAILED.format(receiver='n.id')})"
+    f" OR {_LAST_DEAD} > {_LAST_DELIVERED} ORDER BY n.seq"
 )
 _LATEST_ATTEMPT = (
     "SELECT started_at, status, problem FROM attempts WHERE seq ="
     " (SELECT max((SELECT max(a.seq) FROM attempts a WHERE a.delivery = failed.seq)) FROM"
-    f" (SELECT seq FROM deliveries WHERE {_FAILED.format(receiver=':receiver')} ORDER BY {FREE}, seq LIMIT :most)"
-    " AS failed)"
+    f" (SELECT * FROM (SELECT seq FROM deliveries WHERE {_FAILED.format(receiver=':receiver')}"
+    f" ORDER BY {FREE}, seq LIMIT :most) AS waiting UNION ALL SELECT * FROM (SELECT seq FROM deliveries"
+    " WHERE notification_id = :receiver AND state = 'dead' AND finished_at IS NOT NULL"
+    " ORDER BY finished_at DESC LIMIT 1) AS dead) AS failed)"
 )
 # Those in a queue, and those outside: each has an index by receiver.
 _WAITING = (
@@ -200,9 +207,9 @@ _WAITING = (
 
 
 class FailingReceiver(NamedTuple):
-    """`waiting` counts its pending deliveries, up to COUNT_LIMIT; the rest is about a failed attempt of one of them.
+    """`waiting` counts its pending deliveries, up to COUNT_LIMIT; the rest is about its latest failed attempt.
 
-    It is the latest one, unless more than 1000 deliveries failed. `failed_at` is in milliseconds.
+    More than 1000 deliveries that failed are not compared. `failed_at` is in milliseconds.
     """
 
     notification_id: str
@@ -213,12 +220,24 @@ class FailingReceiver(NamedTuple):
 
 
 def failing_receivers(read: ReadRows, most: int) -> list[FailingReceiver]:
-    """The first `most` of them. Each costs a bounded number of steps in an index, however many deliveries wait."""
+    """The first `most` of those that nothing reached since an attempt failed.
+
+    Each costs a bounded number of steps in an index, however many deliveries wait.
+    """
     found: list[FailingReceiver] = []
-    for row in read(_RECEIVERS, {"most": most}):
-        waiting: int = read(_WAITING, {"receiver": row.id, "limit": COUNT_LIMIT})[0].total
+    for row in read(_RECEIVERS, {}):
+        if len(found) == most:
+            break
+        waiting = count_waiting(read, row.id)
         found += [
-            FailingReceiver(row.id, min(waiting, COUNT_LIMIT), *attempt)
+            FailingReceiver(row.id, waiting, *attempt)
             for attempt in read(_LATEST_ATTEMPT, {"receiver": row.id, "most": _MOST_COMPARED})
+            if attempt.started_at > row.delivered
         ]
     return found
+
+
+def count_waiting(read: ReadRows, notification_id: str) -> int:
+    """Pending deliveries to a receiver, up to COUNT_LIMIT."""
+    waiting: int = read(_WAITING, {"receiver": notification_id, "limit": COUNT_LIMIT})[0].total
+    return min(waiting, COUNT_LIMIT)

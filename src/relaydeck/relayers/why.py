@@ -123,10 +123,12 @@ def _read_states(read_rows: ReadRows, snapshot: RelayerSnapshot, rounds: int) ->
         cause = f"no RPC URL answered in {incident.failed_rounds} of {rounds} rounds; after {rounds} it is disabled"
         yield RelayerState(state="failing", since=utc(incident.failing_since), by="monitor", cause=cause)
     if incident.low_since is not None:
-        cause = f"its balance was {incident.balance} Wei, and min_balance is {relayer.policies.min_balance} Wei"
+        balance = snapshot.last_balance.balance if snapshot.last_balance else incident.balance
+        cause = f"its balance is {balance} Wei, and min_balance is {relayer.policies.min_balance} Wei"
         yield RelayerState(state="low_balance", since=utc(incident.low_since), by="monitor", cause=cause)
     if (low_since := snapshot.runway.low_since) is not None:
-        cause = f"its balance is expected to reach min_balance soon: 'relaydeck relayer runway {relayer.id}' shows when"
+        minimum_at = snapshot.runway.minimum_at
+        cause = f"its balance is expected to reach min_balance {f'at {utc(minimum_at)}' if minimum_at else 'soon'}"
         yield RelayerState(state="low_runway", since=utc(low_since), by="monitor", cause=cause)
 
 

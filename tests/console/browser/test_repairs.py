@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from relaydeck.notifications.notification_changes import place
+from relaydeck.relayers import snapshots
+from relaydeck.relayers.snapshots import Incident, NodeProblem
 from tests.conftest import DEMO
 from tests.support.running import Running, eventually, run_command
 from tests.support.seeding import issue, opened
@@ -218,3 +220,41 @@ def test_a_relayer_says_whose_nodes_it_uses(page: Page, served: Running) -> None
     for nodes, whose in (([], "Nodes of its network"), ([{"url": "http://127.0.0.1:9/own"}], "Nodes of its own")):
         assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"custom_rpc_urls": nodes}).status == 200
         expect(page.locator("#nodes")).to_have_text(whose)  # on the open page
+
+
+def test_a_problem_is_acknowledged_for_a_while_and_others_see_by_whom(
+    page: Page, browser: Browser, served: Running
+) -> None:
+    refused = Incident(failed_rounds=1, failing_since=1000, evidence=(NodeProblem("http://node", "is down"),))
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        snapshots.save_incident(transaction, "sepolia-1", refused)
+    page.goto("/console")
+    wrong = page.get_by_role("region", name="Problems of relayers").locator("tbody tr")
+    expect(wrong).to_contain_text("No node returned the nonce: http://node is down.")
+    page.get_by_text("Acknowledge …").first.click()
+    page.get_by_label("Note").first.fill("provider told")
+    page.get_by_role("button", name="Acknowledge").first.click()
+    expect(page.get_by_role("status").first).to_have_text("Acknowledged.")
+    known = served.ask("GET", "/admin/v1/problems").json["data"][-1]["acknowledgement"]
+    assert (known["note"], known["by"]) == ("provider told", "token:root")
+    context = browser.new_context(base_url=f"http://127.0.0.1:{served.port}")
+    other = context.new_page()
+    sign_in(other, issue(served.home, "watcher", "viewer"))
+    expect(other.locator("main")).to_contain_text("provider told token:root")
+    expect(other.get_by_role("button", name="Open again")).to_be_disabled()
+    context.close()
+    page.get_by_role("button", name="Open again").click()
+    expect(page.get_by_role("status").first).to_have_text("Open again.")
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        snapshots.save_incident(transaction, "sepolia-1", Incident())
+
+
+def test_a_relayer_with_a_problem_is_not_green(page: Page, served: Running) -> None:
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        snapshots.save_incident(transaction, "sepolia-1", Incident(low_since=1000, balance=3))
+    page.goto("/console/relayers")
+    badges = page.get_by_role("row", name="sepolia-1").locator(".badge")
+    expect(badges).to_have_text(["active", "low balance"])
+    assert [each.get_attribute("class") for each in badges.all()] == ["badge idle", "badge warn"]
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        snapshots.save_incident(transaction, "sepolia-1", Incident())

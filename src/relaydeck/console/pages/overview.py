@@ -1,13 +1,53 @@
-"""The overview: whether the fleet is well, and what is wrong where it is not."""
+"""The overview: what to do now, what runs out first, the fleet in numbers, and what people have changed."""
 
-from relaydeck.console.page_request import PageRequest, get
+from relaydeck.console.page_request import PageRequest, get, post
+from relaydeck.console.rendering import redirect
+from relaydeck.console.request import reason_of
+from relaydeck.errors import BadRequest, RecordNotFound
 from relaydeck.http.pipeline import Reply
+
+_LATEST_ENTRIES = 10_000  # among which changes of people are looked for
+SPANS = {"1h": "1 hour", "4h": "4 hours", "12h": "12 hours", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
 
 
 @get("")
 @get("/")
-async def show(request: PageRequest) -> Reply:
+async def show(request: PageRequest, status: int = 200, problem: str = "") -> Reply:
     fleet = await request.services.read(request.services.fleet.read)
+    found = await request.call("list_problems")
     runways = await request.call("list_runways", first="5")
-    changes = await request.call("list_audit", order="newest", per_page="8")
-    return request.page("overview.html", fleet=fleet, changes=changes.data, runways=runways.data["runways"])
+    newest = int((await request.call("get_audit_head")).data["head"].partition(":")[0])
+    after = str(max(0, newest - _LATEST_ENTRIES))
+    changes = await request.call("list_audit", order="newest", per_page="8", by="people", after=after)
+    return request.page(
+        "overview.html",
+        status=status,
+        problem=problem,
+        fleet=fleet,
+        problems=found.data,
+        notes=found.notes,
+        runways=runways.data["runways"],
+        changes=changes.data,
+        spans=SPANS,
+    )
+
+
+@post("/problems/{id}/acknowledge", "acknowledge_problem")
+async def acknowledge(request: PageRequest) -> Reply:
+    document = {"note": request.form.get("note", "").strip(), "until": request.form.get("until", "")}
+    try:
+        await request.call("acknowledge_problem", request.identifier, document=document)
+    except RecordNotFound:
+        return redirect("?done=over")
+    except BadRequest as error:
+        return await show(request, error.status, reason_of(error) if document["note"] else "Say what is done about it.")
+    return redirect("?done=acknowledged")
+
+
+@post("/problems/{id}/reopen", "reopen_problem")
+async def reopen(request: PageRequest) -> Reply:
+    try:
+        await request.call("reopen_problem", request.identifier)
+    except RecordNotFound:
+        return redirect("?done=over")
+    return redirect("?done=reopened")

@@ -1,0 +1,202 @@
+"""What is wrong now, by cause: of relayers, signers and receivers; and who takes care of it, for a while.
+
+A problem is not stored. Its identifier is a hash of what it is about and of its cause, so that an acknowledgement
+holds while these are the same, and a new cause needs a new one.
+"""
+
+import hashlib
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple, get_args
+
+import msgspec
+
+from relaydeck.admin.handling import Content, Request, Services, changes, handles
+from relaydeck.api import operations
+from relaydeck.api.list_filters import PROBLEMS
+from relaydeck.api.records import Acknowledgement, AcknowledgementRequest, AffectedRecord, FleetProblem, ProblemState
+from relaydeck.errors import BadRequest, RecordNotFound
+from relaydeck.notifications.delivery_queries import describe_error, failing_receivers
+from relaydeck.quantities import parse_span, span_problem
+from relaydeck.relayers import snapshots
+from relaydeck.relayers.model import DisabledReason, Policies
+from relaydeck.relayers.snapshots import Incident
+from relaydeck.signers.check import MISMATCH, SignerCheck
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.database import ReadRows, Row
+from relaydeck.store.rows import upsert_into
+from relaydeck.timestamps import parse_utc, utc
+
+_MOST_SHOWN = 20  # signers, and receivers
+_MOST_READ = 1000  # relayers
+_MOST_NAMED = 3
+_LONGEST_SECONDS = 366 * 86_400
+_ORDER = get_args(ProblemState)  # the worst first
+# Of a paused relayer only that it is disabled: its nodes and its balance are not checked.
+_TROUBLED = (
+    "SELECT r.id, r.name, r.network, r.address, r.paused, r.system_disabled, r.disabled_reason, r.policies,"
+    f" n.native_symbol, {snapshots.INCIDENT_COLUMNS}, w.minimum_at, w.low_since AS runway_low_since,"
+    " CASE WHEN r.system_disabled THEN (SELECT max(moment) FROM audit"
+    " WHERE record = r.id AND action = 'relayer.disabled') END AS disabled_at,"
+    " (SELECT b.balance FROM balances b WHERE b.relayer_seq = r.seq ORDER BY since DESC LIMIT 1) AS last_balance"
+    f" FROM relayers r JOIN networks n ON n.name = r.network LEFT JOIN {snapshots.INCIDENTS} i ON i.relayer_id = r.id"
+    f" LEFT JOIN {snapshots.RUNWAYS} w ON w.relayer_seq = r.seq"
+    f" WHERE r.seq IN (SELECT seq FROM relayers WHERE {PROBLEMS['disabled']} UNION SELECT r.seq FROM"
+    f" {snapshots.INCIDENTS} i JOIN relayers r ON r.id = i.relayer_id WHERE NOT r.paused UNION SELECT relayer_seq FROM"
+    f" {snapshots.RUNWAYS} JOIN relayers r ON r.seq = relayer_seq WHERE low_since IS NOT NULL AND NOT r.paused)"
+    " ORDER BY coalesce(i.failing_since, i.low_since, w.low_since, 0), r.seq LIMIT :most"
+)
+_SIGNERS = "SELECT alarm, result FROM signer_checks WHERE alarm <> '' ORDER BY checked_at DESC LIMIT :most"
+
+
+def read_problems(read: ReadRows, now: float) -> list[FleetProblem]:
+    """The worst first, and what affects most relayers before the rest. What is acknowledged comes last."""
+    rows = read("SELECT * FROM acknowledgements WHERE until > :now", {"now": int(now)})
+    known = {row.problem: _acknowledgement(row) for row in rows}
+    found = [*_of_relayers(read), *_of_signers(read), *_of_receivers(read)]
+    problems = [msgspec.structs.replace(each, acknowledgement=known.get(each.id)) for each in found]
+    return sorted(problems, key=lambda each: (each.acknowledgement is not None, _ORDER.index(each.state), -each.total))
+
+
+def _acknowledgement(row: Row) -> Acknowledgement:
+    return Acknowledgement(note=row.note, until=utc(row.until), by=row.acknowledged_by, at=utc(row.acknowledged_at))
+
+
+def _identity(*parts: str | None) -> str:
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
+
+
+class _Trouble(NamedTuple):
+    """Of one relayer. Those with the same identity are one problem."""
+
+    state: ProblemState
+    cause: str
+    since: int | None
+    about: str  # what tells it from another one with the same state on its network
+
+
+def _of_relayers(read: ReadRows) -> Iterator[FleetProblem]:
+    grouped: dict[str, list[tuple[Row, _Trouble]]] = defaultdict(list)
+    for row in read(_TROUBLED, {"most": _MOST_READ}):
+        for trouble in _troubles(row):
+            grouped[_identity(trouble.state, row.network, trouble.about)].append((row, trouble))
+    for identity, found in grouped.items():
+        first, trouble = found[0]
+        yield FleetProblem(
+            id=identity,
+            state=trouble.state,
+            kind="relayer",
+            network=first.network,
+            native_symbol=first.native_symbol,
+            cause=trouble.cause,
+            since=utc(min((each.since for _, each in found if each.since is not None), default=None)),
+            total=len(found),
+            records=tuple(AffectedRecord(row.id, row.name) for row, _ in found[:_MOST_NAMED]),
+        )
+
+
+def _troubles(row: Row) -> Iterator[_Trouble]:
+    incident = snapshots.incident_from_row(row)
+    if row.system_disabled:
+        yield _Trouble("disabled", cause := _cause(incident, row), row.disabled_at or incident.failing_since, cause)
+    elif incident.failed_rounds:
+        yield _Trouble("failing", cause := _cause(incident, row), incident.failing_since, cause)
+    if row.paused:
+        return
+    minimum = msgspec.json.decode(row.policies, type=Policies).min_balance
+    about = f"{row.address} {minimum}"  # relayers with the same address have the same balance
+    if incident.low_since is not None:
+        balance = incident.balance if row.last_balance is None else row.last_balance
+        cause = f"The balance is {balance} Wei, min balance is {minimum} Wei."
+        yield _Trouble("low_balance", cause, incident.low_since, about)
+    if row.runway_low_since is not None:
+        expected = f" at {utc(row.minimum_at)}" if row.minimum_at else " soon"
+        cause = f"The balance is expected to reach its minimum of {minimum} Wei{expected}."
+        yield _Trouble("low_runway", cause, row.runway_low_since, about)
+
+
+def _cause(incident: Incident, row: Row) -> str:
+    if incident.evidence:
+        nodes = "; ".join(f"{each.node} {each.problem}" for each in incident.evidence)
+        return f"No node returned the nonce: {nodes}."
+    return msgspec.json.decode(row.disabled_reason, type=DisabledReason).details if row.disabled_reason else "not known"
+
+
+def _of_signers(read: ReadRows) -> Iterator[FleetProblem]:
+    for row in read(_SIGNERS, {"most": _MOST_SHOWN}):
+        check = msgspec.json.decode(row.result, type=SignerCheck)
+        state: ProblemState = "signer_mismatch" if row.alarm == MISMATCH else "signer_unreachable"
+        yield _of_one("signer", state, check.signer_id, f"{check.explanation} ({check.outcome})", check.failing_since)
+
+
+def _of_receivers(read: ReadRows) -> Iterator[FleetProblem]:
+    for each in failing_receivers(read, _MOST_SHOWN):
+        waits = f"{each.waiting:,} wait" if each.waiting != 1 else "1 waits"
+        cause = f"Nothing has arrived since an attempt failed: {describe_error(each.status, each.problem)}. {waits}."
+        yield _of_one("notification", "receiver_failing", each.notification_id, cause, each.failed_at // 1000)
+
+
+def _of_one(kind: str, state: ProblemState, name: str, cause: str, since: int | None) -> FleetProblem:
+    return FleetProblem(
+        id=_identity(state, name),
+        state=state,
+        kind=kind,  # type: ignore[arg-type]  # one of its words
+        network=None,
+        native_symbol=None,
+        cause=cause,
+        since=utc(since),
+        total=1,
+        records=(AffectedRecord(name, name),),
+    )
+
+
+@handles(operations.LIST_PROBLEMS)
+async def list_problems(services: Services, _request: Request) -> Content:
+    found: list[FleetProblem] = await services.read(lambda store: read_problems(store.database.read, time.time()))
+    relayers = sum(each.total for each in found if each.kind == "relayer")
+    most = f"only the first {_MOST_READ:,} relayers with a problem are included"
+    return Content(found, notes=(most,) if relayers >= _MOST_READ else ())
+
+
+@changes(operations.ACKNOWLEDGE_PROBLEM)
+def acknowledge(context: ChangeContext, request: Request, body: AcknowledgementRequest) -> Content:
+    found, until = _find(context, request.identifier), _until(body.until, context.now)
+    values = {
+        "problem": found.id,
+        "note": body.note,
+        "acknowledged_by": context.actor,
+        "acknowledged_at": context.now,
+        "until": until,
+    }
+    context.transaction.execute("DELETE FROM acknowledgements WHERE until <= :now", {"now": context.now})
+    context.transaction.execute(upsert_into("acknowledgements", "problem", values), values)
+    facts = {"note": body.note, "until": utc(until), "state": found.state, "cause": found.cause}
+    context.performed("problem.acknowledged", found.records[0].id, facts)
+    return Content(_find(context, found.id))
+
+
+@changes(operations.REOPEN_PROBLEM)
+def reopen(context: ChangeContext, request: Request, _body: None) -> Content:
+    found = _find(context, request.identifier)
+    changed = found.acknowledgement is not None
+    if changed:
+        context.transaction.execute("DELETE FROM acknowledgements WHERE problem = :id", {"id": found.id})
+        context.performed("problem.reopened", found.records[0].id, {"state": found.state, "cause": found.cause})
+    return Content(_find(context, found.id), changed=changed)
+
+
+def _find(context: ChangeContext, name: str) -> FleetProblem:
+    """Raises RecordNotFound for one that is over."""
+    found = next((each for each in read_problems(context.transaction.all, context.now) if each.id == name), None)
+    if found is None:
+        raise RecordNotFound("problem")
+    return found
+
+
+def _until(text: str, now: int) -> int:
+    """Raises BadRequest."""
+    until = parse_utc(text) if span_problem(text) else now + parse_span(text)
+    if until is None or not now < until <= now + _LONGEST_SECONDS:
+        raise BadRequest("until must be a moment within a year, such as 2026-03-01T18:00:00Z, or a span such as 4h")
+    return until
